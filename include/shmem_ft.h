@@ -1,0 +1,72 @@
+/* Fault tolerance for OpenSHMEM programs: the calls beside the standard ones.
+ *
+ * A program keeps its state where OpenSHMEM keeps it anyway, in symmetric memory (the symmetric heap and the
+ * globals of the executable). shmem_checkpoint_all saves that state in the memory of a partner; when PEs die,
+ * sleeping spares take their numbers and memory, and the survivors roll back in place. */
+#ifndef SHMEM_FT_H
+#define SHMEM_FT_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Results of shmem_checkpoint_all. Errors that are no fault are negative. */
+#define SHMEM_FT_SUCCESS 0
+#define SHMEM_FT_FAILURE 1
+#define SHMEM_FT_ERROR_OUT_OF_MEMORY (-1)  /* no memory for the copies; the last version stays valid */
+#define SHMEM_FT_ERROR_NOT_INITIALIZED (-2)
+
+/* Why a PE failed: what shmem_ft_status_kind gives for a status from shmem_query_fault. */
+#define SHMEM_FT_KILLED_BY_SIGNAL 1
+#define SHMEM_FT_EXITED 2       /* ended without shmem_finalize */
+#define SHMEM_FT_HUNG 3
+#define SHMEM_FT_NODE_LOST 4
+#define SHMEM_FT_UNREACHABLE 5
+#define SHMEM_FT_DIED 6         /* the system did not tell how */
+
+/* A global marked with this attribute is neither saved nor rolled back:
+ *     static FILE *log_file SHMEM_FT_PRIVATE;
+ */
+#define SHMEM_FT_PRIVATE __attribute__((section("shmem_ft_private")))
+
+/* Collective over all PEs. Completes outstanding operations, then commits the symmetric memory of all PEs as the
+ * next version and returns SHMEM_FT_SUCCESS, or, if a PE is known to have failed since the last status check,
+ * copies nothing and returns SHMEM_FT_FAILURE. Every surviving PE returns the same value. */
+int shmem_checkpoint_all(void);
+
+/* Local, no communication. The agreed list of PEs that failed since the previous status check: the same content in
+ * the same order on every survivor. The arrays come from malloc, the caller frees them. None failed: *numpes is 0
+ * and both pointers are NULL. */
+void shmem_query_fault(int **pes, int **pes_status, size_t *numpes);
+
+/* Collective over survivors and substitutes. Rolls every PE back to the last committed version; spares take the
+ * failed PE numbers; redundancy is rebuilt. PEs that die meanwhile are included. If that cannot be done the job
+ * ends with one line that names the PEs and the reason. */
+void shmem_restart_pes(int *pes, size_t numpes);
+
+/* Local. 1: run the initialisation; 0: this PE is a substitute and what the block would initialise is restored. */
+int shmem_ft_algo_init(void);
+
+/* Local. How many further losses of a single PE the job is sure to survive now: the smaller of the spares that are
+ * left and the copies that exist of every PE's state besides its own. */
+int shmem_ft_protected(void);
+
+/* What a status from shmem_query_fault means. */
+int shmem_ft_status_kind(int status);      /* SHMEM_FT_KILLED_BY_SIGNAL ... */
+int shmem_ft_status_signal(int status);    /* the signal, or 0 */
+int shmem_ft_status_exit_code(int status); /* the exit code, or -1 */
+/* Writes at most size bytes, NUL-terminated, like "killed by signal 9 (Killed)"; returns buffer. */
+char *shmem_ft_status_text(int status, char *buffer, size_t size);
+
+int pshmem_checkpoint_all(void);
+void pshmem_query_fault(int **pes, int **pes_status, size_t *numpes);
+void pshmem_restart_pes(int *pes, size_t numpes);
+int pshmem_ft_algo_init(void);
+int pshmem_ft_protected(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,76 @@
+// Set-up, exit, queries, memory, and the old names of all these.
+#include "shmem_ft/ops/job.hpp"
+
+#include <cstring>
+
+#include "shmem_ft/api/stamp.hpp"
+#include "shmem_ft/ops/query.hpp"
+#include "shmem_ft/ops/teams.hpp"
+
+namespace {
+
+static_assert(sizeof SHMEM_VENDOR_STRING <= SHMEM_MAX_NAME_LEN);
+
+void init_plain(const char*) noexcept { static_cast<void>(sft::job::init({}, nullptr)); }
+
+void init_until_exit() noexcept {
+    if (!sft::job::is_initialized()) {
+        static_cast<void>(sft::job::init({.finalize_at_exit = true}, nullptr));
+    }
+}
+
+void get_version(int* major, int* minor) noexcept {
+    *major = SHMEM_MAJOR_VERSION;
+    *minor = SHMEM_MINOR_VERSION;
+}
+
+// A call outside init and finalize is named before the runtime sees it.
+void* checked(const char* routine) noexcept { return &sft::engine(routine); }
+
+int my_pe(const char* routine) noexcept { return sft::engine(routine).peers.me.value(); }
+int n_pes(const char* routine) noexcept { return sft::engine(routine).peers.n_pes; }
+
+}  // namespace
+
+SFT_ENTRY(void, shmem_init, (void), init_plain("shmem_init"))
+SFT_ENTRY(int, shmem_init_thread, (int requested, int* provided),
+          sft::job::init({.requested_thread_level = requested, .report_failure = true}, provided))
+SFT_ENTRY(void, start_pes, (int), init_until_exit())
+SFT_ENTRY(void, shmem_finalize, (void), (checked("shmem_finalize"), sft::job::finalize()))
+// Written out, because an entry that never returns cannot be a return statement.
+extern "C" void pshmem_global_exit(int status) {
+    checked("shmem_global_exit");
+    sft::job::global_exit(status);
+}
+extern "C" __attribute__((weak, alias("pshmem_global_exit"))) void shmem_global_exit(int status);
+SFT_ENTRY(void, shmem_query_initialized, (int* initialized), void(*initialized = sft::job::is_initialized() ? 1 : 0))
+SFT_ENTRY(void, shmem_query_thread, (int* provided), void(*provided = sft::job::thread_level()))
+
+SFT_ENTRY(int, shmem_my_pe, (void), my_pe("shmem_my_pe"))
+SFT_ENTRY(int, shmem_n_pes, (void), n_pes("shmem_n_pes"))
+SFT_ENTRY(int, _my_pe, (void), my_pe("_my_pe"))
+SFT_ENTRY(int, _num_pes, (void), n_pes("_num_pes"))
+SFT_ENTRY(int, shmem_pe_accessible, (int pe), sft::pe_accessible(sft::engine("shmem_pe_accessible"), pe) ? 1 : 0)
+SFT_ENTRY(int, shmem_addr_accessible, (const void* addr, int pe),
+          sft::addr_accessible(sft::engine("shmem_addr_accessible"), addr, pe) ? 1 : 0)
+SFT_ENTRY(void*, shmem_ptr, (const void* dest, int pe), sft::pointer_to(sft::engine("shmem_ptr"), dest, pe))
+SFT_ENTRY(void, shmem_info_get_version, (int* major, int* minor), get_version(major, minor))
+SFT_ENTRY(void, shmem_info_get_name, (char* name),
+          void(std::memcpy(name, SHMEM_VENDOR_STRING, sizeof SHMEM_VENDOR_STRING)))
+SFT_ENTRY(void, shmem_pcontrol, (int, ...), void(0))
+
+SFT_ENTRY(void*, shmem_malloc, (std::size_t size), (checked("shmem_malloc"), sft::job::heap_malloc(size)))
+SFT_ENTRY(void, shmem_free, (void* ptr), (checked("shmem_free"), sft::job::heap_free(ptr)))
+SFT_ENTRY(void*, shmem_realloc, (void* ptr, std::size_t size),
+          (checked("shmem_realloc"), sft::job::heap_realloc(ptr, size)))
+SFT_ENTRY(void*, shmem_align, (std::size_t alignment, std::size_t size),
+          (checked("shmem_align"), sft::job::heap_align(alignment, size)))
+SFT_ENTRY(void*, shmem_calloc, (std::size_t count, std::size_t size),
+          (checked("shmem_calloc"), sft::job::heap_calloc(count, size)))
+SFT_ENTRY(void*, shmem_malloc_with_hints, (std::size_t size, long hints),
+          (checked("shmem_malloc_with_hints"), sft::job::heap_malloc_with_hints(size, hints)))
+SFT_ENTRY(void*, shmalloc, (std::size_t size), (checked("shmalloc"), sft::job::heap_malloc(size)))
+SFT_ENTRY(void, shfree, (void* ptr), (checked("shfree"), sft::job::heap_free(ptr)))
+SFT_ENTRY(void*, shrealloc, (void* ptr, std::size_t size), (checked("shrealloc"), sft::job::heap_realloc(ptr, size)))
+SFT_ENTRY(void*, shmemalign, (std::size_t alignment, std::size_t size),
+          (checked("shmemalign"), sft::job::heap_align(alignment, size)))

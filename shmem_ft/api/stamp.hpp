@@ -1,0 +1,92 @@
+// How an entry of the C interface is made: a strong definition under the profiling name pshmem_x and shmem_x as a weak
+// alias of it, so that a tool may redefine shmem_x, in a program linked statically as well as dynamically. The public
+// headers are included, so a definition that differs from its prototype does not compile.
+//
+// An entry is one line: it resolves its target and calls an operation. No logic here.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+
+#include "include/pshmem.h"
+#include "include/shmem.h"
+#include "shmem_ft/api/types.def"
+#include "shmem_ft/ops/target.hpp"
+
+#define SFT_TEXT_(x) #x
+#define SFT_TEXT(x) SFT_TEXT_(x)
+#define SFT_JOIN_(a, b) a##b
+#define SFT_JOIN(a, b) SFT_JOIN_(a, b)
+#define SFT_OPEN(...) __VA_ARGS__
+
+// The entry NAME with the parenthesised PARAMETERS; the rest is the expression it evaluates.
+#define SFT_ENTRY(RESULT, NAME, PARAMETERS, ...)     \
+    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS { \
+        return __VA_ARGS__;                          \
+    }                                                \
+    extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
+
+// An entry with a parameter pe. The expression finds the target in `to`, the name of the routine in `routine`.
+#define SFT_ENTRY_TO(RESULT, NAME, PARAMETERS, PE, ...)          \
+    extern "C" __attribute__((flatten)) RESULT SFT_JOIN(p, NAME) PARAMETERS { \
+        [[maybe_unused]] const char* const routine = SFT_TEXT(NAME); \
+        const sft::Target to = sft::target(routine, SFT_OPEN PE); \
+        return __VA_ARGS__;                                      \
+    }                                                            \
+    extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
+
+// The same twice: shmem_TAIL for the world and shmem_ctx_TAIL for the team of a context.
+#define SFT_ENTRY_AND_CTX(RESULT, TAIL, PARAMETERS, ...)                     \
+    SFT_ENTRY_TO(RESULT, shmem_##TAIL, PARAMETERS, (pe), __VA_ARGS__)        \
+    SFT_ENTRY_TO(RESULT, shmem_ctx_##TAIL, (shmem_ctx_t ctx, SFT_OPEN PARAMETERS), (sft::ctx_id(ctx), pe), __VA_ARGS__)
+
+// SFT_FOR_<column>(M): M(name, type) for every row of types.def with a 1 in the column.
+#define SFT_WHEN_0(...)
+#define SFT_WHEN_1(...) __VA_ARGS__
+#define SFT_FOR_RMA(M) SFT_TYPES(SFT_PICK_RMA, M)
+#define SFT_FOR_AMO(M) SFT_TYPES(SFT_PICK_AMO, M)
+#define SFT_FOR_EXT(M) SFT_TYPES(SFT_PICK_EXT, M)
+#define SFT_FOR_BIT(M) SFT_TYPES(SFT_PICK_BIT, M)
+#define SFT_FOR_P2P(M) SFT_TYPES(SFT_PICK_P2P, M)
+#define SFT_FOR_WAIT(M) SFT_TYPES(SFT_PICK_WAIT, M)
+#define SFT_FOR_OLD_EXT(M) SFT_TYPES(SFT_PICK_OLD_EXT, M)
+#define SFT_FOR_OLD_AMO(M) SFT_TYPES(SFT_PICK_OLD_AMO, M)
+#define SFT_FOR_LOGIC(M) SFT_TYPES(SFT_PICK_LOGIC, M)
+#define SFT_FOR_MINMAX(M) SFT_TYPES(SFT_PICK_MINMAX, M)
+#define SFT_FOR_SUM(M) SFT_TYPES(SFT_PICK_SUM, M)
+#define SFT_FOR_LOGIC_ALL(M) SFT_TYPES(SFT_PICK_LOGIC_ALL, M)
+#define SFT_FOR_MINMAX_ALL(M) SFT_TYPES(SFT_PICK_MINMAX_ALL, M)
+#define SFT_FOR_SUM_ALL(M) SFT_TYPES(SFT_PICK_SUM_ALL, M)
+
+// clang-format off
+#define SFT_PICK_RMA(M, N, T, rma, ...) SFT_WHEN_##rma(M(N, T))
+#define SFT_PICK_AMO(M, N, T, rma, amo, ...) SFT_WHEN_##amo(M(N, T))
+#define SFT_PICK_EXT(M, N, T, rma, amo, ext, ...) SFT_WHEN_##ext(M(N, T))
+#define SFT_PICK_BIT(M, N, T, rma, amo, ext, bit, ...) SFT_WHEN_##bit(M(N, T))
+#define SFT_PICK_P2P(M, N, T, rma, amo, ext, bit, p2p, ...) SFT_WHEN_##p2p(M(N, T))
+#define SFT_PICK_WAIT(M, N, T, rma, amo, ext, bit, p2p, wait, ...) SFT_WHEN_##wait(M(N, T))
+#define SFT_PICK_OLD_EXT(M, N, T, rma, amo, ext, bit, p2p, wait, old_ext, ...) SFT_WHEN_##old_ext(M(N, T))
+#define SFT_PICK_OLD_AMO(M, N, T, rma, amo, ext, bit, p2p, wait, old_ext, old_amo, ...) SFT_WHEN_##old_amo(M(N, T))
+#define SFT_PICK_LOGIC(M, N, T, rma, amo, ext, bit, p2p, wait, old_ext, old_amo, logic, ...) SFT_WHEN_##logic(M(N, T))
+#define SFT_PICK_MINMAX(M, N, T, rma, amo, ext, bit, p2p, wait, old_ext, old_amo, logic, minmax, ...) \
+    SFT_WHEN_##minmax(M(N, T))
+#define SFT_PICK_SUM(M, N, T, rma, amo, ext, bit, p2p, wait, old_ext, old_amo, logic, minmax, sum, ...) \
+    SFT_WHEN_##sum(M(N, T))
+#define SFT_PICK_LOGIC_ALL(M, N, T, rma, amo, ext, bit, p2p, wait, old_ext, old_amo, logic, minmax, sum, l, ...) \
+    SFT_WHEN_##l(M(N, T))
+#define SFT_PICK_MINMAX_ALL(M, N, T, rma, amo, ext, bit, p2p, wait, old_ext, old_amo, logic, minmax, sum, l, m, ...) \
+    SFT_WHEN_##m(M(N, T))
+#define SFT_PICK_SUM_ALL(M, N, T, rma, amo, ext, bit, p2p, wait, old_ext, old_amo, logic, minmax, sum, l, m, s) \
+    SFT_WHEN_##s(M(N, T))
+// clang-format on
+
+namespace sft {
+
+// Handles are indices in disguise.
+inline TeamId team_id(shmem_team_t team) noexcept { return TeamId(reinterpret_cast<std::uintptr_t>(team)); }
+inline CtxId ctx_id(shmem_ctx_t ctx) noexcept { return CtxId(reinterpret_cast<std::uintptr_t>(ctx)); }
+inline shmem_team_t team_handle(TeamId id) noexcept { return reinterpret_cast<shmem_team_t>(id.value()); }
+inline shmem_ctx_t ctx_handle(CtxId id) noexcept { return reinterpret_cast<shmem_ctx_t>(id.value()); }
+
+}  // namespace sft

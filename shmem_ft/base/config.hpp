@@ -1,0 +1,56 @@
+// The settings of a process, read once from the environment. config.def is the one table: name, type, default,
+// range, unit and help; the parser, `shmem-ft config` and docs/config.md come from it. getenv is called nowhere
+// else in the library.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace sft {
+
+enum class BackupMode { none, single_copy, double_copy };
+
+struct Config {
+    std::uint64_t symmetric_size_bytes = 0;
+    std::uint64_t heap_base_address = 0;
+    std::uint32_t spares = 0;
+    BackupMode backup_mode = BackupMode::double_copy;
+    bool debug = false;
+    bool info = false;
+    bool version = false;
+    bool events = false;     // report the spans of a timeline to the launcher's front end
+    std::string job_socket;  // name of oshrun's abstract socket; empty: not started by oshrun
+};
+
+// Reads every variable of config.def. On a bad value: returns false, leaves config as it was and sets one line that
+// names the variable, the value and what would be accepted. Unknown SHMEM_FT_* variables are reported the same way (a
+// typing error in a setting must not be lost silently). The line has neither the "shmem-ft: error: " in front nor the
+// newline: whoever prints it adds them.
+[[nodiscard]] bool load_config(Config& config, std::string& error_line);
+
+// A row of config.def, for printing. All strings are constants; alias and unit may be empty.
+struct SettingInfo {
+    const char* name;
+    const char* alias;          // deprecated name that still works; the other one wins
+    const char* type;           // "size", "count", "flag", ...
+    const char* default_value;  // as one would write it in the environment; "unset" for variables that only count as set
+    const char* range;
+    const char* unit;
+    const char* help;
+    bool is_internal;           // set by oshrun, not by users
+};
+
+[[nodiscard]] std::span<const SettingInfo> settings() noexcept;
+
+// Where a value comes from: the name of the environment variable that set it, or null for the default.
+[[nodiscard]] const char* setting_origin(const SettingInfo& setting);
+
+// The value in config, in the form that one would write in the environment.
+[[nodiscard]] std::string setting_value(const SettingInfo& setting, const Config& config);
+
+// Parses one value as load_config does. False: error_line is set and config unchanged.
+[[nodiscard]] bool parse_setting(const SettingInfo& setting, const char* text, Config& config, std::string& error_line);
+
+}  // namespace sft

@@ -1,0 +1,40 @@
+// Strong types for everything that is counted or numbered. A PE number is never an `int` inside the
+// library: the PE -> process map changes at a recovery, and a mixed-up pair is a silent wrong answer.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+
+namespace sft {
+
+template <class Tag, class Rep>
+class StrongId {
+public:
+    constexpr StrongId() noexcept = default;
+    constexpr explicit StrongId(Rep value) noexcept : value_(value) {}
+
+    [[nodiscard]] constexpr Rep value() const noexcept { return value_; }
+    [[nodiscard]] constexpr std::size_t index() const noexcept { return static_cast<std::size_t>(value_); }
+    [[nodiscard]] constexpr StrongId next() const noexcept { return StrongId(static_cast<Rep>(value_ + 1)); }
+
+    friend constexpr auto operator<=>(StrongId, StrongId) noexcept = default;
+
+private:
+    Rep value_{};
+};
+
+// What the application sees: 0 .. n_pes-1.
+using PeId = StrongId<struct PeIdTag, std::int32_t>;
+// A launched process of the job: the launcher's rank. Processes 0 .. n_pes-1 start as the PEs, the rest as spares.
+using ProcId = StrongId<struct ProcIdTag, std::int32_t>;
+// Number of a committed global checkpoint; 0 is "none yet".
+using Version = StrongId<struct VersionTag, std::uint32_t>;
+// Number of a collective fault-tolerance call (checkpoint or restart), counted alike on every PE.
+using Round = StrongId<struct RoundTag, std::uint16_t>;
+
+inline constexpr PeId kNoPe{-1};
+inline constexpr ProcId kNoProc{-1};
+inline constexpr Version kNoVersion{0};
+
+}  // namespace sft

@@ -1,0 +1,70 @@
+// The line between a process of the job and oshrun's guardian, where there is one: an abstract Unix socket
+// (SOCK_SEQPACKET), one fixed-size message per event. Processes only report; the guardian never answers. The end
+// of the connection on either side is news too: a process whose guardian is gone ends itself, and a process whose
+// connection ends without `exiting` died of a signal.
+//
+// The library works without it (started by plain mpirun): then nothing is reported and the launcher's own end is
+// noticed through PMIx.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "shmem_ft/base/ids.hpp"
+
+namespace sft {
+
+enum class JobEventKind : std::uint32_t {
+    hello = 1,       // rank, pid; pe or -1 for a spare
+    initialized,     // shmem_init is complete on this process (spares: asleep from now on)
+    pe_taken,        // a spare has become pe
+    failure_seen,    // pe (or -1: a spare), value: rank of the dead process, code: FailureReason::status(); begin_ns: when
+    span,            // text: name of a phase; begin_ns, end_ns; value: version or attempt
+    finalized,       // the PE left shmem_finalize
+    exiting,         // code: status given to exit()
+    global_exit,     // code
+    unrecoverable,   // text: the one line, which oshrun prints (the process itself then prints nothing); the job ends.
+                     // code: the exit status of the job for the case that no PE's death is the cause
+};
+
+// Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.
+struct JobEvent {
+    std::uint32_t magic = 0x53465445;  // "SFTE"
+    std::uint32_t layout = 1;
+    JobEventKind kind{};
+    std::int32_t rank = -1;
+    std::int32_t pid = -1;
+    std::int32_t pe = -1;
+    std::int32_t code = 0;
+    std::uint32_t reserved = 0;
+    std::int64_t begin_ns = 0;  // CLOCK_MONOTONIC
+    std::int64_t end_ns = 0;
+    std::uint64_t value = 0;
+    char text[200] = {};
+};
+static_assert(sizeof(JobEvent) == 256 && std::is_trivially_copyable_v<JobEvent>);
+
+class JobChannel {
+public:
+    JobChannel() = default;
+    ~JobChannel();
+    JobChannel(const JobChannel&) = delete;
+    JobChannel& operator=(const JobChannel&) = delete;
+
+    // Connects and checks that the guardian belongs to the same user. False: error_line says why.
+    [[nodiscard]] bool connect(const std::string& socket_name, std::string& error_line);
+    [[nodiscard]] bool is_connected() const noexcept { return fd_ >= 0; }
+    // For the service thread's poll: readable or hung up means that the guardian is gone.
+    [[nodiscard]] int fd() const noexcept { return fd_; }
+    // Fills pid, and rank where it is -1 (an event may be about another process). Never blocks for long and never fails the caller: a lost report is the guardian's end.
+    void report(JobEvent event) noexcept;
+    void set_rank(std::int32_t rank) noexcept { rank_ = rank; }
+    void close() noexcept;
+
+private:
+    int fd_ = -1;
+    std::int32_t rank_ = -1;
+};
+
+}  // namespace sft

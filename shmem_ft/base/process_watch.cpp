@@ -1,0 +1,167 @@
+#include "shmem_ft/base/process_watch.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace sft {
+namespace {
+
+// The kernel's interface of PIDFD_GET_INFO (Linux 6.13; the exit status from 6.15 on), which Debian 12's headers do not
+// have yet. Only the first version of the structure is used: newer kernels accept it.
+struct PidfdInfo {
+    std::uint64_t mask;
+    std::uint64_t cgroup_id;
+    std::uint32_t pid;
+    std::uint32_t tgid;
+    std::uint32_t ppid;
+    std::uint32_t user_ids[8];
+    std::int32_t exit_code;
+};
+static_assert(sizeof(PidfdInfo) == 64);
+constexpr std::uint64_t kPidfdInfoExit = 1U << 3;
+constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
+
+// Fields of /proc/PID/stat, numbered from 1 as in proc(5).
+constexpr int kStateField = 3;
+constexpr int kStartTimeField = 22;
+constexpr int kExitCodeField = 52;
+
+FailureReason from_wait_status(int status) noexcept {
+    if (WIFSIGNALED(status)) {
+        return {FailureKind::signal, static_cast<std::uint16_t>(WTERMSIG(status))};
+    }
+    return {FailureKind::exited, static_cast<std::uint16_t>(WEXITSTATUS(status))};
+}
+
+// The kernel keeps the status behind the pidfd once the process has been reaped, not before.
+bool ask_pidfd(int pidfd, FailureReason& reason) noexcept {
+    PidfdInfo info{};
+    info.mask = kPidfdInfoExit;
+    if (ioctl(pidfd, kPidfdGetInfo, &info) != 0 || (info.mask & kPidfdInfoExit) == 0) {
+        return false;
+    }
+    reason = from_wait_status(info.exit_code);
+    return true;
+}
+
+// The text of /proc/PID/stat from field 3 on: the second field, the name, may itself contain spaces and brackets, so
+// everything up to the last bracket is skipped.
+class StatFields {
+public:
+    explicit StatFields(std::int32_t pid) noexcept {
+        char path[32];
+        std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
+        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0) {
+            return;
+        }
+        const ssize_t bytes = read(fd, text_.data(), text_.size() - 1);
+        close(fd);
+        if (bytes <= 0) {
+            return;
+        }
+        text_[static_cast<std::size_t>(bytes)] = '\0';
+        const char* bracket = std::strrchr(text_.data(), ')');
+        if (bracket != nullptr && bracket[1] == ' ') {
+            rest_ = bracket + 2;
+        }
+    }
+
+    // Null when there is no such field.
+    [[nodiscard]] const char* field(int number) const noexcept {
+        const char* position = rest_;
+        for (int i = kStateField; position != nullptr && i < number; ++i) {
+            position = std::strchr(position, ' ');
+            position = position == nullptr ? nullptr : position + 1;
+        }
+        return position;
+    }
+
+private:
+    std::array<char, 2048> text_{};
+    const char* rest_ = nullptr;
+};
+
+// A zombie's status is in its stat file. The file may by now belong to somebody else with the same pid: only when the
+// pidfd still reaches our process afterwards was it the one that was read.
+bool ask_stat(int pidfd, std::int32_t pid, FailureReason& reason) noexcept {
+    const StatFields stat(pid);
+    const char* state = stat.field(kStateField);
+    const char* exit_code = stat.field(kExitCodeField);
+    if (state == nullptr || exit_code == nullptr || (*state != 'Z' && *state != 'X')) {
+        return false;
+    }
+    if (syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) != 0 && errno != EPERM) {
+        return false;
+    }
+    reason = from_wait_status(static_cast<int>(std::strtol(exit_code, nullptr, 10)));
+    return true;
+}
+
+}  // namespace
+
+std::string describe(FailureReason reason) {
+    char text[96];
+    switch (reason.kind) {
+        case FailureKind::none: return "alive";
+        case FailureKind::signal: {
+            // Not strsignal, which may use a static buffer.
+            const char* name = sigdescr_np(reason.code);
+            std::snprintf(text, sizeof text, "killed by signal %d (%s)", reason.code,
+                          name != nullptr ? name : "no standard signal");
+            return text;
+        }
+        case FailureKind::exited:
+            std::snprintf(text, sizeof text, "exited with code %d without shmem_finalize", reason.code);
+            return text;
+        case FailureKind::hung: return "hung";
+        case FailureKind::node_lost: return "lost with its node";
+        case FailureKind::unreachable: return "unreachable";
+        case FailureKind::died: return "died (the system did not tell how)";
+    }
+    return "unknown";
+}
+
+std::uint64_t process_start_time(std::int32_t pid) noexcept {
+    const StatFields stat(pid);
+    const char* start = stat.field(kStartTimeField);
+    return start == nullptr ? 0 : std::strtoull(start, nullptr, 10);
+}
+
+int open_process(std::int32_t pid, std::uint64_t start_time) noexcept {
+    const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    if (pidfd < 0) {
+        if (errno == ESRCH) {
+            errno = 0;
+        }
+        return -1;
+    }
+    // Compared after the opening: if the pid had been given to another process before, the times differ; if it is given
+    // away from now on, the pidfd is not affected.
+    if (process_start_time(pid) != start_time) {
+        close(pidfd);
+        errno = 0;
+        return -1;
+    }
+    return pidfd;
+}
+
+FailureReason reason_of_end(int pidfd, std::int32_t pid) noexcept {
+    FailureReason reason{FailureKind::died, 0};
+    // The process may be reaped between the first two questions, and then the first one has an answer.
+    if (ask_pidfd(pidfd, reason) || ask_stat(pidfd, pid, reason) || ask_pidfd(pidfd, reason)) {
+        return reason;
+    }
+    return reason;
+}
+
+}  // namespace sft

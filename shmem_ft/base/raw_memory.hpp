@@ -1,0 +1,61 @@
+// Copying and comparing memory that holds other people's objects, red zones and all.
+//
+// In ordinary builds these are memcpy and memcmp. Under AddressSanitizer those would (rightly, for an application)
+// object to the red zones between globals, and under ThreadSanitizer to bytes that other threads own; a checkpoint
+// copies whole pages and means it, so there the loops are written out and not instrumented.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace sft {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SFT_NOT_INSTRUMENTED __attribute__((no_sanitize_address, no_sanitize_thread, noinline))
+
+SFT_NOT_INSTRUMENTED inline void raw_copy(void* to, const void* from, std::size_t bytes) noexcept {
+    auto* target = static_cast<volatile unsigned char*>(to);
+    const auto* source = static_cast<const volatile unsigned char*>(from);
+    std::size_t i = 0;
+    for (; i + 8 <= bytes && reinterpret_cast<std::uintptr_t>(to) % 8 == reinterpret_cast<std::uintptr_t>(from) % 8 &&
+           reinterpret_cast<std::uintptr_t>(to) % 8 == 0;
+         i += 8) {
+        *reinterpret_cast<volatile std::uint64_t*>(target + i) =
+            *reinterpret_cast<const volatile std::uint64_t*>(source + i);
+    }
+    for (; i < bytes; ++i) {
+        target[i] = source[i];
+    }
+}
+
+SFT_NOT_INSTRUMENTED inline bool raw_equal(const void* a, const void* b, std::size_t bytes) noexcept {
+    const auto* first = static_cast<const volatile unsigned char*>(a);
+    const auto* second = static_cast<const volatile unsigned char*>(b);
+    std::size_t i = 0;
+    for (; i + 8 <= bytes && reinterpret_cast<std::uintptr_t>(a) % 8 == 0 && reinterpret_cast<std::uintptr_t>(b) % 8 == 0;
+         i += 8) {
+        if (*reinterpret_cast<const volatile std::uint64_t*>(first + i) !=
+            *reinterpret_cast<const volatile std::uint64_t*>(second + i)) {
+            return false;
+        }
+    }
+    for (; i < bytes; ++i) {
+        if (first[i] != second[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#undef SFT_NOT_INSTRUMENTED
+#else
+
+inline void raw_copy(void* to, const void* from, std::size_t bytes) noexcept { std::memcpy(to, from, bytes); }
+inline bool raw_equal(const void* a, const void* b, std::size_t bytes) noexcept {
+    return std::memcmp(a, b, bytes) == 0;
+}
+
+#endif
+
+}  // namespace sft

@@ -1,0 +1,53 @@
+#include "shmem_ft/base/report.hpp"
+
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+namespace sft {
+namespace {
+
+constexpr std::size_t kLineBytesMax = 1024;
+
+void write_line(const char* prefix, const char* format, std::va_list arguments) noexcept {
+    char line[kLineBytesMax];
+    int used = std::snprintf(line, sizeof line, "%s", prefix);
+    const int body = std::vsnprintf(line + used, sizeof line - static_cast<std::size_t>(used) - 1, format, arguments);
+    used = body < 0 ? used : used + body;
+    if (used > static_cast<int>(sizeof line) - 2) {
+        used = static_cast<int>(sizeof line) - 2;
+    }
+    line[used] = '\n';
+    // A failing write to stderr has nobody to be reported to.
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line, static_cast<std::size_t>(used) + 1);
+}
+
+}  // namespace
+
+void die(const char* format, ...) noexcept {
+    std::va_list arguments;
+    va_start(arguments, format);
+    write_line("shmem-ft: error: ", format, arguments);
+    va_end(arguments);
+    std::exit(kExitError);
+}
+
+void say(const char* format, ...) noexcept {
+    std::va_list arguments;
+    va_start(arguments, format);
+    write_line("shmem-ft: ", format, arguments);
+    va_end(arguments);
+}
+
+std::string format(const char* format, ...) {
+    char text[kLineBytesMax];
+    std::va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+}  // namespace sft

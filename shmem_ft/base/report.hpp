@@ -1,0 +1,22 @@
+// The one way the library speaks: single lines on stderr, written by one write(2), so that lines of many
+// processes never mix and nothing is buffered in a process that is about to end.
+#pragma once
+
+#include <string>
+
+namespace sft {
+
+// "shmem-ft: error: ..." and the end of the process with kExitError; never returns. For errors of this process
+// only: an error that concerns the job goes through the runtime, which ends the others too.
+[[noreturn]] void die(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
+
+// "shmem-ft: ..."
+void say(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
+
+// printf into a string.
+[[nodiscard]] std::string format(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+// The status of a process that ends because of an error the library reports.
+inline constexpr int kExitError = 70;  // EX_SOFTWARE of sysexits.h
+
+}  // namespace sft

@@ -1,0 +1,26 @@
+#include "shmem_ft/ops/engine.hpp"
+
+#include "shmem_ft/base/report.hpp"
+#include "shmem_ft/ops/target.hpp"
+
+namespace sft {
+
+SFT_LIBRARY_STATE Engine* g_engine = nullptr;
+
+void report_not_initialized(const char* routine) noexcept {
+    die("%s was called before shmem_init or after the last shmem_finalize", routine);
+}
+
+void report_bad_pe(const char* routine, int pe, std::int32_t n_pes) noexcept {
+    die("%s: there is no PE %d: PE numbers go from 0 to %d here", routine, pe, n_pes - 1);
+}
+
+void report_bad_context(const char* routine) noexcept {
+    die("%s: the context is invalid: it was never created, or has been destroyed", routine);
+}
+
+void report_bad_argument(const char* routine, const char* what, long value) noexcept {
+    die("%s: %s has the unknown value %ld: use one of the constants of shmem.h", routine, what, value);
+}
+
+}  // namespace sft

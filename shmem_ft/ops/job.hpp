@@ -1,0 +1,40 @@
+// Life of the job and of the symmetric heap, as the C entry points call it. Implemented by the composition root
+// (shmem_ft/runtime*.cpp), which is the only place that knows all layers.
+#pragma once
+
+#include <cstddef>
+
+namespace sft::job {
+
+// shmem_init, shmem_init_thread, start_pes. Returns 0, or non-zero after one line on stderr (only when
+// report_failure is set; otherwise a failure ends the process).
+struct InitOptions {
+    int requested_thread_level = 0;
+    bool report_failure = false;
+    bool finalize_at_exit = false;  // start_pes
+};
+int init(const InitOptions& options, int* provided_thread_level) noexcept;
+void finalize() noexcept;
+[[noreturn]] void global_exit(int status) noexcept;
+[[nodiscard]] bool is_initialized() noexcept;
+[[nodiscard]] int thread_level() noexcept;
+
+// World barrier including the quiet of the default context: false when a fault is pending.
+// (Algorithm in ops/collectives; declared here because the heap routines need it.)
+
+// Collective heap routines: include the barriers the specification demands, and the replay in a substitute.
+void* heap_malloc(std::size_t bytes) noexcept;
+void* heap_calloc(std::size_t count, std::size_t bytes) noexcept;
+void* heap_align(std::size_t alignment, std::size_t bytes) noexcept;
+void* heap_realloc(void* address, std::size_t bytes) noexcept;
+void* heap_malloc_with_hints(std::size_t bytes, long hints) noexcept;
+void heap_free(void* address) noexcept;
+
+// shmem_ft.h
+int checkpoint_all() noexcept;
+void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept;
+void restart_pes(const int* pes, std::size_t numpes) noexcept;
+int algo_init() noexcept;
+int protected_losses() noexcept;
+
+}  // namespace sft::job

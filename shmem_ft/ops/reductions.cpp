@@ -1,0 +1,188 @@
+#include "shmem_ft/ops/reductions.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "shmem_ft/ops/collectives.hpp"
+
+namespace sft {
+namespace {
+
+constexpr std::size_t kChunkBytes = 4096;      // worked on at once, on the stack
+constexpr std::size_t kCacheLineBytes = 64;    // slices begin on multiples of it
+constexpr std::size_t kElementBytesMax = 16;
+static_assert(kChunkBytes % kElementBytesMax == 0 && kChannelPayloadBytes >= 3 * kElementBytesMax);
+
+// Recursive doubling with the data in the messages. Where the size is no power of two, the first members go in pairs:
+// the odd one hands its data to the even one and gets the result in the end.
+class SmallReduction {
+public:
+    SmallReduction(Engine& e, const PeGroup& group, std::size_t count, ElementKind kind) noexcept
+        : engine_(e), group_(group), count_(count), kind_(kind), bytes_(count * kind.bytes) {
+        while (active_ * 2 <= group.size) {
+            active_ *= 2;
+        }
+        pairs_ = group.size - active_;
+    }
+
+    // data: this member's elements, then the result.
+    [[nodiscard]] bool run(void* data) const noexcept {
+        Channels& channels = engine_.channels;
+        const bool is_paired = group_.me < 2 * pairs_;
+        if (is_paired && group_.me % 2 == 1) {
+            const PeId partner = group_.pe(group_.me - 1);
+            return channels.send(partner, data, bytes_) && channels.recv(partner, data, bytes_);
+        }
+        if (is_paired && !take_from(group_.pe(group_.me + 1), data, Side::right)) {
+            return false;
+        }
+        const std::int32_t rank = is_paired ? group_.me / 2 : group_.me - pairs_;
+        for (std::int32_t distance = 1; distance < active_; distance *= 2) {
+            const std::int32_t other = rank ^ distance;
+            const PeId partner = group_.pe(other < pairs_ ? 2 * other : other + pairs_);
+            if (!channels.send(partner, data, bytes_) ||
+                !take_from(partner, data, other < rank ? Side::left : Side::right)) {
+                return false;
+            }
+        }
+        return !is_paired || channels.send(group_.pe(group_.me + 1), data, bytes_);
+    }
+
+private:
+    enum class Side { left, right };
+
+    // Combines with what a partner sends, which stands on the given side of the own data.
+    [[nodiscard]] bool take_from(PeId partner, void* data, Side side) const noexcept {
+        alignas(16) unsigned char theirs[kChannelPayloadBytes];
+        if (!engine_.channels.recv(partner, theirs, bytes_)) {
+            return false;
+        }
+        if (side == Side::right) {
+            kind_.combine(data, theirs, count_);
+        } else {
+            kind_.combine(theirs, data, count_);
+            std::memcpy(data, theirs, bytes_);
+        }
+        return true;
+    }
+
+    Engine& engine_;
+    const PeGroup& group_;
+    std::size_t count_;
+    ElementKind kind_;
+    std::size_t bytes_;
+    std::int32_t active_ = 1;
+    std::int32_t pairs_ = 0;
+};
+
+// Larger data is cut into one slice per member. A member alone reads its slice of all sources and writes it to all
+// destinations, so nobody reads what somebody else writes, in place or not. Calls work(offset, elements) for pieces of
+// at most kChunkBytes. The syncs around it are rule 2 of collectives.hpp.
+template <class Work>
+bool for_own_slice(Engine& e, const PeGroup& group, std::size_t count, std::size_t element_bytes,
+                   Work&& work) noexcept {
+    if (!sync(e, group)) {
+        return false;
+    }
+    const auto members = static_cast<std::size_t>(group.size);
+    const std::size_t line = std::max<std::size_t>(1, kCacheLineBytes / element_bytes);
+    const std::size_t slice = ((count + members - 1) / members + line - 1) / line * line;
+    const std::size_t begin = std::min(count, static_cast<std::size_t>(group.me) * slice);
+    const std::size_t end = std::min(count, begin + slice);
+    const std::size_t step = kChunkBytes / element_bytes;
+    for (std::size_t at = begin; at < end; at += step) {
+        work(at * element_bytes, std::min(step, end - at));
+    }
+    return sync(e, group);
+}
+
+// A member's instance of a symmetric object; null when it is unreachable, and then a fault is pending.
+template <class T>
+T* instance(Engine& e, const PeGroup& group, std::int32_t member, T* symmetric, std::size_t offset) noexcept {
+    using Byte = std::conditional_t<std::is_const_v<T>, const unsigned char, unsigned char>;
+    if (member == group.me) {
+        return static_cast<Byte*>(symmetric) + offset;
+    }
+    return static_cast<T*>(e.peers.locate(static_cast<Byte*>(symmetric) + offset, group.pe(member)));
+}
+
+}  // namespace
+
+bool reduce(Engine& e, const PeGroup& group, void* dest, const void* source, std::size_t count,
+            ElementKind kind) noexcept {
+    if (e.waiter.fault_pending()) [[unlikely]] {
+        return false;
+    }
+    if (count == 0) {
+        return true;
+    }
+    const std::size_t bytes = count * kind.bytes;
+    if (group.size == 1) {
+        std::memmove(dest, source, bytes);
+        return true;
+    }
+    if (bytes <= kChannelPayloadBytes) {
+        alignas(16) unsigned char data[kChannelPayloadBytes];
+        std::memcpy(data, source, bytes);
+        const bool ok = SmallReduction(e, group, count, kind).run(data);
+        if (ok) {
+            std::memcpy(dest, data, bytes);
+        }
+        return ok;
+    }
+    return for_own_slice(e, group, count, kind.bytes, [&](std::size_t offset, std::size_t elements) {
+        alignas(kCacheLineBytes) unsigned char result[kChunkBytes];
+        const std::size_t piece = elements * kind.bytes;
+        for (std::int32_t member = 0; member < group.size; ++member) {
+            const void* const theirs = instance(e, group, member, source, offset);
+            if (theirs == nullptr) {
+                continue;
+            }
+            if (member == 0) {
+                std::memcpy(result, theirs, piece);
+            } else {
+                kind.combine(result, theirs, elements);
+            }
+        }
+        for (std::int32_t member = 0; member < group.size; ++member) {
+            if (void* const theirs = instance(e, group, member, dest, offset)) {
+                std::memcpy(theirs, result, piece);
+            }
+        }
+    });
+}
+
+bool scan(Engine& e, const PeGroup& group, void* dest, const void* source, std::size_t count, ElementKind kind,
+          ScanKind scan_kind) noexcept {
+    if (e.waiter.fault_pending()) [[unlikely]] {
+        return false;
+    }
+    if (count == 0) {
+        return true;
+    }
+    return for_own_slice(e, group, count, kind.bytes, [&](std::size_t offset, std::size_t elements) {
+        alignas(kCacheLineBytes) unsigned char before[kChunkBytes];  // members 0 .. member-1
+        alignas(kCacheLineBytes) unsigned char through[kChunkBytes];  // members 0 .. member
+        const std::size_t piece = elements * kind.bytes;
+        std::memset(before, 0, piece);
+        for (std::int32_t member = 0; member < group.size; ++member) {
+            const void* const theirs = instance(e, group, member, source, offset);
+            void* const place = instance(e, group, member, dest, offset);
+            if (theirs == nullptr || place == nullptr) {
+                continue;
+            }
+            // The first one is copied, not added to zero, which would turn -0.0 into 0.0.
+            if (member == 0) {
+                std::memcpy(through, theirs, piece);
+            } else {
+                std::memcpy(through, before, piece);
+                kind.combine(through, theirs, elements);
+            }
+            std::memcpy(place, scan_kind == ScanKind::inclusive ? through : before, piece);
+            std::memcpy(before, through, piece);
+        }
+    });
+}
+
+}  // namespace sft

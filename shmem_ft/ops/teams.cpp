@@ -1,0 +1,248 @@
+#include "shmem_ft/ops/teams.hpp"
+
+#include <bit>
+
+#include "shmem_ft/base/report.hpp"
+#include "shmem_ft/ops/collectives.hpp"
+#include "shmem_ft/ops/order.hpp"
+#include "shmem_ft/ops/query.hpp"
+#include "shmem_ft/ops/reductions.hpp"
+
+namespace sft {
+namespace {
+
+constexpr std::size_t kWords = kTeamsMax / 64;
+constexpr std::uintptr_t kFirstOwnTeam = kTeamShared.value() + 1;
+constexpr std::uintptr_t kFirstOwnContext = kCtxDefault.value() + 1;
+
+// A part of a group: members start, start + stride, ... of it. The caller's position is worked out anew.
+PeGroup part_of(const PeGroup& parent, Triplet part, PeId me) noexcept {
+    PeGroup group{parent.start + part.start * parent.stride, part.size == 1 ? 1 : parent.stride * part.stride, part.size,
+                  -1};
+    group.me = group.index_of(me);
+    return group;
+}
+
+bool is_valid(Triplet part, std::int32_t members) noexcept {
+    const std::int64_t last = part.start + static_cast<std::int64_t>(part.size - 1) * part.stride;
+    return part.size > 0 && (part.stride != 0 || part.size == 1) && part.start >= 0 && part.start < members &&
+           last >= 0 && last < members;
+}
+
+// The lowest indices that are free on all members of the parent. False: a fault, or not enough of them.
+bool agree_on_free(Engine& e, const PeGroup& parent, TeamId* ids, int wanted) noexcept {
+    std::uint64_t free_bits[kWords] = {};
+    for (std::uintptr_t i = kFirstOwnTeam; i < kTeamsMax; ++i) {
+        if (e.teams.entries[i].in_use == 0) {
+            free_bits[i / 64] |= std::uint64_t{1} << (i % 64);
+        }
+    }
+    if (!reduce(e, parent, free_bits, free_bits, kWords, element_kind<And, std::uint64_t>())) {
+        return false;
+    }
+    int found = 0;
+    for (std::size_t word = 0; word < kWords && found < wanted; ++word) {
+        for (; free_bits[word] != 0 && found < wanted; free_bits[word] &= free_bits[word] - 1) {
+            ids[found++] = TeamId(word * 64 + static_cast<std::uintptr_t>(std::countr_zero(free_bits[word])));
+        }
+    }
+    return found == wanted;
+}
+
+TeamId enter(Engine& e, TeamId id, const PeGroup& group, int num_contexts) noexcept {
+    TeamId handle = kTeamInvalid;
+    if (group.me >= 0) {
+        e.teams.entries[id.index()] = {group, num_contexts, 1};
+        handle = id;
+    }
+    e.teams.created.record(handle.value());
+    return handle;
+}
+
+// A creation call of a substitute that has not joined yet: the recorded result of that call.
+template <class Id, std::size_t Capacity>
+Id replayed(const HandleLog<Capacity>& log, std::uint32_t& position) noexcept {
+    const std::uint32_t call = position++;
+    return Id(call < log.count && call < Capacity ? log.results[call] : 0);
+}
+
+void release_context(ContextEntry& entry) noexcept {
+    entry.group.size = 0;
+    std::atomic_ref(entry.in_use).store(0, std::memory_order_release);
+}
+
+}  // namespace
+
+void reset_handles(Engine& e) noexcept {
+    e.teams = TeamTable{};
+    e.contexts = ContextTable{};
+    e.replay = HandleReplay{};
+    const PeGroup all = world(e);
+    e.teams.entries[kTeamWorld.index()] = {all, 0, 1};
+    e.teams.entries[kTeamShared.index()] = {all, 0, 1};
+    e.contexts.entries[kCtxDefault.index()] = {all, static_cast<std::uint32_t>(kTeamWorld.value()), 0, 1};
+}
+
+const PeGroup& team_group(Engine& e, TeamId team, const char* routine) noexcept {
+    const TeamEntry* entry = e.teams.find(team);
+    if (entry == nullptr) [[unlikely]] {
+        die("%s: the team is invalid: this PE is not a member of it, or it has been destroyed", routine);
+    }
+    return entry->group;
+}
+
+PeGroup active_group(Engine& e, ActiveSet set, const char* routine) noexcept {
+    const bool has_range = set.log_stride >= 0 && set.log_stride < 31 && set.size > 0 && set.start >= 0;
+    const std::int64_t last =
+        has_range ? set.start + ((static_cast<std::int64_t>(set.size) - 1) << set.log_stride) : INT64_MAX;
+    if (last >= e.peers.n_pes) [[unlikely]] {
+        die("%s: PE_start %d, logPE_stride %d, PE_size %d name PEs outside 0 .. %d", routine, set.start, set.log_stride,
+            set.size, e.peers.n_pes - 1);
+    }
+    PeGroup group{set.start, 1 << set.log_stride, set.size, -1};
+    group.me = group.index_of(e.peers.me);
+    if (group.me < 0) [[unlikely]] {
+        die("%s: PE %d calls it for an active set that it does not belong to (PE_start %d, logPE_stride %d, "
+            "PE_size %d)",
+            routine, e.peers.me.value(), set.start, set.log_stride, set.size);
+    }
+    return group;
+}
+
+int team_my_pe(Engine& e, TeamId team) noexcept {
+    const TeamEntry* entry = e.teams.find(team);
+    return entry == nullptr ? -1 : entry->group.me;
+}
+
+int team_n_pes(Engine& e, TeamId team) noexcept {
+    const TeamEntry* entry = e.teams.find(team);
+    return entry == nullptr ? -1 : entry->group.size;
+}
+
+int team_translate_pe(Engine& e, TeamId from, int pe, TeamId to) noexcept {
+    const TeamEntry* source = e.teams.find(from);
+    const TeamEntry* target = e.teams.find(to);
+    if (source == nullptr || target == nullptr || pe < 0 || pe >= source->group.size) {
+        return -1;
+    }
+    return target->group.index_of(source->group.pe(pe));
+}
+
+bool team_num_contexts(Engine& e, TeamId team, int* num_contexts) noexcept {
+    const TeamEntry* entry = e.teams.find(team);
+    if (entry == nullptr) {
+        return false;
+    }
+    *num_contexts = entry->num_contexts;
+    return true;
+}
+
+void* team_ptr(Engine& e, TeamId team, const void* address, int pe) noexcept {
+    const TeamEntry* entry = e.teams.find(team);
+    if (entry == nullptr || pe < 0 || pe >= entry->group.size) {
+        return nullptr;
+    }
+    return pointer_to(e, address, entry->group.pe(pe).value());
+}
+
+bool split_strided(Engine& e, TeamId parent, Triplet triplet, int num_contexts, TeamId* team) noexcept {
+    *team = kTeamInvalid;
+    if (e.replay.active) {
+        *team = replayed<TeamId>(e.teams.created, e.replay.teams);
+        return true;
+    }
+    const TeamEntry* entry = e.teams.find(parent);
+    if (entry == nullptr) {
+        return false;
+    }
+    TeamId id;
+    if (!is_valid(triplet, entry->group.size) || !agree_on_free(e, entry->group, &id, 1)) {
+        e.teams.created.record(kTeamInvalid.value());
+        return false;
+    }
+    *team = enter(e, id, part_of(entry->group, triplet, e.peers.me), num_contexts);
+    return true;
+}
+
+bool split_2d(Engine& e, TeamId parent, int xrange, AxisTeams* axes) noexcept {
+    axes->x = axes->y = kTeamInvalid;
+    if (e.replay.active) {
+        axes->x = replayed<TeamId>(e.teams.created, e.replay.teams);
+        axes->y = replayed<TeamId>(e.teams.created, e.replay.teams);
+        return true;
+    }
+    const TeamEntry* entry = e.teams.find(parent);
+    if (entry == nullptr) {
+        return false;
+    }
+    TeamId ids[2];
+    if (xrange <= 0 || !agree_on_free(e, entry->group, ids, 2)) {
+        e.teams.created.record(kTeamInvalid.value());
+        e.teams.created.record(kTeamInvalid.value());
+        return false;
+    }
+    const PeGroup group = entry->group;
+    const int columns = xrange < group.size ? xrange : group.size;
+    const int x = group.me % columns;
+    const int y = group.me / columns;
+    const int row_size = group.size - y * columns < columns ? group.size - y * columns : columns;
+    const int column_size = (group.size - x + columns - 1) / columns;
+    axes->x = enter(e, ids[0], part_of(group, {y * columns, 1, row_size}, e.peers.me), axes->num_contexts_x);
+    axes->y = enter(e, ids[1], part_of(group, {x, columns, column_size}, e.peers.me), axes->num_contexts_y);
+    return true;
+}
+
+void destroy_team(Engine& e, TeamId team) noexcept {
+    if (team.value() < kFirstOwnTeam || e.teams.find(team) == nullptr || e.replay.active) {
+        return;
+    }
+    quiet();
+    for (std::uintptr_t i = kFirstOwnContext; i < kContextsMax; ++i) {
+        ContextEntry& context = e.contexts.entries[i];
+        if (context.in_use != 0 && context.team == team.value()) {
+            release_context(context);
+        }
+    }
+    e.teams.entries[team.index()] = {};
+}
+
+bool create_context(Engine& e, TeamId team, long options, CtxId* context) noexcept {
+    *context = kCtxInvalid;
+    if (e.replay.active) {
+        *context = replayed<CtxId>(e.contexts.created, e.replay.contexts);
+        return *context != kCtxInvalid;
+    }
+    const TeamEntry* entry = e.teams.find(team);
+    if (entry == nullptr) {
+        return false;
+    }
+    for (std::uintptr_t i = kFirstOwnContext; i < kContextsMax; ++i) {
+        ContextEntry& slot = e.contexts.entries[i];
+        std::uint32_t is_free = 0;
+        if (std::atomic_ref(slot.in_use).compare_exchange_strong(is_free, 1, std::memory_order_acq_rel)) {
+            slot.group = entry->group;
+            slot.team = static_cast<std::uint32_t>(team.value());
+            slot.options = static_cast<std::uint32_t>(options);
+            *context = CtxId(i);
+            break;
+        }
+    }
+    e.contexts.created.record(context->value());
+    return *context != kCtxInvalid;
+}
+
+void destroy_context(Engine& e, CtxId context) noexcept {
+    if (context.value() < kFirstOwnContext || e.contexts.find(context) == nullptr || e.replay.active) {
+        return;
+    }
+    quiet();
+    release_context(e.contexts.entries[context.index()]);
+}
+
+bool context_team(Engine& e, CtxId context, TeamId* team) noexcept {
+    const ContextEntry* entry = e.contexts.find(context);
+    *team = entry == nullptr ? kTeamInvalid : TeamId(entry->team);
+    return entry != nullptr;
+}
+
+}  // namespace sft

@@ -1,0 +1,348 @@
+#include "shmem_ft/runtime.hpp"
+
+#include <gnu/libc-version.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "backup/placement.hpp"
+#include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/report.hpp"
+#include "shmem_ft/ops/teams.hpp"
+
+namespace sft {
+namespace {
+
+constexpr std::uint32_t kSpinsAlone = 4000;  // a core per process: about as long as a wake-up takes
+constexpr std::uint32_t kSpinsCrowded = 20;
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+std::uint64_t memory_bytes() {
+    struct sysinfo info{};
+    return ::sysinfo(&info) == 0 ? (info.totalram + info.totalswap) * info.mem_unit : 0;
+}
+
+// Whoever would wait for this job's result is gone.
+void launcher_lost() { ::_exit(kExitError); }
+
+std::uint32_t spins_for(std::int32_t n_pes) {
+    return n_pes <= ::sysconf(_SC_NPROCESSORS_ONLN) ? kSpinsAlone : kSpinsCrowded;
+}
+
+}  // namespace
+
+void Runtime::abandon(const std::string& line) noexcept {
+    tell_end(line);
+    channel_.close();
+}
+
+Runtime::~Runtime() {
+    stop_service();
+    globals_.unshare();
+}
+
+bool Runtime::create_memory(std::string& error) {
+    if (!globals_.share(error)) {
+        return false;
+    }
+    const std::uint64_t bytes =
+        round_up(std::max<std::uint64_t>(config_.symmetric_size_bytes, Heap::kBytesMin), kBlockBytes);
+    if (bytes > memory_bytes()) {
+        error = format("SHMEM_SYMMETRIC_SIZE: a heap of %llu bytes cannot be had: this node has %llu bytes of memory",
+                       static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(memory_bytes()));
+        return false;
+    }
+    if (!heap_segment_.create("shmem-ft-heap", bytes, error)) {
+        return false;
+    }
+    auto* base = reinterpret_cast<void*>(config_.heap_base_address);
+    if (!heap_segment_.map_at(base, error)) {
+        error += " (the symmetric heap needs the same address in every process; SHMEM_FT_HEAP_BASE chooses another)";
+        return false;
+    }
+    const AddressRange heap{config_.heap_base_address, bytes};
+    heap_.create(heap, heap_segment_.fd());
+    live_.heap = heap;
+    live_.heap_fd = heap_segment_.fd();
+    live_.globals = globals_.range();
+    for (const Globals::Extent& extent : globals_.saved()) {
+        live_.saved.push_back({extent.offset, extent.bytes});
+    }
+    auto* library = reinterpret_cast<std::byte*>(&engine_.teams);
+    auto* library_end = reinterpret_cast<std::byte*>(&engine_.contexts + 1);
+    live_.library = {reinterpret_cast<std::uintptr_t>(library), static_cast<std::size_t>(library_end - library)};
+    return true;
+}
+
+bool Runtime::compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const {
+    const int rank = self().value();
+    if (mine.layout != first.layout) {
+        error = format("process %d and process 0 run different versions of this library", rank);
+    } else if (std::strcmp(mine.libc_version, first.libc_version) != 0) {
+        error = format("process %d runs with libc %s, process 0 with libc %s: use the same system on all", rank,
+                       mine.libc_version, first.libc_version);
+    } else if (mine.program_fingerprint != first.program_fingerprint) {
+        error = format("process %d runs another program (%s) than process 0 (%s): all PEs must run the same file", rank,
+                       mine.program, first.program);
+    } else if (mine.globals_begin != first.globals_begin || mine.globals_bytes != first.globals_bytes) {
+        error = format("the globals of process %d lie at another address than those of process 0: link with -no-pie "
+                       "(oshcc does) or start with oshrun",
+                       rank);
+    } else if (mine.heap_base != first.heap_base || mine.heap_bytes != first.heap_bytes) {
+        error = format("process %d has another symmetric heap than process 0: SHMEM_SYMMETRIC_SIZE and "
+                       "SHMEM_FT_HEAP_BASE must be the same for all",
+                       rank);
+    } else if (mine.spares != first.spares || mine.backup_mode != first.backup_mode) {
+        error = format("process %d has other settings than process 0: SHMEM_FT_SPARES and SHMEM_FT_BACKUP_MODE must be "
+                       "the same for all",
+                       rank);
+    }
+    return error.empty();
+}
+
+void Runtime::place_first_keepers() {
+    const std::int32_t n_pes = control_.n_pes();
+    std::vector<ProcId> holders;
+    std::vector<ProcId> spares;
+    for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
+        (process < n_pes ? holders : spares).push_back(ProcId(process));
+    }
+    const std::vector<ProcId> none(holders.size(), kNoProc);
+    const std::vector<ProcId> keepers = place_keepers({holders, none, spares});
+    for (std::int32_t pe = 0; pe < n_pes; ++pe) {
+        control_.assignment(Epoch(0), PeId(pe)).keeper.store(keepers[PeId(pe).index()].value());
+    }
+}
+
+void Runtime::publish_slot() {
+    ProcessSlot& slot = control_.slot(self());
+    slot.pid = ::getpid();
+    slot.start_time = process_start_time(slot.pid);
+    slot.heap_fd = heap_segment_.fd();
+    slot.globals_fd = globals_.segment().fd();
+    slot.store_fd = store_.fd();
+    slot.state.store(ProcessState::ready, std::memory_order_release);
+}
+
+bool Runtime::meet_the_others(int generation, std::string& error) {
+    const std::int32_t n_processes = bootstrap_.n_processes();
+    const std::int32_t n_pes = first_spare();
+    if (bootstrap_.n_processes_on_node() != n_processes) {
+        error = format("the job has %d processes but only %d on this node: this version runs jobs on one node",
+                       n_processes, bootstrap_.n_processes_on_node());
+        return false;
+    }
+    if (n_pes < 1) {
+        error = format("SHMEM_FT_SPARES=%u leaves no PE: the job has %d processes", config_.spares, n_processes);
+        return false;
+    }
+    if (n_processes > kProcessesMax) {
+        error = format("the job has %d processes: this version takes at most %d", n_processes, kProcessesMax);
+        return false;
+    }
+    BootCard mine;
+    mine.spares = config_.spares;
+    mine.heap_base = live_.heap.begin;
+    mine.heap_bytes = live_.heap.bytes;
+    mine.globals_begin = live_.globals.begin;
+    mine.globals_bytes = live_.globals.bytes;
+    mine.program_fingerprint = program_fingerprint();
+    mine.backup_mode = static_cast<std::uint32_t>(config_.backup_mode);
+    std::snprintf(mine.libc_version, sizeof mine.libc_version, "%s", ::gnu_get_libc_version());
+    const ssize_t length = ::readlink("/proc/self/exe", mine.program, sizeof mine.program - 1);
+    mine.program[length < 0 ? 0 : length] = '\0';
+    if (self() == ProcId(0)) {
+        if (!control_.create(n_pes, n_processes, error)) {
+            return false;
+        }
+        place_first_keepers();
+        mine.pid = ::getpid();
+        mine.control_fd = control_.fd();
+    }
+    BootCard first = mine;
+    if (!bootstrap_.share_card(first, generation, error) || !compare_cards(mine, first, error) ||
+        (self() != ProcId(0) && !control_.attach(first.pid, first.control_fd, error)) ||
+        !store_.create(config_.backup_mode, live_, n_pes, error)) {
+        return false;
+    }
+    publish_slot();
+    if (!bootstrap_.fence()) {
+        error = "a process of the job ended inside shmem_init";
+        return false;
+    }
+    return true;
+}
+
+bool Runtime::map_peer(PeId pe, ProcId holder, std::string& error) {
+    PeerEntry& entry = entries_[pe.index()];
+    if (pe == me_) {
+        entry.heap_difference.store(0);
+        entry.globals_difference.store(0);
+        return true;
+    }
+    const ProcessSlot& slot = control_.slot(holder);
+    const int heap_fd = open_descriptor_of(slot.pid, slot.heap_fd);
+    const int globals_fd = slot.globals_fd < 0 ? -1 : open_descriptor_of(slot.pid, slot.globals_fd);
+    bool shown = heap_fd >= 0 && heap_windows_[pe.index()].show(heap_fd, 0, error);
+    if (live_.globals.bytes != 0) {
+        shown = shown && globals_fd >= 0 && globals_windows_[pe.index()].show(globals_fd, 0, error);
+    }
+    for (const int fd : {heap_fd, globals_fd}) {
+        if (fd >= 0) {
+            ::close(fd);
+        }
+    }
+    if (!shown) {
+        return false;
+    }
+    mapped_holder_[pe.index()] = holder;
+    entry.globals_difference.store(reinterpret_cast<std::intptr_t>(globals_windows_[pe.index()].address()) -
+                                   static_cast<std::intptr_t>(live_.globals.begin));
+    entry.heap_difference.store(reinterpret_cast<std::intptr_t>(heap_windows_[pe.index()].address()) -
+                                static_cast<std::intptr_t>(live_.heap.begin));
+    return true;
+}
+
+void Runtime::connect_channels() {
+    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
+        Channels::Pair& pair = pairs_[PeId(pe).index()];
+        pair = Channels::Pair{};
+        pair.outgoing = &control_.ring(me_, PeId(pe));
+        pair.incoming = &control_.ring(PeId(pe), me_);
+        const Agreed agreed = control_.agreed();
+        const std::int32_t holder = control_.assignment(agreed.epoch, PeId(pe)).holder.load();
+        pair.peer_doorbell = &control_.slot(ProcId(holder)).doorbell;
+    }
+}
+
+void Runtime::reset_channels() noexcept {
+    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
+        ChannelRing& ring = control_.ring(PeId(pe), me_);
+        for (ChannelCell& cell : ring.cells) {
+            cell.sequence.store(0);
+        }
+        ring.consumed.store(0);
+    }
+    connect_channels();
+}
+
+bool Runtime::take_pe(PeId pe, std::string& error) {
+    me_ = pe;
+    const auto n_pes = static_cast<std::size_t>(control_.n_pes());
+    entries_ = std::vector<PeerEntry>(n_pes);
+    pairs_.resize(n_pes);
+    heap_windows_.resize(n_pes);
+    globals_windows_.resize(n_pes);
+    mapped_holder_.assign(n_pes, kNoProc);
+    engine_.peers.heap = live_.heap;
+    engine_.peers.globals = live_.globals;
+    engine_.peers.entries = entries_.data();
+    engine_.peers.n_pes = control_.n_pes();
+    engine_.peers.me = pe;
+    Doorbell* doorbell = &control_.slot(self()).doorbell;
+    engine_.waiter = Waiter(doorbell, &engine_.gate, spins_for(control_.n_pes()));
+    engine_.channels = Channels(pairs_.data(), &engine_.waiter);
+    reset_handles(engine_);
+    coordinator_->become(pe);
+    const std::vector<Assignment> held = coordinator_->assignments(control_.agreed());
+    for (std::size_t i = 0; i < n_pes; ++i) {
+        const PeId peer(static_cast<std::int32_t>(i));
+        if (peer != me_ && (!heap_windows_[i].reserve(live_.heap.bytes, error) ||
+                            (live_.globals.bytes != 0 && !globals_windows_[i].reserve(live_.globals.bytes, error)))) {
+            return false;
+        }
+        // A peer that cannot be mapped has just died: the service thread will know in a moment.
+        std::string gone;
+        if (!map_peer(peer, held[i].holder, gone) && !is_substitute_ && !control_.is_dead(held[i].holder) &&
+            process_start_time(control_.slot(held[i].holder).pid) != 0) {
+            error = format("cannot map the memory of PE %zu (%s): /proc/PID/fd of processes of the same user must be "
+                           "readable",
+                           i, gone.c_str());
+            return false;
+        }
+    }
+    connect_channels();
+    if (is_substitute_) {
+        return true;
+    }
+    const Assignment own = held[me_.index()];
+    if (own.keeper != kNoProc && config_.backup_mode != BackupMode::none) {
+        const ProcessSlot& keeper = control_.slot(own.keeper);
+        return store_.use_keeper({keeper.pid, keeper.store_fd}, me_, live_, error);
+    }
+    return true;
+}
+
+bool Runtime::start(int generation, std::string& error) {
+    if (!load_config(config_, error)) {
+        return false;
+    }
+    if (!bootstrap_.connect(error)) {
+        return false;
+    }
+    if (!config_.job_socket.empty()) {
+        channel_.set_rank(self().value());
+        if (!channel_.connect(config_.job_socket, error)) {
+            return false;
+        }
+        report(JobEventKind::hello, 0, 0, "", now_ns(), 0);
+    }
+    bootstrap_.watch_launcher(&launcher_lost);
+    if (!create_memory(error) || !meet_the_others(generation, error) || !watch_processes(error)) {
+        return false;
+    }
+    const bool starts_as_spare = self().value() >= first_spare();
+    coordinator_ = std::make_unique<Coordinator>(control_, self(), first_spare(),
+                                                 Waiter(&control_.slot(self()).doorbell, &never_, kSpinsCrowded), *this);
+    if (!starts_as_spare) {
+        if (!take_pe(PeId(self().value()), error)) {
+            return false;
+        }
+    }
+    start_service();
+    report(JobEventKind::initialized, 0, 0, "", now_ns(), 0);
+    if (starts_as_spare) {
+        is_substitute_ = true;
+        joined_ = false;
+        engine_.gate.pending.store(true);
+        const PeId pe = sleep_as_spare();
+        if (!take_pe(pe, error)) {
+            return false;
+        }
+        if (!prepare_as_substitute()) {
+            leave_ended_job();
+        }
+        report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
+    }
+    return true;
+}
+
+void Runtime::report(JobEventKind kind, std::int32_t code, std::uint64_t value, const char* text, std::int64_t begin_ns,
+                     std::int64_t end_ns) noexcept {
+    if (!channel_.is_connected()) {
+        return;
+    }
+    JobEvent event;
+    event.kind = kind;
+    event.pe = me_.value();
+    event.code = code;
+    event.value = value;
+    event.begin_ns = begin_ns;
+    event.end_ns = end_ns;
+    std::snprintf(event.text, sizeof event.text, "%s", text);
+    channel_.report(event);
+}
+
+void Runtime::report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns, std::uint64_t value) noexcept {
+    if (config_.events) {
+        report(JobEventKind::span, 0, value, name, begin_ns, end_ns);
+    }
+}
+
+}  // namespace sft

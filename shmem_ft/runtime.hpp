@@ -1,0 +1,164 @@
+// The composition root: one object that owns everything a process of a job has, and the only code that knows all
+// layers. The C interface reaches it through the functions of ops/job.hpp.
+//
+// Threads: the application's thread (or threads) and one service thread, which sleeps in the kernel until a process
+// of the job ends or the launcher's front end goes away. view_mutex_ protects what both change: which processes are
+// watched and whether a fault is pending. Everything else belongs to the thread that calls the library.
+//
+// Life: start() in shmem_init; a spare sleeps in there and returns as a substitute; finish() in the last
+// shmem_finalize. After fork() the child has no runtime (runtime_process.cpp).
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backup/store.hpp"
+#include "recovery/coordinator.hpp"
+#include "shmem_ft/base/config.hpp"
+#include "shmem_ft/base/job_channel.hpp"
+#include "shmem_ft/base/private_data.hpp"
+#include "shmem_ft/bootstrap.hpp"
+#include "shmem_ft/ops/engine.hpp"
+#include "shmem_ft/ops/job.hpp"
+#include "shmem_ft/transport/shm/control.hpp"
+#include "symheap/globals.hpp"
+#include "symheap/heap.hpp"
+#include "symheap/segment.hpp"
+
+namespace sft {
+
+class Runtime final : public Duties {
+public:
+    Runtime() = default;
+    ~Runtime() override;
+    Runtime(const Runtime&) = delete;
+    Runtime& operator=(const Runtime&) = delete;
+
+    // Everything shmem_init does. False: error is the line for the user. A spare comes back as a substitute, or not
+    // at all (the process ends when the job does without having needed it).
+    [[nodiscard]] bool start(int generation, std::string& error);
+    // start() failed: tells why. The process ends or gives its caller an error; the others notice.
+    void abandon(const std::string& line) noexcept;
+    // The last shmem_finalize.
+    void finish() noexcept;
+
+    // Ends the job on all PEs with one line.
+    [[noreturn]] void fail_job(const std::string& line) noexcept;
+    [[noreturn]] void global_exit(int status) noexcept;
+    // This process has learnt that the job has been ended by another one.
+    [[noreturn]] void leave_ended_job() noexcept;
+
+    int checkpoint() noexcept;
+    void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept;
+    void restart(const int* pes, std::size_t numpes) noexcept;
+    int algo_init() noexcept;
+    int protected_losses() noexcept;
+
+    void* heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
+
+    // Offset + 1 of a block of the symmetric heap; ends the job if the address is no such block.
+    [[nodiscard]] std::uint64_t heap_offset(const void* address, const char* routine) noexcept;
+
+    [[nodiscard]] Engine& engine() noexcept { return engine_; }
+    [[nodiscard]] bool is_finished() const noexcept { return finished_; }
+    // exit() was called: tell the others how, for kernels that do not.
+    void record_exit(int status) noexcept;
+    // In a child made by fork(): own copies of what the parent shares with its peers.
+    void privatize_after_fork() noexcept;
+
+    // Duties
+    void ship(Version version) override;
+    void fold(Version version) override;
+    Restored restore(const Assignment& own, Version version) override;
+    bool protect(ProcId keeper, bool moved, Version version) override;
+
+private:
+    // runtime.cpp
+    [[nodiscard]] bool create_memory(std::string& error);
+    [[nodiscard]] bool meet_the_others(int generation, std::string& error);
+    [[nodiscard]] bool compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const;
+    void publish_slot();
+    [[nodiscard]] bool take_pe(PeId pe, std::string& error);
+    [[nodiscard]] bool map_peer(PeId pe, ProcId holder, std::string& error);
+    void connect_channels();
+    void reset_channels() noexcept;
+    void place_first_keepers();
+
+    // runtime_service.cpp
+    [[nodiscard]] bool watch_processes(std::string& error);
+    void start_service();
+    void stop_service() noexcept;
+    void serve() noexcept;
+    void process_ended(ProcId process) noexcept;
+    void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
+    void refresh_view() noexcept;
+    PeId sleep_as_spare() noexcept;
+
+    // runtime_ft.cpp
+    [[nodiscard]] std::string explain(const Plan& plan) const;
+    [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
+    [[nodiscard]] bool lost_initialisation() const noexcept;
+    [[nodiscard]] Restored become_restored(const Assignment& own, Version version);
+    void list_failed(DeathCount deaths);
+    [[noreturn]] void end_unrecoverable() noexcept;
+    void tell_end(const std::string& line) noexcept;
+    [[nodiscard]] bool prepare_as_substitute();
+
+    // runtime_heap.cpp
+    void* replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
+    void* do_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
+
+    void report(JobEventKind kind, std::int32_t code, std::uint64_t value, const char* text, std::int64_t begin_ns,
+                std::int64_t end_ns) noexcept;
+    void report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns, std::uint64_t value) noexcept;
+
+    [[nodiscard]] ProcId self() const noexcept { return bootstrap_.self(); }
+    [[nodiscard]] std::int32_t first_spare() const noexcept {
+        return bootstrap_.n_processes() - static_cast<std::int32_t>(config_.spares);
+    }
+
+    Config config_;
+    JobChannel channel_;
+    Bootstrap bootstrap_;
+    ControlSegment control_;
+    Globals globals_;
+    Segment heap_segment_;
+    Heap heap_;
+    LiveState live_;
+    BackupStore store_;
+    std::unique_ptr<Coordinator> coordinator_;
+
+    Engine engine_;
+    std::vector<PeerEntry> entries_;
+    std::vector<Channels::Pair> pairs_;
+    std::vector<Window> heap_windows_;     // by PE
+    std::vector<Window> globals_windows_;  // by PE
+    std::vector<ProcId> mapped_holder_;    // by PE: whose memory the windows show
+    FaultGate never_;                      // for waits that do not end at a fault
+
+    PeId me_ = kNoPe;
+    bool is_substitute_ = false;  // started as a spare
+    bool joined_ = true;          // a substitute that has not joined yet: false
+    bool finished_ = false;
+    std::uint32_t own_init_calls_ = 0;
+    std::uint32_t restored_init_calls_ = 0;
+    std::uint64_t replayed_heap_calls_ = 0;
+    std::vector<Coordinator::Failed> failed_;  // since the last status check
+
+    std::mutex view_mutex_;
+    std::vector<int> pidfds_;  // by process; -1: self, ended or finalized
+    int stop_fd_ = -1;
+    std::thread service_;
+};
+
+// Null outside init/finalize and in children made by fork().
+extern Runtime* g_runtime;
+
+}  // namespace sft

@@ -1,0 +1,310 @@
+// The functions of ops/job.hpp: nesting of init and finalize, the end of the process in all its forms, and fork.
+
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/report.hpp"
+#include "shmem_ft/ops/collectives.hpp"
+#include "shmem_ft/runtime.hpp"
+
+namespace sft {
+
+SFT_LIBRARY_STATE Runtime* g_runtime = nullptr;
+
+namespace {
+
+SFT_LIBRARY_STATE int g_init_depth = 0;
+SFT_LIBRARY_STATE int g_generation = 0;
+SFT_LIBRARY_STATE int g_thread_level = 0;
+SFT_LIBRARY_STATE bool g_finalize_at_exit = false;
+SFT_LIBRARY_STATE bool g_hooks_installed = false;
+SFT_LIBRARY_STATE pid_t g_owner_pid = 0;
+
+void at_exit(int status, void*) {
+    if (g_runtime == nullptr || ::getpid() != g_owner_pid) {
+        return;
+    }
+    if (g_finalize_at_exit) {
+        g_init_depth = 1;
+        job::finalize();
+        return;
+    }
+    g_runtime->record_exit(status);
+}
+
+// The globals are shared memory, so parent and child would write the same ones. The child copies them first thing;
+// until it has, the parent waits, so that the copy is that of the moment of fork(). The pipe tells the parent, also
+// when the child dies before it is done. The lock keeps the children of other threads from holding this pipe open.
+SFT_LIBRARY_STATE pthread_mutex_t g_fork_lock = PTHREAD_MUTEX_INITIALIZER;
+SFT_LIBRARY_STATE int g_fork_pipe[2] = {-1, -1};
+
+void before_fork() {
+    ::pthread_mutex_lock(&g_fork_lock);
+    if (g_runtime == nullptr || ::pipe2(g_fork_pipe, O_CLOEXEC) != 0) {
+        g_fork_pipe[0] = g_fork_pipe[1] = -1;
+    }
+}
+
+void after_fork_in_parent() {
+    if (g_fork_pipe[0] >= 0) {
+        ::close(g_fork_pipe[1]);
+        char byte = 0;
+        while (::read(g_fork_pipe[0], &byte, 1) < 0 && errno == EINTR) {
+        }
+        ::close(g_fork_pipe[0]);
+    }
+    ::pthread_mutex_unlock(&g_fork_lock);
+}
+
+void after_fork_in_child() {
+    // What lies in globals of a statically linked library is still the parent's until it is copied.
+    const int read_end = g_fork_pipe[0];
+    const int write_end = g_fork_pipe[1];
+    if (g_runtime != nullptr) {
+        g_runtime->privatize_after_fork();
+        g_runtime = nullptr;
+        g_engine = nullptr;
+        g_init_depth = 0;
+    }
+    g_fork_lock = PTHREAD_MUTEX_INITIALIZER;
+    if (read_end >= 0) {
+        ::close(read_end);
+        ::close(write_end);
+    }
+}
+
+void install_hooks() {
+    if (!g_hooks_installed) {
+        g_hooks_installed = true;
+        ::on_exit(at_exit, nullptr);
+        ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
+}
+
+bool is_set(char** environment, const char* name) {
+    const std::size_t length = std::strlen(name);
+    for (; *environment != nullptr; ++environment) {
+        if (std::strncmp(*environment, name, length) == 0 && (*environment)[length] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A position-independent executable is loaded at a random address, so its globals would lie elsewhere in every
+// process. oshrun starts programs without randomisation; under a plain launcher the program does that for itself,
+// before main, by executing itself once more. Where that is forbidden, shmem_init finds that the addresses differ
+// and says what to do. glibc passes the arguments of main to constructors.
+__attribute__((constructor)) void load_at_fixed_address(int, char** arguments, char** environment) {
+    const int persona = ::personality(0xffffffffU);
+    std::uintptr_t bias = 0;
+    ::dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* result) {
+            *static_cast<std::uintptr_t*>(result) = info->dlpi_addr;
+            return 1;
+        },
+        &bias);
+    if (bias == 0 || persona < 0 || (persona & ADDR_NO_RANDOMIZE) != 0 || !is_set(environment, "PMIX_RANK")) {
+        return;
+    }
+    if (::personality(static_cast<unsigned long>(persona) | ADDR_NO_RANDOMIZE) >= 0 &&
+        (::personality(0xffffffffU) & ADDR_NO_RANDOMIZE) != 0) {
+        char path[4096];
+        const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
+        if (length > 0) {
+            path[length] = '\0';
+            ::execve(path, arguments, environment);
+        }
+    }
+}
+
+}  // namespace
+
+// ---- the end of a process ----
+
+void Runtime::tell_end(const std::string& line) noexcept {
+    if (channel_.is_connected()) {
+        report(JobEventKind::unrecoverable, kExitError, 0, line.c_str(), now_ns(), 0);
+    } else {
+        say("error: %s", line.c_str());
+    }
+}
+
+void Runtime::fail_job(const std::string& line) noexcept {
+    if (coordinator_->end_job(kExitError)) {
+        tell_end(line);
+    }
+    leave_ended_job();
+}
+
+void Runtime::global_exit(int status) noexcept {
+    coordinator_->end_job(status);
+    report(JobEventKind::global_exit, status, 0, "", now_ns(), 0);
+    // Only this PE runs its exit handlers; the others are told by its end and flush their output.
+    finished_ = true;
+    std::exit(status);
+}
+
+void Runtime::record_exit(int status) noexcept {
+    if (finished_) {
+        return;
+    }
+    control_.slot(self()).exit_status.store(static_cast<std::uint32_t>(status & 0xff) + 1);
+    report(JobEventKind::exiting, status, 0, "", now_ns(), 0);
+}
+
+void Runtime::finish() noexcept {
+    const bool all_here = barrier(engine_, world(engine_));
+    if (!all_here) {
+        const Agreed agreed = control_.agreed();
+        if (agreed.stage == Stage::ended) {
+            leave_ended_job();
+        }
+        std::string who = "a PE failed";
+        const auto failed = coordinator_->failed_pes(agreed, control_.death_log().length());
+        if (!failed.empty()) {
+            who = format("PE %d %s", failed.front().pe.value(), describe(failed.front().reason).c_str());
+        }
+        fail_job(who + " after the last shmem_checkpoint_all: the others are in shmem_finalize and cannot go back");
+    }
+    control_.slot(self()).state.store(ProcessState::finalized);
+    for (;;) {
+        const Agreed seen = control_.agreed();
+        const std::optional<Agreed> next = sft::finish(seen);
+        if (!next || control_.decide(seen, *next)) {
+            break;
+        }
+    }
+    control_.ring_all();
+    finished_ = true;
+    report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
+    stop_service();
+    store_.release();
+    bootstrap_.disconnect();
+}
+
+// ---- fork ----
+
+void Runtime::privatize_after_fork() noexcept {
+    // The child must not write into what the PEs share. Globals are copied; of the heap the child gets a private
+    // view: its own stores stay its own, while what it has not written yet shows what the parent stores.
+    globals_.unshare();
+    ::mmap(reinterpret_cast<void*>(live_.heap.begin), live_.heap.bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, live_.heap_fd, 0);
+}
+
+// ---- ops/job.hpp ----
+
+namespace job {
+
+int init(const InitOptions& options, int* provided_thread_level) noexcept {
+    if (g_init_depth == 0) {
+        install_hooks();
+        g_owner_pid = ::getpid();
+        auto* runtime = new Runtime;
+        std::string error;
+        if (!runtime->start(g_generation, error)) {
+            runtime->abandon(error);
+            if (!options.report_failure) {
+                std::_Exit(kExitError);
+            }
+            return 1;
+        }
+        ++g_generation;
+        g_runtime = runtime;
+        g_engine = &runtime->engine();
+        g_thread_level = options.requested_thread_level;
+        g_finalize_at_exit = options.finalize_at_exit;
+    }
+    ++g_init_depth;
+    if (provided_thread_level != nullptr) {
+        *provided_thread_level = g_thread_level;
+    }
+    return 0;
+}
+
+void finalize() noexcept {
+    if (g_init_depth == 0) {
+        report_not_initialized("shmem_finalize");
+    }
+    if (g_init_depth > 1) {
+        --g_init_depth;
+        barrier(*g_engine, world(*g_engine));
+        return;
+    }
+    g_runtime->finish();
+    Runtime* runtime = g_runtime;
+    g_init_depth = 0;
+    g_runtime = nullptr;
+    g_engine = nullptr;
+    delete runtime;
+}
+
+void global_exit(int status) noexcept {
+    if (g_runtime == nullptr) {
+        report_not_initialized("shmem_global_exit");
+    }
+    g_runtime->global_exit(status);
+}
+
+bool is_initialized() noexcept { return g_init_depth > 0; }
+int thread_level() noexcept { return g_thread_level; }
+
+void* heap_malloc(std::size_t bytes) noexcept {
+    return bytes == 0 ? nullptr : g_runtime->heap_call(HeapCall::malloc, bytes, 0);
+}
+
+void* heap_calloc(std::size_t count, std::size_t bytes) noexcept {
+    std::size_t total = 0;
+    if (count == 0 || bytes == 0 || __builtin_mul_overflow(count, bytes, &total)) {
+        return nullptr;
+    }
+    return g_runtime->heap_call(HeapCall::calloc, count, bytes);
+}
+
+void* heap_align(std::size_t alignment, std::size_t bytes) noexcept {
+    return bytes == 0 ? nullptr : g_runtime->heap_call(HeapCall::align, bytes, alignment);
+}
+
+void* heap_realloc(void* address, std::size_t bytes) noexcept {
+    if (address == nullptr) {
+        return heap_malloc(bytes);
+    }
+    if (bytes == 0) {
+        heap_free(address);
+        return nullptr;
+    }
+    return g_runtime->heap_call(HeapCall::realloc, g_runtime->heap_offset(address, "shmem_realloc"), bytes);
+}
+
+void* heap_malloc_with_hints(std::size_t bytes, long hints) noexcept {
+    return bytes == 0 ? nullptr
+                      : g_runtime->heap_call(HeapCall::malloc_with_hints, bytes, static_cast<std::uint64_t>(hints));
+}
+
+void heap_free(void* address) noexcept {
+    if (address != nullptr) {
+        g_runtime->heap_call(HeapCall::free, g_runtime->heap_offset(address, "shmem_free"), 0);
+    }
+}
+
+int checkpoint_all() noexcept { return g_runtime == nullptr ? -2 : g_runtime->checkpoint(); }
+void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept {
+    g_runtime->query_fault(pes, pes_status, numpes);
+}
+void restart_pes(const int* pes, std::size_t numpes) noexcept { g_runtime->restart(pes, numpes); }
+int algo_init() noexcept { return g_runtime->algo_init(); }
+int protected_losses() noexcept { return g_runtime->protected_losses(); }
+
+}  // namespace job
+}  // namespace sft

@@ -1,0 +1,77 @@
+// Where every PE's symmetric memory is mapped in this process.
+//
+// Invariants
+//  1. The heap and the globals of a PE lie at the same virtual addresses in every process that holds a PE,
+//     so one difference per PE and region translates every symmetric address.
+//  2. entries[me] has both differences 0.
+//  3. An entry of a PE known to be dead holds kUnreachable until a substitute has taken its place.
+//
+// Thread safety: differences are atomics. The service thread marks an entry unreachable; the thread that
+// runs a recovery sets it again. Readers use relaxed loads: a put that races with a death goes to memory
+// nobody reads any more, which is what "dropped" means.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "shmem_ft/base/ids.hpp"
+
+namespace sft {
+
+inline constexpr std::intptr_t kUnreachable = INTPTR_MIN;
+
+// A range of virtual addresses.
+struct AddressRange {
+    std::uintptr_t begin = 0;
+    std::size_t bytes = 0;
+
+    [[nodiscard]] bool contains(const void* address) const noexcept {
+        return reinterpret_cast<std::uintptr_t>(address) - begin < bytes;
+    }
+};
+
+struct alignas(64) PeerEntry {
+    std::atomic<std::intptr_t> heap_difference{kUnreachable};
+    std::atomic<std::intptr_t> globals_difference{kUnreachable};
+};
+
+struct PeerTable {
+    AddressRange heap;
+    AddressRange globals;
+    PeerEntry* entries = nullptr;  // n_pes of them, owned by the runtime
+    std::int32_t n_pes = 0;
+    PeId me = kNoPe;
+
+    [[nodiscard]] bool is_symmetric(const void* address) const noexcept {
+        return heap.contains(address) || globals.contains(address);
+    }
+
+    [[nodiscard]] bool is_reachable(PeId pe) const noexcept {
+        return entries[pe.index()].heap_difference.load(std::memory_order_relaxed) != kUnreachable;
+    }
+
+    // REQUIRES: 0 <= pe < n_pes.
+    // ENSURES: the address of pe's instance of the symmetric object, or null when pe is unreachable.
+    // A non-symmetric address ends the job with one line that names it (out of line, never returns).
+    [[nodiscard]] void* locate(const void* address, PeId pe) const noexcept {
+        const PeerEntry& entry = entries[pe.index()];
+        std::intptr_t difference;
+        if (heap.contains(address)) [[likely]] {
+            difference = entry.heap_difference.load(std::memory_order_relaxed);
+        } else if (globals.contains(address)) {
+            difference = entry.globals_difference.load(std::memory_order_relaxed);
+        } else {
+            report_not_symmetric(address, pe);
+        }
+        if (difference == kUnreachable) [[unlikely]] {
+            return nullptr;
+        }
+        return reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(address) + difference);
+    }
+
+private:
+    [[noreturn]] void report_not_symmetric(const void* address, PeId pe) const noexcept;
+};
+
+}  // namespace sft

@@ -1,0 +1,253 @@
+#include "symheap/elf_image.hpp"
+
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "shmem_ft/base/report.hpp"
+
+namespace sft {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t page_floor(std::uint64_t address) { return address & ~(kPage - 1); }
+constexpr std::uint64_t page_ceil(std::uint64_t address) { return page_floor(address + kPage - 1); }
+
+// Sections among the writable ones whose bytes belong to the loader, the C runtime or an instrumentation, or that
+// the user and this library keep private.
+constexpr std::array<std::string_view, 17> kForeignSections = {
+    ".got",        ".got.plt", ".plt.got", ".dynamic", ".init_array",      ".fini_array",
+    ".preinit_array", ".ctors", ".dtors",  ".jcr",     ".tm_clone_table",  ".data.rel.ro",
+    ".data.rel.ro.local", "shmem_ft_private", "asan_globals", "__sancov_guards", "__llvm_prf_cnts"};
+
+// An open ELF file; closes what it opened.
+class ElfFile {
+public:
+    explicit ElfFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+        if (fd_ >= 0 && elf_version(EV_CURRENT) != EV_NONE) {
+            elf_ = elf_begin(fd_, ELF_C_READ_MMAP, nullptr);
+        }
+    }
+    ~ElfFile() {
+        if (elf_ != nullptr) {
+            elf_end(elf_);
+        }
+        if (fd_ >= 0) {
+            ::close(fd_);
+        }
+    }
+    ElfFile(const ElfFile&) = delete;
+    ElfFile& operator=(const ElfFile&) = delete;
+
+    [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+    [[nodiscard]] bool is_executable() const { return elf_ != nullptr && elf_kind(elf_) == ELF_K_ELF; }
+    [[nodiscard]] Elf* get() const { return elf_; }
+
+    [[nodiscard]] std::string section_name(const GElf_Shdr& header) const {
+        std::size_t names = 0;
+        if (elf_getshdrstrndx(elf_, &names) != 0) {
+            return {};
+        }
+        const char* name = elf_strptr(elf_, names, header.sh_name);
+        return name == nullptr ? std::string() : std::string(name);
+    }
+
+    // Calls visit(section, header) for each section.
+    template <class Visit>
+    void each_section(Visit&& visit) const {
+        for (Elf_Scn* section = elf_nextscn(elf_, nullptr); section != nullptr; section = elf_nextscn(elf_, section)) {
+            GElf_Shdr header;
+            if (gelf_getshdr(section, &header) != nullptr) {
+                visit(section, header);
+            }
+        }
+    }
+
+private:
+    int fd_;
+    Elf* elf_ = nullptr;
+};
+
+struct Segments {
+    std::vector<ElfRange> writable;
+    ElfRange relro;
+};
+
+Segments read_segments(const ElfFile& file) {
+    Segments segments;
+    std::size_t count = 0;
+    elf_getphdrnum(file.get(), &count);
+    for (std::size_t i = 0; i < count; ++i) {
+        GElf_Phdr header;
+        if (gelf_getphdr(file.get(), static_cast<int>(i), &header) == nullptr) {
+            continue;
+        }
+        if (header.p_type == PT_LOAD && (header.p_flags & PF_W) != 0) {
+            segments.writable.push_back({page_floor(header.p_vaddr), page_ceil(header.p_vaddr + header.p_memsz), ""});
+        } else if (header.p_type == PT_GNU_RELRO) {
+            // The loader protects whole pages only, rounding the end down.
+            segments.relro = {page_floor(header.p_vaddr), page_floor(header.p_vaddr + header.p_memsz), ""};
+        }
+    }
+    return segments;
+}
+
+// The one contiguous range behind the part that is read-only after relocation.
+bool find_range(const Segments& segments, ElfImage& image, std::string& error) {
+    for (ElfRange range : segments.writable) {
+        if (segments.relro.begin <= range.begin && segments.relro.end > range.begin) {
+            range.begin = segments.relro.end;
+        }
+        if (range.begin >= range.end) {
+            continue;
+        }
+        if (image.end != 0 && range.begin != image.end) {
+            error = "its globals lie in several separate segments, which is not supported: link with the default script";
+            return false;
+        }
+        if (image.end == 0) {
+            image.begin = range.begin;
+        }
+        image.end = range.end;
+    }
+    return true;
+}
+
+bool is_foreign(std::string_view name) {
+    return std::find(kForeignSections.begin(), kForeignSections.end(), name) != kForeignSections.end();
+}
+
+void collect_sections(const ElfFile& file, ElfImage& image, std::vector<ElfRange>& candidates) {
+    file.each_section([&](Elf_Scn*, const GElf_Shdr& header) {
+        const bool writable = (header.sh_flags & SHF_WRITE) != 0 && (header.sh_flags & SHF_ALLOC) != 0;
+        if (!writable || (header.sh_flags & SHF_TLS) != 0 || header.sh_size == 0) {
+            return;
+        }
+        ElfRange range{std::max(header.sh_addr, image.begin), std::min(header.sh_addr + header.sh_size, image.end),
+                       file.section_name(header)};
+        if (range.begin < range.end) {
+            (is_foreign(range.what) ? image.left_out : candidates).push_back(range);
+        }
+    });
+}
+
+// Objects of shared libraries for which the linker reserved room in the executable (R_X86_64_COPY).
+void collect_copied_objects(const ElfFile& file, ElfImage& image) {
+    file.each_section([&](Elf_Scn* section, const GElf_Shdr& header) {
+        if (header.sh_type != SHT_RELA || (header.sh_flags & SHF_ALLOC) == 0) {
+            return;
+        }
+        Elf_Data* relocations = elf_getdata(section, nullptr);
+        Elf_Scn* symbol_section = elf_getscn(file.get(), header.sh_link);
+        GElf_Shdr symbol_header;
+        if (relocations == nullptr || symbol_section == nullptr ||
+            gelf_getshdr(symbol_section, &symbol_header) == nullptr) {
+            return;
+        }
+        Elf_Data* symbols = elf_getdata(symbol_section, nullptr);
+        for (std::size_t i = 0; i < header.sh_size / header.sh_entsize; ++i) {
+            GElf_Rela relocation;
+            GElf_Sym symbol;
+            if (gelf_getrela(relocations, static_cast<int>(i), &relocation) == nullptr ||
+                GELF_R_TYPE(relocation.r_info) != R_X86_64_COPY ||
+                gelf_getsym(symbols, static_cast<int>(GELF_R_SYM(relocation.r_info)), &symbol) == nullptr) {
+                continue;
+            }
+            const char* name = elf_strptr(file.get(), symbol_header.sh_link, symbol.st_name);
+            image.left_out.push_back({relocation.r_offset, relocation.r_offset + symbol.st_size,
+                                      name == nullptr ? "copied from a shared library" : name});
+        }
+    });
+}
+
+// saved = candidates minus left_out; both get sorted.
+void subtract_left_out(ElfImage& image, std::vector<ElfRange>& candidates) {
+    const auto by_begin = [](const ElfRange& a, const ElfRange& b) { return a.begin < b.begin; };
+    std::sort(candidates.begin(), candidates.end(), by_begin);
+    std::sort(image.left_out.begin(), image.left_out.end(), by_begin);
+    for (const ElfRange& candidate : candidates) {
+        std::uint64_t at = candidate.begin;
+        for (const ElfRange& hole : image.left_out) {
+            if (hole.end <= at || hole.begin >= candidate.end) {
+                continue;
+            }
+            if (hole.begin > at) {
+                image.saved.push_back({at, hole.begin, candidate.what});
+            }
+            at = std::max(at, hole.end);
+        }
+        if (at < candidate.end) {
+            image.saved.push_back({at, candidate.end, candidate.what});
+        }
+    }
+}
+
+}  // namespace
+
+bool read_elf_image(const std::string& path, ElfImage& image, std::string& error) {
+    const ElfFile file(path);
+    if (!file.is_open()) {
+        error = format("cannot open %s: %s", path.c_str(), std::strerror(errno));
+        return false;
+    }
+    GElf_Ehdr header;
+    if (!file.is_executable() || gelf_getehdr(file.get(), &header) == nullptr || header.e_machine != EM_X86_64) {
+        error = format("%s is not an x86-64 ELF executable", path.c_str());
+        return false;
+    }
+    image = ElfImage{};
+    image.position_independent = header.e_type == ET_DYN;
+    if (!find_range(read_segments(file), image, error)) {
+        return false;
+    }
+    std::vector<ElfRange> candidates;
+    collect_sections(file, image, candidates);
+    if (candidates.empty() && image.begin != image.end) {
+        error = "it has no section headers, so its globals cannot be told from the loader's data: do not strip them";
+        return false;
+    }
+    collect_copied_objects(file, image);
+    subtract_left_out(image, candidates);
+    return true;
+}
+
+std::vector<ElfSymbol> read_data_symbols(const std::string& path) {
+    std::vector<ElfSymbol> result;
+    const ElfFile file(path);
+    if (!file.is_executable()) {
+        return result;
+    }
+    file.each_section([&](Elf_Scn* section, const GElf_Shdr& header) {
+        if (header.sh_type != SHT_SYMTAB) {
+            return;
+        }
+        Elf_Data* symbols = elf_getdata(section, nullptr);
+        for (std::size_t i = 0; i < header.sh_size / header.sh_entsize; ++i) {
+            GElf_Sym symbol;
+            GElf_Shdr home;
+            if (gelf_getsym(symbols, static_cast<int>(i), &symbol) == nullptr ||
+                GELF_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_size == 0 || symbol.st_shndx >= SHN_LORESERVE) {
+                continue;
+            }
+            Elf_Scn* home_section = elf_getscn(file.get(), symbol.st_shndx);
+            if (gelf_getshdr(home_section, &home) == nullptr || (home.sh_flags & SHF_WRITE) == 0 ||
+                (home.sh_flags & SHF_TLS) != 0) {
+                continue;
+            }
+            const char* name = elf_strptr(file.get(), header.sh_link, symbol.st_name);
+            result.push_back({name == nullptr ? "" : name, file.section_name(home), symbol.st_value, symbol.st_size});
+        }
+    });
+    std::sort(result.begin(), result.end(),
+              [](const ElfSymbol& a, const ElfSymbol& b) { return a.address < b.address; });
+    return result;
+}
+
+}  // namespace sft

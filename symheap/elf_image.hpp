@@ -1,0 +1,46 @@
+// What the globals of an executable consist of: read from its section headers and dynamic relocations.
+//
+// The symmetric data objects of a program are the globals of its executable, not of shared objects (specification,
+// memory model). This tells which address ranges hold them, and which bytes in between belong to somebody else and
+// must not be written back at a rollback: linkage tables, objects copied from shared libraries (stdout, environ),
+// what the user marked SHMEM_FT_PRIVATE, and the library's own state when it is linked statically.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sft {
+
+struct ElfRange {
+    std::uint64_t begin = 0;  // virtual address as in the file (add the load bias for a running PIE)
+    std::uint64_t end = 0;
+    std::string what;         // section or symbol name
+
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return end - begin; }
+};
+
+struct ElfSymbol {
+    std::string name;
+    std::string section;
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+};
+
+struct ElfImage {
+    bool position_independent = false;
+    // The page-aligned address range that holds every writable global behind the read-only-after-relocation part.
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::vector<ElfRange> saved;     // ascending, disjoint: what a version holds
+    std::vector<ElfRange> left_out;  // ascending: why is in `what`
+};
+
+// False: error says why, in words for the user of the program.
+[[nodiscard]] bool read_elf_image(const std::string& path, ElfImage& image, std::string& error);
+
+// Named data objects with their sections, sorted by address; empty when the executable is stripped.
+[[nodiscard]] std::vector<ElfSymbol> read_data_symbols(const std::string& path);
+
+}  // namespace sft

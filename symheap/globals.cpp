@@ -1,0 +1,68 @@
+#include "symheap/globals.hpp"
+
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shmem_ft/base/raw_memory.hpp"
+
+namespace sft {
+namespace {
+
+// Where the executable is loaded minus where its file says: the first object of the list is the executable.
+std::uintptr_t load_bias() {
+    std::uintptr_t bias = 0;
+    ::dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* result) {
+            *static_cast<std::uintptr_t*>(result) = info->dlpi_addr;
+            return 1;
+        },
+        &bias);
+    return bias;
+}
+
+}  // namespace
+
+bool Globals::share(std::string& error) {
+    ElfImage image;
+    if (!read_elf_image("/proc/self/exe", image, error)) {
+        error = "this program cannot be used: " + error;
+        return false;
+    }
+    range_ = {image.begin + load_bias(), image.end - image.begin};
+    saved_.clear();
+    for (const ElfRange& range : image.saved) {
+        saved_.push_back({range.begin - image.begin, range.bytes()});
+    }
+    if (range_.bytes == 0) {
+        return true;
+    }
+    auto* pages = reinterpret_cast<void*>(range_.begin);
+    if (!segment_.create("shmem-ft-globals", range_.bytes, error)) {
+        return false;
+    }
+    void* copy = ::mmap(nullptr, range_.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment_.fd(), 0);
+    if (copy == MAP_FAILED) {
+        error = "cannot map the copy of the globals";
+        return false;
+    }
+    raw_copy(copy, pages, range_.bytes);
+    ::munmap(copy, range_.bytes);
+    return segment_.map_over(pages, error);
+}
+
+void Globals::unshare() noexcept {
+    if (range_.bytes == 0 || segment_.address() == nullptr) {
+        return;
+    }
+    void* copy = ::mmap(nullptr, range_.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED) {
+        return;  // stays shared: the file is unnamed and nobody else maps it once the job is over
+    }
+    raw_copy(copy, segment_.address(), range_.bytes);
+    ::mremap(copy, range_.bytes, range_.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, segment_.address());
+    segment_.forget_mapping();
+    segment_.release();
+}
+
+}  // namespace sft

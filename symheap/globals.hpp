@@ -1,0 +1,46 @@
+// The globals of the executable as shared memory: every process of the node can map them, and a child made by fork()
+// gets its own copy.
+//
+// Invariants
+//  1. After share(), the pages of the executable's writable segment behind the read-only-after-relocation part are a
+//     MAP_SHARED mapping of segment(), at their original addresses.
+//  2. saved() and its complement come from the executable's file, so they are alike in processes of one program.
+//
+// share() copies the pages and maps over them. It runs before the library starts any thread; a thread of the
+// application that stores to a global at that very moment could lose the store, so shmem_init is to be called
+// before other threads write globals (docs/what-may-live-where.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shmem_ft/transport/shm/peer_table.hpp"
+#include "symheap/elf_image.hpp"
+#include "symheap/segment.hpp"
+
+namespace sft {
+
+class Globals {
+public:
+    [[nodiscard]] bool share(std::string& error);
+    // Gives the pages back to the process as private memory, with their content.
+    void unshare() noexcept;
+
+    [[nodiscard]] AddressRange range() const noexcept { return range_; }
+    [[nodiscard]] const Segment& segment() const noexcept { return segment_; }
+    [[nodiscard]] Segment& segment() noexcept { return segment_; }
+    // Parts of range() that belong to a version, as offsets from its begin; ascending, disjoint.
+    struct Extent {
+        std::size_t offset;
+        std::size_t bytes;
+    };
+    [[nodiscard]] const std::vector<Extent>& saved() const noexcept { return saved_; }
+
+private:
+    Segment segment_;
+    AddressRange range_;
+    std::vector<Extent> saved_;
+};
+
+}  // namespace sft

@@ -1,0 +1,128 @@
+#include "symheap/heap.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <boost/interprocess/indexes/null_index.hpp>
+#include <boost/interprocess/mem_algo/rbtree_best_fit.hpp>
+#include <boost/interprocess/offset_ptr.hpp>
+#include <boost/interprocess/sync/mutex_family.hpp>
+#include <cstring>
+#include <new>
+
+namespace sft {
+namespace {
+
+namespace bip = boost::interprocess;
+using Allocator = bip::rbtree_best_fit<bip::null_mutex_family, bip::offset_ptr<void>>;
+
+constexpr std::size_t kPage = 4096;
+// Bytes at both ends of a freed block that the allocator uses for its links.
+constexpr std::size_t kLinkBytes = 128;
+
+struct HeapHeader {
+    std::uint64_t calls;
+    std::uint64_t reserved[7];
+    HeapRecord journal[Heap::kJournalCalls];
+};
+constexpr std::size_t kAllocatorOffset = (sizeof(HeapHeader) + kPage - 1) / kPage * kPage;
+
+HeapHeader& header_at(std::uintptr_t base) { return *reinterpret_cast<HeapHeader*>(base); }
+Allocator& allocator_at(std::uintptr_t base) { return *reinterpret_cast<Allocator*>(base + kAllocatorOffset); }
+
+}  // namespace
+
+void Heap::create(AddressRange range, int fd) noexcept {
+    range_ = range;
+    fd_ = fd;
+    new (reinterpret_cast<void*>(range.begin + kAllocatorOffset)) Allocator(range.bytes - kAllocatorOffset, 0);
+}
+
+void* Heap::allocate(std::size_t bytes) noexcept {
+    // The allocator throws for requests beyond any memory; it must never come near an overflow.
+    return bytes > range_.bytes ? nullptr : allocator_at(range_.begin).allocate(bytes);
+}
+
+void* Heap::allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept {
+    if (bytes > range_.bytes || alignment > range_.bytes) {
+        return nullptr;
+    }
+    return allocator_at(range_.begin).allocate_aligned(bytes, alignment);
+}
+
+void* Heap::reallocate(void* address, std::size_t bytes) noexcept {
+    const std::size_t usable = allocator_at(range_.begin).size(address);
+    if (bytes <= usable && bytes > usable / 2) {
+        return address;
+    }
+    void* moved = allocate(bytes);
+    if (moved == nullptr) {
+        return bytes <= usable ? address : nullptr;
+    }
+    std::memcpy(moved, address, std::min(bytes, usable));
+    free(address);
+    return moved;
+}
+
+void Heap::free(void* address) noexcept {
+    const std::size_t usable = allocator_at(range_.begin).size(address);
+    allocator_at(range_.begin).deallocate(address);
+    if (usable >= kReturnBytes) {
+        // Failure only means that the pages stay.
+        return_pages(inner_pages(static_cast<std::byte*>(address) + kLinkBytes, usable - 2 * kLinkBytes));
+    }
+}
+
+Heap::Pages Heap::inner_pages(const void* address, std::size_t bytes) const noexcept {
+    const std::size_t begin = reinterpret_cast<std::uintptr_t>(address) - range_.begin;
+    const std::size_t first = (begin + kPage - 1) / kPage * kPage;
+    return {first, std::max(first, (begin + bytes) / kPage * kPage)};
+}
+
+bool Heap::return_pages(Pages pages) noexcept {
+    return pages.begin == pages.end ||
+           ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(pages.begin),
+                       static_cast<off_t>(pages.end - pages.begin)) == 0;
+}
+
+void Heap::zero(void* address, std::size_t bytes) noexcept {
+    const Pages pages = inner_pages(address, bytes);
+    if (bytes < kReturnBytes || !return_pages(pages)) {
+        std::memset(address, 0, bytes);
+        return;
+    }
+    const std::size_t begin = reinterpret_cast<std::uintptr_t>(address) - range_.begin;
+    std::memset(address, 0, pages.begin - begin);
+    std::memset(reinterpret_cast<void*>(range_.begin + pages.end), 0, begin + bytes - pages.end);
+}
+
+std::uint64_t Heap::encode(const void* address) const noexcept {
+    return address == nullptr ? 0 : reinterpret_cast<std::uintptr_t>(address) - range_.begin + 1;
+}
+
+void* Heap::decode(std::uint64_t result) const noexcept {
+    return result == 0 ? nullptr : reinterpret_cast<void*>(range_.begin + result - 1);
+}
+
+void Heap::record(const HeapRecord& record) noexcept {
+    HeapHeader& header = header_at(range_.begin);
+    if (header.calls < kJournalCalls) {
+        header.journal[header.calls] = record;
+    }
+    ++header.calls;
+}
+
+std::span<const HeapRecord> Heap::journal() const noexcept {
+    const HeapHeader& header = header_at(range_.begin);
+    return {header.journal, static_cast<std::size_t>(std::min<std::uint64_t>(header.calls, kJournalCalls))};
+}
+
+std::uint64_t Heap::calls() const noexcept { return header_at(range_.begin).calls; }
+
+std::size_t Heap::journal_bytes() noexcept { return kAllocatorOffset; }
+
+std::size_t Heap::free_bytes() const noexcept { return allocator_at(range_.begin).get_free_memory(); }
+
+bool Heap::check_invariants() const noexcept { return allocator_at(range_.begin).check_sanity(); }
+
+}  // namespace sft

@@ -1,0 +1,83 @@
+// The symmetric heap's allocator. All of its state lies inside the heap and is linked by offsets
+// (Boost.Interprocess rbtree_best_fit), so that copying the heap copies the allocator: restoring a version restores
+// which blocks are allocated.
+//
+// The heap also records its first kJournalCalls calls. A substitute runs the program from the start and asks for the
+// same blocks again before it joins the survivors; it is given the recorded addresses and allocates nothing.
+//
+// Invariants
+//  1. The same sequence of calls gives the same addresses on every PE (nothing depends on the process).
+//  2. Memory that was never handed out, and the inner pages of a freed block of kReturnBytes or more, are holes of
+//     the memory file: they cost nothing and a version does not contain them.
+//
+// Thread safety: none; heap calls are collective and made by one thread (specification, memory management).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "shmem_ft/transport/shm/peer_table.hpp"
+
+namespace sft {
+
+enum class HeapCall : std::uint32_t { malloc = 1, calloc, align, realloc, free, malloc_with_hints };
+
+// Fixed layout: it lies in the heap and is read from other PEs' heaps.
+struct HeapRecord {
+    HeapCall call{};
+    std::uint32_t reserved = 0;
+    std::uint64_t first = 0;   // size, or offset of the block for free and realloc
+    std::uint64_t second = 0;  // alignment, count or hints; new size for realloc
+    std::uint64_t result = 0;  // offset of the result + 1; 0: null
+};
+static_assert(sizeof(HeapRecord) == 32);
+
+class Heap {
+public:
+    static constexpr std::size_t kJournalCalls = 4096;
+    static constexpr std::size_t kReturnBytes = 128 * 1024;
+    // Smallest heap that the allocator and the journal fit into, with some room for the user.
+    static constexpr std::size_t kBytesMin = 256 * 1024;
+
+    // REQUIRES: range is mapped from `fd`, zero-filled, at least kBytesMin long.
+    void create(AddressRange range, int fd) noexcept;
+
+    void* allocate(std::size_t bytes) noexcept;
+    void* allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept;
+    // Keeps the contents up to the smaller size; null: no room, the block is unchanged.
+    void* reallocate(void* address, std::size_t bytes) noexcept;
+    void free(void* address) noexcept;
+    // Makes an allocated block read as zeros; large ones without touching their pages.
+    void zero(void* address, std::size_t bytes) noexcept;
+
+    // The result as an offset for the journal (HeapRecord::result).
+    [[nodiscard]] std::uint64_t encode(const void* address) const noexcept;
+    [[nodiscard]] void* decode(std::uint64_t result) const noexcept;
+    void record(const HeapRecord& record) noexcept;
+
+    [[nodiscard]] std::span<const HeapRecord> journal() const noexcept;
+    // How many calls there were in all, also those beyond the journal's length.
+    [[nodiscard]] std::uint64_t calls() const noexcept;
+    // Bytes at the beginning of the heap that hold the journal.
+    [[nodiscard]] static std::size_t journal_bytes() noexcept;
+
+    [[nodiscard]] AddressRange range() const noexcept { return range_; }
+    [[nodiscard]] std::size_t free_bytes() const noexcept;
+    // For tests: walks the allocator's structures.
+    [[nodiscard]] bool check_invariants() const noexcept;
+
+private:
+    // Offsets of the whole pages within a range.
+    struct Pages {
+        std::size_t begin;
+        std::size_t end;
+    };
+    [[nodiscard]] Pages inner_pages(const void* address, std::size_t bytes) const noexcept;
+    bool return_pages(Pages pages) noexcept;
+
+    AddressRange range_;
+    int fd_ = -1;
+};
+
+}  // namespace sft

@@ -1,0 +1,113 @@
+#include "symheap/segment.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "shmem_ft/base/report.hpp"
+
+namespace sft {
+
+Segment::~Segment() { release(); }
+
+Segment::Segment(Segment&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      address_(std::exchange(other.address_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+Segment& Segment::operator=(Segment&& other) noexcept {
+    if (this != &other) {
+        release();
+        fd_ = std::exchange(other.fd_, -1);
+        address_ = std::exchange(other.address_, nullptr);
+        bytes_ = std::exchange(other.bytes_, 0);
+    }
+    return *this;
+}
+
+bool Segment::create(const char* name, std::size_t bytes, std::string& error) {
+    fd_ = ::memfd_create(name, MFD_CLOEXEC);
+    if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) {
+        error = format("cannot create %zu bytes of shared memory (%s): %s", bytes, name, std::strerror(errno));
+        return false;
+    }
+    bytes_ = bytes;
+    return true;
+}
+
+bool Segment::map_at(void* address, std::string& error) {
+    const int fixed = address == nullptr ? 0 : MAP_FIXED_NOREPLACE;
+    void* mapped =
+        ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed, fd_, 0);
+    if (mapped == MAP_FAILED || (address != nullptr && mapped != address)) {
+        error = format("cannot map %zu bytes of shared memory at %p: %s", bytes_, address,
+                       mapped == MAP_FAILED ? std::strerror(errno) : "the address is taken");
+        if (mapped != MAP_FAILED) {
+            ::munmap(mapped, bytes_);
+        }
+        return false;
+    }
+    address_ = mapped;
+    return true;
+}
+
+bool Segment::map_over(void* address, std::string& error) {
+    void* mapped = ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0);
+    if (mapped == MAP_FAILED) {
+        error = format("cannot map shared memory over %p: %s", address, std::strerror(errno));
+        return false;
+    }
+    address_ = mapped;
+    return true;
+}
+
+void Segment::release() noexcept {
+    if (address_ != nullptr) {
+        ::munmap(address_, bytes_);
+        address_ = nullptr;
+    }
+    if (fd_ >= 0) {
+        ::close(fd_);
+        fd_ = -1;
+    }
+}
+
+Window::~Window() { release(); }
+
+Window::Window(Window&& other) noexcept
+    : address_(std::exchange(other.address_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+bool Window::reserve(std::size_t bytes, std::string& error) {
+    void* mapped = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) {
+        error = format("cannot reserve %zu bytes of addresses: %s", bytes, std::strerror(errno));
+        return false;
+    }
+    address_ = mapped;
+    bytes_ = bytes;
+    return true;
+}
+
+bool Window::show(int fd, std::size_t offset, std::string& error) {
+    void* mapped = ::mmap(address_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+                          static_cast<off_t>(offset));
+    if (mapped == MAP_FAILED) {
+        error = format("cannot map %zu bytes of another process: %s", bytes_, std::strerror(errno));
+        return false;
+    }
+    // A child made by fork() must not reach into other PEs.
+    ::madvise(address_, bytes_, MADV_DONTFORK);
+    return true;
+}
+
+void Window::release() noexcept {
+    if (address_ != nullptr) {
+        ::munmap(address_, bytes_);
+        address_ = nullptr;
+    }
+}
+
+}  // namespace sft

@@ -1,0 +1,65 @@
+// A piece of memory that the processes of a node share: an unnamed memory file and its mapping here.
+//
+// Ownership: the process that created the file owns it; others map it through /proc/PID/fd/FD. The memory lives as
+// long as anybody has it open or mapped, so a mapping of a dead process's memory stays harmless.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace sft {
+
+class Segment {
+public:
+    Segment() = default;
+    ~Segment();
+    Segment(const Segment&) = delete;
+    Segment& operator=(const Segment&) = delete;
+    Segment(Segment&& other) noexcept;
+    Segment& operator=(Segment&& other) noexcept;
+
+    // Creates a file of that size; pages never touched cost nothing. Not mapped yet.
+    [[nodiscard]] bool create(const char* name, std::size_t bytes, std::string& error);
+    // Maps the file at `address` (which must be free, or null: anywhere).
+    [[nodiscard]] bool map_at(void* address, std::string& error);
+    // Maps the file over whatever is mapped at `address` now, in one step.
+    [[nodiscard]] bool map_over(void* address, std::string& error);
+    // Leaves the mapping in place without owning it any more.
+    void forget_mapping() noexcept { address_ = nullptr; }
+    void release() noexcept;
+
+    [[nodiscard]] int fd() const noexcept { return fd_; }
+    [[nodiscard]] std::byte* address() const noexcept { return static_cast<std::byte*>(address_); }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+private:
+    int fd_ = -1;
+    void* address_ = nullptr;
+    std::size_t bytes_ = 0;
+};
+
+// A reserved range of addresses into which the memory of another process is mapped; the range stays the same when
+// the process behind it changes, so addresses given out by shmem_ptr stay valid.
+class Window {
+public:
+    Window() = default;
+    ~Window();
+    Window(const Window&) = delete;
+    Window& operator=(const Window&) = delete;
+    Window(Window&& other) noexcept;
+    Window& operator=(Window&&) = delete;
+
+    [[nodiscard]] bool reserve(std::size_t bytes, std::string& error);
+    // Maps the first bytes() of `fd` (from file offset `offset`) into the window, replacing what was there.
+    [[nodiscard]] bool show(int fd, std::size_t offset, std::string& error);
+    void release() noexcept;
+
+    [[nodiscard]] std::byte* address() const noexcept { return static_cast<std::byte*>(address_); }
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+private:
+    void* address_ = nullptr;
+    std::size_t bytes_ = 0;
+};
+
+}  // namespace sft

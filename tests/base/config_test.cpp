@@ -1,0 +1,220 @@
+#include "shmem_ft/base/config.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace sft {
+namespace {
+
+// Every test starts without any of the variables, whatever the environment of the test run is.
+class ConfigTest : public testing::Test {
+protected:
+    void SetUp() override {
+        std::vector<std::string> names;
+        for (char** entry = environ; *entry != nullptr; ++entry) {
+            const std::string name(*entry, std::strcspn(*entry, "="));
+            if (name.starts_with("SHMEM_") || name.starts_with("SMA_")) {
+                names.push_back(name);
+            }
+        }
+        for (const std::string& name : names) {
+            unsetenv(name.c_str());
+        }
+    }
+    void TearDown() override { SetUp(); }
+
+    static void set(const char* name, const char* value) { setenv(name, value, 1); }
+
+    Config config;
+    std::string error_line;
+};
+
+TEST_F(ConfigTest, EveryDefaultIsAccepted) {
+    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    EXPECT_EQ(config.symmetric_size_bytes, 512U << 20);
+    EXPECT_EQ(config.spares, 0U);
+    EXPECT_EQ(config.backup_mode, BackupMode::double_copy);
+    EXPECT_EQ(config.heap_base_address % 4096, 0U);
+    EXPECT_GT(config.heap_base_address, 0U);
+    EXPECT_FALSE(config.debug);
+    EXPECT_FALSE(config.info);
+    EXPECT_FALSE(config.version);
+    EXPECT_FALSE(config.events);
+    EXPECT_EQ(config.job_socket, "");
+    for (const SettingInfo& setting : settings()) {
+        EXPECT_EQ(setting_origin(setting), nullptr) << setting.name;
+        EXPECT_EQ(setting_value(setting, config), setting.default_value) << setting.name;
+    }
+}
+
+struct SizeCase {
+    const char* text;
+    std::uint64_t bytes;
+};
+
+TEST_F(ConfigTest, SizesOfTheSpecification) {
+    const SizeCase cases[] = {
+        {"1", 1},           {"20m", 20971520},       {"20M", 20971520}, {"3.1M", 3250586},   {".5m", 524288},
+        {"0.5m", 524288},   {"20kk", 20480},         {"20kM", 20480},   {"20k?", 20480},     {"1g", 1ULL << 30},
+        {"2G", 2ULL << 30}, {"1t", 1ULL << 40},      {"1T", 1ULL << 40}, {"1.5k", 1536},     {"0.1", 1},
+        {"1.", 1},          {"1e3", 1000},           {"1e3k", 1024000}, {"4503599627370497", 4503599627370497},
+    };
+    for (const SizeCase& item : cases) {
+        set("SHMEM_SYMMETRIC_SIZE", item.text);
+        EXPECT_TRUE(load_config(config, error_line)) << error_line;
+        EXPECT_EQ(config.symmetric_size_bytes, item.bytes) << item.text;
+    }
+}
+
+TEST_F(ConfigTest, BadSizes) {
+    for (const char* text : {"", " ", "0", "0k", "-1", "-1M", "+1M", "abc", "5x", "5 M", "M", ".", ".M", "inf", "nan",
+                             "infinity", "1e30", "1e999", "9999999T", "0x10", "--5"}) {
+        config.symmetric_size_bytes = 7;
+        set("SHMEM_SYMMETRIC_SIZE", text);
+        EXPECT_FALSE(load_config(config, error_line)) << text;
+        EXPECT_EQ(error_line, std::string("SHMEM_SYMMETRIC_SIZE=") + text +
+                                  ": not a number above 0 with an optional suffix k, M, G or T (powers of 1024)");
+        EXPECT_EQ(config.symmetric_size_bytes, 7U) << "changed by a failed load";
+    }
+}
+
+TEST_F(ConfigTest, TheDecimalPointIsAPointInEveryLocale) {
+    set("SHMEM_SYMMETRIC_SIZE", "1.5k");
+    setlocale(LC_ALL, "de_DE.UTF-8");
+    EXPECT_TRUE(load_config(config, error_line)) << error_line;
+    setlocale(LC_ALL, "C");
+    EXPECT_EQ(config.symmetric_size_bytes, 1536U);
+}
+
+TEST_F(ConfigTest, OldNamesWorkAndTheNewOnesWin) {
+    set("SMA_SYMMETRIC_SIZE", "1k");
+    set("SMA_DEBUG", "");
+    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    EXPECT_EQ(config.symmetric_size_bytes, 1024U);
+    EXPECT_TRUE(config.debug);
+    EXPECT_STREQ(setting_origin(settings()[0]), "SMA_SYMMETRIC_SIZE");
+
+    set("SHMEM_SYMMETRIC_SIZE", "2k");
+    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    EXPECT_EQ(config.symmetric_size_bytes, 2048U);
+    EXPECT_STREQ(setting_origin(settings()[0]), "SHMEM_SYMMETRIC_SIZE");
+}
+
+TEST_F(ConfigTest, ABadValueUnderAnOldNameIsNamedByIt) {
+    set("SMA_SYMMETRIC_SIZE", "much");
+    EXPECT_FALSE(load_config(config, error_line));
+    EXPECT_TRUE(error_line.starts_with("SMA_SYMMETRIC_SIZE=much: not a number")) << error_line;
+}
+
+TEST_F(ConfigTest, AnyValueSetsTheVariablesOfTheSpecification) {
+    set("SHMEM_VERSION", "");
+    set("SHMEM_INFO", "0");
+    set("SHMEM_DEBUG", "no");
+    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    EXPECT_TRUE(config.version);
+    EXPECT_TRUE(config.info);
+    EXPECT_TRUE(config.debug);
+}
+
+TEST_F(ConfigTest, ZeroSwitchesAFlagOff) {
+    set("SHMEM_FT_EVENTS", "1");
+    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    EXPECT_TRUE(config.events);
+    set("SHMEM_FT_EVENTS", "0");
+    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    EXPECT_FALSE(config.events);
+}
+
+TEST_F(ConfigTest, BackupModes) {
+    set("SHMEM_FT_BACKUP_MODE", "none");
+    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    EXPECT_EQ(config.backup_mode, BackupMode::none);
+    set("SHMEM_FT_BACKUP_MODE", "single");
+    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    EXPECT_EQ(config.backup_mode, BackupMode::single_copy);
+}
+
+struct BadCase {
+    const char* name;
+    const char* value;
+    const char* line;
+};
+
+TEST_F(ConfigTest, BadValuesNameTheVariableAndWhatIsAccepted) {
+    const BadCase cases[] = {
+        {"SHMEM_FT_BACKUP_MODE", "tripple", "SHMEM_FT_BACKUP_MODE=tripple: not one of none, single, double"},
+        {"SHMEM_FT_BACKUP_MODE", "", "SHMEM_FT_BACKUP_MODE=: not one of none, single, double"},
+        {"SHMEM_FT_SPARES", "-1", "SHMEM_FT_SPARES=-1: not a number from 0 to 4094"},
+        {"SHMEM_FT_SPARES", "4095", "SHMEM_FT_SPARES=4095: not a number from 0 to 4094"},
+        {"SHMEM_FT_SPARES", "1.5", "SHMEM_FT_SPARES=1.5: not a number from 0 to 4094"},
+        {"SHMEM_FT_SPARES", "99999999999", "SHMEM_FT_SPARES=99999999999: not a number from 0 to 4094"},
+        {"SHMEM_FT_EVENTS", "2", "SHMEM_FT_EVENTS=2: not 0 or 1"},
+        {"SHMEM_FT_HEAP_BASE", "0x1001",
+         "SHMEM_FT_HEAP_BASE=0x1001: not a hexadecimal address from 0x10000 to 0x7ffffffff000, a multiple of 0x1000"},
+        {"SHMEM_FT_HEAP_BASE", "0x800000000000",
+         "SHMEM_FT_HEAP_BASE=0x800000000000: not a hexadecimal address from 0x10000 to 0x7ffffffff000, a multiple of "
+         "0x1000"},
+        {"SHMEM_FT_SPARES", "a\nb", "SHMEM_FT_SPARES=a?b: not a number from 0 to 4094"},
+    };
+    for (const BadCase& item : cases) {
+        set(item.name, item.value);
+        EXPECT_FALSE(load_config(config, error_line)) << item.name << '=' << item.value;
+        EXPECT_EQ(error_line, item.line);
+        unsetenv(item.name);
+    }
+}
+
+TEST_F(ConfigTest, LongBadValuesAreCutShort) {
+    set("SHMEM_FT_SPARES", std::string(5000, '7').c_str());
+    EXPECT_FALSE(load_config(config, error_line));
+    EXPECT_LT(error_line.size(), 200U);
+}
+
+TEST_F(ConfigTest, HeapBase) {
+    for (const char* text : {"0x300000000000", "300000000000", "0X300000000000"}) {
+        set("SHMEM_FT_HEAP_BASE", text);
+        ASSERT_TRUE(load_config(config, error_line)) << error_line;
+        EXPECT_EQ(config.heap_base_address, 0x300000000000U);
+    }
+}
+
+TEST_F(ConfigTest, UnknownVariablesAreErrorsWithAHint) {
+    set("SHMEM_FT_SPARE", "1");
+    EXPECT_FALSE(load_config(config, error_line));
+    EXPECT_EQ(error_line, "SHMEM_FT_SPARE: no such setting; did you mean SHMEM_FT_SPARES?");
+    unsetenv("SHMEM_FT_SPARE");
+
+    set("SHMEM_FT_BACKUPMODE", "double");
+    EXPECT_FALSE(load_config(config, error_line));
+    EXPECT_EQ(error_line, "SHMEM_FT_BACKUPMODE: no such setting; did you mean SHMEM_FT_BACKUP_MODE?");
+    unsetenv("SHMEM_FT_BACKUPMODE");
+
+    set("SHMEM_FT_XYZZYXYZZYXYZZY", "1");
+    EXPECT_FALSE(load_config(config, error_line));
+    EXPECT_EQ(error_line, "SHMEM_FT_XYZZYXYZZYXYZZY: no such setting; `shmem-ft config` lists them all");
+}
+
+TEST_F(ConfigTest, VariablesOfOthersAreLeftAlone) {
+    set("SHMEM_FTP", "1");
+    set("SHMEM_OTHER", "1");
+    EXPECT_TRUE(load_config(config, error_line)) << error_line;
+}
+
+TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
+    const char* values[] = {"3M", "set", "set", "set", "single", "7", "0x300000000000", "1", "name"};
+    ASSERT_EQ(std::size(values), settings().size());
+    std::size_t index = 0;
+    for (const SettingInfo& setting : settings()) {
+        ASSERT_TRUE(parse_setting(setting, values[index], config, error_line)) << error_line;
+        EXPECT_EQ(setting_value(setting, config), values[index]);
+        ++index;
+    }
+}
+
+}  // namespace
+}  // namespace sft

@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Kills processes of real jobs at random moments and compares every result, bit for bit, with a run without kills.
+
+    campaign.py --oshrun build/bin/oshrun --runs 70 --seed 1 build/apps/jacobi1d --steps 1024 --pace 5
+    campaign.py ... --replay 12345        # the one run with this seed, with everything it printed
+
+Every run prints its seed first. The exit code is 0 only if no run was wrong or hung and enough of them recovered.
+Files: scenario.py draws what goes wrong, tools/job_watch.py runs it, verdict.py judges it.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import os
+import statistics
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+
+from job_watch import Job, Launcher, Shape  # noqa: E402
+from scenario import Scenario, draw  # noqa: E402
+from verdict import HANG, NAMED_ERROR, RECOVERED, UNTOUCHED, WRONG, Reference, Rules, judge  # noqa: E402
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    launcher: Launcher
+    program: list
+    timeout_s: float
+    rules: Rules
+
+
+class References:
+    """Fault-free runs, one per number of PEs, made when first needed. Thread-safe."""
+
+    def __init__(self, setting: Setting):
+        self._setting = setting
+        self._lock = threading.Lock()
+        self._by_pes: dict = {}
+
+    def get(self, pes: int) -> Reference:
+        with self._lock:
+            if pes not in self._by_pes:
+                self._by_pes[pes] = self._measure(pes)
+            return self._by_pes[pes]
+
+    def _measure(self, pes: int) -> Reference:
+        job = Job(self._setting.launcher, Shape(pes, 0), self._setting.program, {}, self._setting.timeout_s)
+        job.start()
+        outcome = job.finish()
+        commits = [event for event in outcome.events if event.is_commit()]
+        if outcome.exit_code != 0 or outcome.hung or not outcome.results() or not commits:
+            sys.exit(
+                f"campaign: error: the run without kills on {pes} PEs failed (exit code {outcome.exit_code}, "
+                f"{len(commits)} commits):\n{outcome.stdout}{outcome.stderr}"
+            )
+        first, last = min(e.end_ns for e in commits), max(e.end_ns for e in commits)
+        return Reference(outcome.results(), max(e.value for e in commits), (last - first) / 1e6)
+
+
+def _is_restart(event) -> bool:
+    return event.kind == "span" and event.text == "restart"
+
+
+class Killer:
+    """Carries out the kills of a scenario on a running job."""
+
+    def __init__(self, job: Job, scenario: Scenario, reference: Reference):
+        self._job = job
+        self._scenario = scenario
+        self._period_ms = reference.run_ms / max(1, reference.last_version - 1)
+        self._at = 0  # events before this one belong to earlier kills
+
+    def run(self) -> None:
+        at = self._job.wait_for(lambda event: event.is_commit())
+        if at is None:
+            return
+        for kill in self._scenario.kills:
+            if not self._await_moment(kill):
+                return
+            target = self._target(kill)
+            if target is not None:
+                with_events = len(self._job.events)
+                if self._job.fail(*target, kill.signal):
+                    self._at = with_events
+
+    def _await_moment(self, kill) -> bool:
+        wanted = {
+            "commit": None,
+            "now": None,
+            "checkpoint": None,
+            "failure_seen": lambda event: event.kind == "failure_seen",
+            "pe_taken": lambda event: event.kind == "pe_taken",
+            "restarted": _is_restart,
+        }[kill.trigger]
+        delay_ms = kill.delay_ms
+        if kill.trigger == "checkpoint":
+            version = 1 + kill.nth
+            if self._job.wait_for(lambda event: event.is_commit() and event.value >= version) is None:
+                return False
+            delay_ms += self._period_ms
+        elif wanted is not None and self._job.wait_for(wanted, self._at) is None:
+            return False
+        time.sleep(max(0.0, delay_ms) / 1e3)
+        return self._job.running
+
+    def _target(self, kill):
+        if kill.victim == "pe":
+            holder = self._job.holder(kill.number)
+            return (*holder, kill.number) if holder else None
+        sleepers = self._job.sleepers()
+        if not sleepers:
+            return None
+        rank, pid = sleepers[kill.number % len(sleepers)]
+        return rank, pid, -1
+
+
+def run_once(setting: Setting, references: References, seed: int):
+    # The length of a run hardly depends on the number of PEs; 4 is in the middle.
+    scenario = draw(seed, references.get(4).run_ms)
+    reference = references.get(scenario.pes)
+    job = Job(
+        setting.launcher,
+        Shape(scenario.pes, scenario.spares),
+        setting.program,
+        {"SHMEM_FT_BACKUP_MODE": scenario.mode},
+        setting.timeout_s,
+    )
+    job.start()
+    Killer(job, scenario, reference).run()
+    outcome = job.finish()
+    return scenario, outcome, judge(scenario, outcome, reference, setting.rules)
+
+
+def _print_run(seed: int, scenario, outcome, verdict) -> None:
+    kills = f"{len(outcome.deaths)} of {len(scenario.kills)} kills"
+    print(f"seed {seed}: {verdict.kind} ({kills}, {outcome.seconds:.2f} s) {scenario}", flush=True)
+    if verdict.kind == NAMED_ERROR:
+        print(f"    {verdict.why}", flush=True)
+
+
+def _print_details(outcome, verdict) -> None:
+    print(f"  {verdict.why}")
+    for death in outcome.deaths:
+        print(f"  killed: rank {death.rank} pid {death.pid} PE {death.pe} signal {death.signal} at {death.time_ns}")
+    for event in outcome.events[-60:]:
+        print(f"  event: {dataclasses.asdict(event)}")
+    print("  stdout:\n" + outcome.stdout + "  stderr:\n" + outcome.stderr, flush=True)
+
+
+def _recovery_times_ms(outcome) -> list:
+    """From the first notice of a death to the end of the restart that repaired it."""
+    seen = [event.begin_ns for event in outcome.events if event.kind == "failure_seen"]
+    ends = [event.end_ns for event in outcome.events if _is_restart(event)]
+    return [(max(ends) - min(seen)) / 1e6] if seen and ends else []
+
+
+def _parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--oshrun", required=True)
+    parser.add_argument("--runs", type=int, default=70)
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
+    parser.add_argument("--replay", type=int, help="seed of one run")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
+    parser.add_argument("--timeout", type=float, default=30.0, help="seconds until a run counts as hung")
+    parser.add_argument("--unprotected-after", type=int, action="append", default=[], metavar="VERSION",
+                        help="an initialisation block follows this version: a death there rightly ends the job")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the tenth failure")
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    options = parser.parse_args(arguments)
+    if not options.program:
+        parser.error("which program?")
+    return options
+
+
+def main() -> int:
+    options = _parse(sys.argv[1:])
+    setting = Setting(Launcher(options.oshrun), options.program, options.timeout,
+                      Rules(unprotected_after=tuple(options.unprotected_after)))
+    references = References(setting)
+    if options.replay is not None:
+        scenario, outcome, verdict = run_once(setting, references, options.replay)
+        _print_run(options.replay, scenario, outcome, verdict)
+        _print_details(outcome, verdict)
+        return 1 if verdict.failed else 0
+
+    seeds = [options.seed + i for i in range(options.runs)]
+    print(f"campaign: seeds {seeds[0]}..{seeds[-1]}: {' '.join(options.program)}", flush=True)
+    counts: collections.Counter = collections.Counter()
+    kills, recovery_ms, failed = 0, [], []
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        futures = {pool.submit(run_once, setting, references, seed): seed for seed in seeds}
+        for future in concurrent.futures.as_completed(futures):
+            if future.cancelled():
+                continue
+            scenario, outcome, verdict = future.result()
+            seed = futures[future]
+            _print_run(seed, scenario, outcome, verdict)
+            counts[verdict.kind] += 1
+            kills += len(outcome.deaths)
+            recovery_ms += _recovery_times_ms(outcome)
+            if verdict.failed:
+                failed.append(seed)
+                _print_details(outcome, verdict)
+                if len(failed) >= 10 and not options.keep_going:
+                    for other in futures:
+                        other.cancel()
+
+    order = [RECOVERED, UNTOUCHED, NAMED_ERROR, WRONG, HANG]
+    print(f"campaign: {kills} kills in {sum(counts.values())} runs: " + ", ".join(f"{counts[k]} {k}" for k in order))
+    if recovery_ms:
+        print(f"campaign: notice to resumption: median {statistics.median(recovery_ms):.1f} ms, "
+              f"longest {max(recovery_ms):.1f} ms")
+    if failed:
+        print(f"campaign: error: failed seeds {failed}: repeat one with --replay SEED", file=sys.stderr)
+        return 1
+    if counts[RECOVERED] * 2 < options.runs:
+        print("campaign: error: fewer than half of the runs recovered from anything", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,349 @@
+#!/usr/bin/env python3
+"""Deaths at chosen moments, one named case each: what must come back, what must be repaired, what must end the job.
+
+    cases.py --oshrun build/bin/oshrun --programs build [CASE...]      # no CASE: all of them
+    cases.py --list
+
+A case that fails prints what the job printed and its last events.
+"""
+
+import argparse
+import dataclasses
+import os
+import re
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+
+from job_watch import Job, Launcher, Shape  # noqa: E402
+
+BLOCKING_MODES = ["barrier_all", "sync_all", "barrier", "broadcast", "reduce", "fcollect", "alltoall", "wait_until",
+                  "test", "set_lock", "quiet", "allocate", "checkpoint"]
+WAYS_TO_DIE = ["segv", "abort", "exit", "exit0", "_exit"]
+
+
+class Wrong(Exception):
+    """What is not as it should be; outcome is printed with it."""
+
+    def __init__(self, text, outcome):
+        super().__init__(text)
+        self.outcome = outcome
+
+
+@dataclasses.dataclass
+class Bench:
+    """Where the programs are, and how to run them."""
+
+    launcher: Launcher
+    programs: str
+    timeout_s: float
+
+    def path(self, name: str) -> str:
+        for folder in ("apps", os.path.join("tests", "fault")):
+            path = os.path.join(self.programs, folder, name)
+            if os.path.exists(path):
+                return path
+        sys.exit(f"cases: error: no program {name} below {self.programs}: build it first")
+
+    def job(self, pes, spares, name, *arguments, **env) -> Job:
+        job = Job(self.launcher, Shape(pes, spares), [self.path(name), *arguments], env, self.timeout_s)
+        job.start()
+        return job
+
+    def run(self, pes, spares, name, *arguments, **env):
+        return self.job(pes, spares, name, *arguments, **env).finish()
+
+
+def check(condition, text, outcome) -> None:
+    if not condition:
+        raise Wrong(text, outcome)
+
+
+def check_ended(outcome) -> None:
+    check(not outcome.hung, "the job hangs: " + "; ".join(outcome.leftovers), outcome)
+    check(not outcome.leftovers, "; ".join(outcome.leftovers), outcome)
+
+
+def check_success(outcome, results) -> None:
+    check_ended(outcome)
+    check(outcome.exit_code == 0, f"exit code {outcome.exit_code}", outcome)
+    check(outcome.results() == results, f"results {outcome.results()} instead of {results}", outcome)
+
+
+def check_error(outcome, pattern) -> None:
+    """Not zero, and one line that says why."""
+    check_ended(outcome)
+    check(outcome.exit_code != 0, "exit code 0 for a job that failed", outcome)
+    found = any(re.search(pattern, line) for line in outcome.errors())
+    check(found, f"no error message matches /{pattern}/", outcome)
+
+
+def await_commit(job, version=1) -> None:
+    job.wait_for(lambda event: event.is_commit() and event.value >= version)
+
+
+def kill_pes(job, pes, number=signal.SIGKILL) -> None:
+    for pe in pes:
+        holder = job.holder(pe)
+        if holder is not None:
+            job.fail(*holder, pe, number)
+
+
+JACOBI = ["--cells", "4000", "--steps", "640", "--halo", "16", "--pace", "10"]
+
+
+def jacobi_results(bench, pes=4):
+    return bench.run(pes, 0, "jacobi1d", *JACOBI[:-2]).results()
+
+
+# --- a PE dies while the others are inside a call ---
+
+
+def blocked(mode, how="kill", pes=3, spares=1):
+    def case(bench):
+        expected = bench.run(pes, 0, "blocked", "--mode", mode, "--how", "none")
+        check(expected.exit_code == 0 and len(expected.results()) == pes, "the run without a death failed", expected)
+        check_success(bench.run(pes, spares, "blocked", "--mode", mode, "--how", how), expected.results())
+
+    return case
+
+
+def exit_in_a_program(bench):
+    """exit(0) without shmem_finalize is a failure like any other, but not when no spare is left."""
+    check_error(bench.run(3, 0, "blocked", "--mode", "barrier_all", "--how", "exit0"), r"PE 1")
+
+
+# --- ends that are errors ---
+
+
+def partners_at_once(bench):
+    job = bench.job(4, 2, "jacobi1d", *JACOBI)
+    await_commit(job, 3)
+    # Stopped first, so that neither death is noticed and repaired before the other one has happened.
+    kill_pes(job, [1, 2], signal.SIGSTOP)
+    kill_pes(job, [1, 2])
+    check_error(job.finish(), r"PEs? 1\b")
+
+
+def spares_used_up(bench):
+    expected = jacobi_results(bench)
+    job = bench.job(4, 1, "jacobi1d", *JACOBI)
+    await_commit(job, 2)
+    kill_pes(job, [2])
+    at = job.wait_for(lambda event: event.kind == "span" and event.text == "restart")
+    if at is not None:
+        job.wait_for(lambda event: event.is_commit(), at)
+        kill_pes(job, [0])
+    outcome = job.finish()
+    check_error(outcome, r"PE 0.*spare|spare.*PE 0")
+    check(set(outcome.results()) <= set(expected), "a wrong result", outcome)
+
+
+def no_spare(bench):
+    job = bench.job(3, 0, "jacobi1d", *JACOBI)
+    await_commit(job, 2)
+    kill_pes(job, [1])
+    check_error(job.finish(), r"PE 1.*spare|spare.*PE 1")
+
+
+def before_the_first_commit(bench):
+    outcome = bench.run(3, 2, "blocked", "--mode", "before_first_commit")
+    check_error(outcome, r"PE 1")
+    check(not outcome.results(), "a result without any checkpoint", outcome)
+
+
+def all_at_once(bench):
+    job = bench.job(4, 2, "jacobi1d", *JACOBI)
+    await_commit(job, 2)
+    kill_pes(job, range(4), signal.SIGSTOP)
+    kill_pes(job, range(4))
+    check_error(job.finish(), r"PE")
+
+
+def in_finalize(bench):
+    """The others wait in shmem_finalize for a PE that dies first: all results are out, the job failed."""
+    outcome = bench.run(3, 1, "blocked", "--mode", "finalize")
+    check_error(outcome, r"PE 1")
+
+
+def inside_init(rank):
+    def case(bench):
+        expected = jacobi_results(bench, 3)
+        job = bench.job(3, 1, "jacobi1d", *JACOBI)
+        at = 0
+        while (at := job.wait_for(lambda event: event.kind == "hello", at)) is not None:
+            event = job.events[at - 1]
+            if event.rank == rank:
+                job.fail(event.rank, event.pid, event.pe, signal.SIGKILL)
+                break
+        outcome = job.finish()
+        check_ended(outcome)
+        if outcome.exit_code == 0:  # a spare, asleep already: nobody needs it
+            check(rank == 3, "success although a PE died before the first checkpoint", outcome)
+            check_success(outcome, expected)
+        else:
+            check_error(outcome, r"PE \d|spare|rank|shmem_init")
+
+    return case
+
+
+def second_block(bench):
+    """Two initialisation blocks: a death between the second one and the checkpoint after it cannot be repaired."""
+    job = bench.job(3, 1, "two_phase", "--steps", "5", "--idle", "500")
+    await_commit(job, 6)
+    time.sleep(0.2)
+    kill_pes(job, [1])
+    check_error(job.finish(), r"initiali[sz]ed after the last checkpoint")
+
+
+# --- nobody needs to care ---
+
+
+def sleeping_spare(bench):
+    expected = jacobi_results(bench)
+    job = bench.job(4, 2, "jacobi1d", *JACOBI)
+    await_commit(job, 2)
+    for rank, pid in job.sleepers():
+        job.fail(rank, pid, -1, signal.SIGKILL)
+    outcome = job.finish()
+    check(len(outcome.deaths) == 2, "the spares were not there", outcome)
+    check_success(outcome, expected)
+    restarts = [event for event in outcome.events if event.kind == "span" and event.text == "restart"]
+    check(not restarts, "the job restarted for a spare", outcome)
+
+
+def spare_then_pe(bench):
+    """The first spare in line is dead when it is needed: the next one is taken."""
+    expected = jacobi_results(bench)
+    job = bench.job(4, 2, "jacobi1d", *JACOBI)
+    await_commit(job, 2)
+    job.fail(*job.sleepers()[0], -1, signal.SIGKILL)
+    time.sleep(0.02)
+    kill_pes(job, [3])
+    check_success(job.finish(), expected)
+
+
+def substitute_of_a_substitute(bench):
+    expected = jacobi_results(bench)
+    job = bench.job(4, 3, "jacobi1d", *JACOBI)
+    await_commit(job, 2)
+    at = 0
+    for _ in range(3):
+        kill_pes(job, [2])
+        at = job.wait_for(lambda event: event.kind == "span" and event.text == "restart", at)
+        if at is None:
+            break
+        job.wait_for(lambda event: event.is_commit(), at)
+    outcome = job.finish()
+    check(len(outcome.deaths) == 3, "not all three deaths took place", outcome)
+    check_success(outcome, expected)
+
+
+def one_pe(bench):
+    """A job of one PE keeps its copy with its spare."""
+    expected = jacobi_results(bench, 1)
+    job = bench.job(1, 1, "jacobi1d", *JACOBI)
+    await_commit(job, 2)
+    kill_pes(job, [0])
+    check_success(job.finish(), expected)
+
+
+def children(bench):
+    expected = bench.run(3, 0, "forking", "--steps", "12")
+    check(expected.exit_code == 0 and expected.results(), "the run without a death failed", expected)
+    job = bench.job(3, 1, "forking", "--steps", "12")
+    await_commit(job, 4)
+    kill_pes(job, [1])
+    check_success(job.finish(), expected.results())
+
+
+# --- the launcher ---
+
+
+def end_by_signal(number):
+    def case(bench):
+        job = bench.job(3, 1, "jacobi1d", *JACOBI)
+        await_commit(job, 2)
+        job.interrupt(number)
+        deadline = time.monotonic() + 5
+        pids = [event.pid for event in job.events if event.kind == "hello"]
+        outcome = job.finish()
+        check(outcome.exit_code != 0, "exit code 0 for an interrupted job", outcome)
+        while time.monotonic() < deadline and any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            time.sleep(0.02)
+        alive = [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+        check(not alive, f"processes {alive} live on", outcome)
+
+    return case
+
+
+CASES = {f"blocked-{mode}": blocked(mode) for mode in BLOCKING_MODES}
+CASES |= {f"dies-by-{how}": blocked("barrier_all", how) for how in WAYS_TO_DIE}
+CASES |= {
+    "exit0-without-spare": exit_in_a_program,
+    "partners-at-once": partners_at_once,
+    "spares-used-up": spares_used_up,
+    "no-spare": no_spare,
+    "before-the-first-commit": before_the_first_commit,
+    "all-at-once": all_at_once,
+    "in-finalize": in_finalize,
+    "inside-init-pe0": inside_init(0),
+    "inside-init-pe2": inside_init(2),
+    "inside-init-spare": inside_init(3),
+    "second-block": second_block,
+    "sleeping-spare": sleeping_spare,
+    "spare-then-pe": spare_then_pe,
+    "substitute-of-a-substitute": substitute_of_a_substitute,
+    "one-pe": one_pe,
+    "children": children,
+    "oshrun-sigterm": end_by_signal(signal.SIGTERM),
+    "oshrun-sigint": end_by_signal(signal.SIGINT),
+    "oshrun-sigkill": end_by_signal(signal.SIGKILL),
+}
+
+
+def report_failure(name, error) -> None:
+    print(f"{name}: FAILED: {error}")
+    outcome = error.outcome
+    print(f"  exit code {outcome.exit_code}, {outcome.seconds:.2f} s")
+    for death in outcome.deaths:
+        print(f"  killed: {death}")
+    for event in outcome.events[-40:]:
+        print(f"  event: {dataclasses.asdict(event)}")
+    print("  stdout:\n" + outcome.stdout + "  stderr:\n" + outcome.stderr, flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--oshrun")
+    parser.add_argument("--programs", help="build directory")
+    parser.add_argument("--timeout", type=float, default=20.0, help="seconds until a job counts as hung")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(CASES))
+        return 0
+    if not options.oshrun or not options.programs:
+        parser.error("--oshrun and --programs are needed")
+    unknown = [name for name in options.cases if name not in CASES]
+    if unknown:
+        parser.error(f"no case {unknown[0]}: --list shows them")
+    bench = Bench(Launcher(options.oshrun), options.programs, options.timeout)
+    failed = []
+    for name in options.cases or CASES:
+        began = time.monotonic()
+        try:
+            CASES[name](bench)
+            print(f"{name}: ok ({time.monotonic() - began:.2f} s)", flush=True)
+        except Wrong as error:
+            report_failure(name, error)
+            failed.append(name)
+    print(f"cases: {len(options.cases or CASES) - len(failed)} ok, {len(failed)} failed {' '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

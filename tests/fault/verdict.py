@@ -1,0 +1,120 @@
+"""Judges the outcome of a run with kills against the result of a run without.
+
+Exactly two ends are right: the fault-free result with exit code 0, or one named error with another exit code and no
+wrong result. The error is right only where the library promises nothing; `excuses` works out from the events whether
+that was so. It errs on the side of excusing only by the resolution of the events, never by the kind of the failure.
+"""
+
+import dataclasses
+
+from scenario import are_partners
+
+RECOVERED = "recovered"
+UNTOUCHED = "nothing to repair"
+NAMED_ERROR = "named error"
+WRONG = "WRONG"
+HANG = "HANG"
+FAILED = (WRONG, HANG)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """Of the run without kills."""
+
+    results: list
+    last_version: int
+    run_ms: float  # from the first commit to the last
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    # Versions v such that a death between the commits of v and v + 1 ends the job rightly: an initialisation block
+    # lies there.
+    unprotected_after: tuple = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    kind: str
+    why: str
+
+    @property
+    def failed(self) -> bool:
+        return self.kind in FAILED
+
+
+def _first_commits(events) -> dict:
+    """Version -> earliest end of its checkpoint on any PE; rolled-back versions are never committed twice."""
+    commits: dict = {}
+    for event in events:
+        if event.is_commit():
+            commits[event.value] = min(commits.get(event.value, event.end_ns), event.end_ns)
+    return commits
+
+
+def _repairs(events) -> list:
+    """When the job was whole again: per PE the end of its last restart or re-protection, as (begin, end)."""
+    return [(e.begin_ns, e.end_ns) for e in events if e.kind == "span" and e.text in ("restart", "protect")]
+
+
+def _deaths_seen(outcome) -> list:
+    """(time, pe) of every process that died before its time, as the job itself noticed it, else as we sent it."""
+    seen: dict = {}
+    for event in outcome.events:
+        if event.kind == "failure_seen":
+            rank = event.rank
+            seen[rank] = min(seen.get(rank, (event.begin_ns, event.pe)), (event.begin_ns, event.pe))
+    for death in outcome.deaths:
+        seen.setdefault(death.rank, (death.time_ns, death.pe))
+    return sorted(seen.values())
+
+
+def excuses(scenario, outcome, reference: Reference, rules: Rules) -> list:
+    """The reasons why this job may rightly have ended with an error."""
+    commits = _first_commits(outcome.events)
+    deaths = _deaths_seen(outcome)
+    sent = [death.time_ns for death in outcome.deaths]
+    found = []
+    if not commits or (sent and min(sent) <= min(commits.values())):
+        found.append("a PE died before the first commit")
+    if sent and commits.get(reference.last_version, outcome.ended_ns) <= max(sent) + 2_000_000:
+        found.append("a PE died after the last commit")
+    if len(deaths) > scenario.spares:
+        found.append("more deaths than spares")
+    for version in rules.unprotected_after:
+        begin = commits.get(version)
+        end = commits.get(version + 1, outcome.ended_ns)
+        # A death shortly before the commit may be noticed after it only.
+        if begin is not None and any(begin - 5_000_000 <= time <= end + 5_000_000 for time in sent):
+            found.append("a PE died between an initialisation block and the checkpoint after it")
+    repairs = _repairs(outcome.events)
+    for i, (first_time, first_pe) in enumerate(deaths):
+        for second_time, second_pe in deaths[i + 1 :]:
+            whole_again = [end for begin, end in repairs if first_time < end <= second_time and begin >= first_time - 1]
+            partners = first_pe >= 0 and second_pe >= 0 and are_partners(first_pe, second_pe, scenario.pes)
+            if partners and not whole_again:
+                found.append(f"partners {first_pe} and {second_pe} died at once")
+    return found
+
+
+def judge(scenario, outcome, reference: Reference, rules: Rules = Rules()) -> Verdict:
+    if outcome.hung:
+        return Verdict(HANG, "; ".join(outcome.leftovers) or "oshrun did not end")
+    if outcome.leftovers:
+        return Verdict(WRONG, "; ".join(outcome.leftovers))
+    results = outcome.results()
+    # What is printed after the last checkpoint may be printed twice, but never differently.
+    if not set(results) <= set(reference.results):
+        return Verdict(WRONG, f"result {results} instead of {reference.results}")
+    if outcome.exit_code == 0:
+        if set(results) != set(reference.results):
+            return Verdict(WRONG, f"exit code 0, but results are missing: {results}")
+        recovered = any(event.kind == "span" and event.text == "restart" for event in outcome.events)
+        return Verdict(RECOVERED, "") if recovered else Verdict(UNTOUCHED, "")
+    reasons = excuses(scenario, outcome, reference, rules)
+    errors = outcome.errors()
+    if not errors:
+        return Verdict(WRONG, f"exit code {outcome.exit_code} without an error message")
+    if not reasons:
+        return Verdict(WRONG, f"exit code {outcome.exit_code} without need: {errors[0]}")
+    return Verdict(NAMED_ERROR, f"{reasons[0]}: {errors[0]}")

@@ -1,0 +1,108 @@
+#include "tools/common/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <unistd.h>
+#include <utility>
+
+#include "shmem_ft/base/edit_distance.hpp"
+
+namespace sft::tools {
+
+std::optional<long> parse_number(std::string_view text, long lowest, long highest) {
+    long number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number < lowest || number > highest) {
+        return std::nullopt;
+    }
+    return number;
+}
+
+std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
+    std::string_view found;
+    // A third of the letters may be wrong: more is no typing error.
+    std::size_t best = std::max<std::size_t>(1, word.size() / 3);
+    for (const std::string_view candidate : candidates) {
+        const std::size_t distance = edit_distance(word, candidate);
+        if (distance <= best && (found.empty() || distance < best)) {
+            best = distance;
+            found = candidate;
+        }
+    }
+    return std::string(found);
+}
+
+std::string shell_quoted(std::string_view word) {
+    constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./";
+    if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {
+        return std::string(word);
+    }
+    std::string quoted = "'";
+    for (const char letter : word) {
+        if (letter == '\'') {
+            quoted += "'\\''";
+        } else {
+            quoted += letter;
+        }
+    }
+    return quoted + "'";
+}
+
+std::string shell_quoted(std::span<const std::string> words) {
+    std::string line;
+    for (const std::string& word : words) {
+        line += line.empty() ? "" : " ";
+        line += shell_quoted(word);
+    }
+    return line;
+}
+
+std::optional<std::vector<std::string>> split_words(std::string_view line) {
+    std::vector<std::string> words;
+    std::string word;
+    bool in_word = false;
+    char quote = '\0';
+    for (std::size_t i = 0; i < line.size(); ++i) {
+        const char letter = line[i];
+        if (quote != '\0') {
+            if (letter == quote) {
+                quote = '\0';
+            } else if (letter == '\\' && quote == '"' && i + 1 < line.size() &&
+                       (line[i + 1] == '"' || line[i + 1] == '\\')) {
+                word += line[++i];
+            } else {
+                word += letter;
+            }
+        } else if (letter == ' ' || letter == '\t' || letter == '\n') {
+            if (in_word) {
+                words.push_back(std::exchange(word, {}));
+                in_word = false;
+            }
+        } else {
+            in_word = true;
+            if (letter == '\'' || letter == '"') {
+                quote = letter;
+            } else if (letter == '\\' && i + 1 < line.size()) {
+                word += line[++i];
+            } else {
+                word += letter;
+            }
+        }
+    }
+    if (quote != '\0') {
+        return std::nullopt;
+    }
+    if (in_word) {
+        words.push_back(word);
+    }
+    return words;
+}
+
+void print_line(std::string_view line) {
+    std::string text(line);
+    text += '\n';
+    // A failing write to stderr has nobody to be reported to.
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace sft::tools

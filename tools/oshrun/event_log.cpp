@@ -1,0 +1,110 @@
+#include "tools/oshrun/event_log.hpp"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "tools/oshrun/clock.hpp"
+#include "tools/oshrun/exec_pe.hpp"
+
+namespace sft::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* kind_name(JobEventKind kind) {
+    switch (kind) {
+        case JobEventKind::hello: return "hello";
+        case JobEventKind::initialized: return "initialized";
+        case JobEventKind::pe_taken: return "pe_taken";
+        case JobEventKind::failure_seen: return "failure_seen";
+        case JobEventKind::span: return "span";
+        case JobEventKind::finalized: return "finalized";
+        case JobEventKind::exiting: return "exiting";
+        case JobEventKind::global_exit: return "global_exit";
+        case JobEventKind::unrecoverable: return "unrecoverable";
+        default: break;
+    }
+    return kind == kEventLaunched ? "launched" : kind == kEventExecFailed ? "exec_failed" : "unknown";
+}
+
+Json record(const char* name) { return Json{{"event", name}, {"t_ns", now_ns()}}; }
+
+void add_reason(Json& json, FailureReason reason) {
+    json["exit_code"] = exit_code_of(reason);
+    json["signal"] = reason.kind == FailureKind::signal ? reason.code : 0;
+    json["reason"] = describe_end(reason);
+}
+
+// Text of a program may be in any encoding; JSON is UTF-8.
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace
+
+void EventLog::write_line(const std::string& json) {
+    // A full disk must not end the job; the file is then shorter than it should be.
+    [[maybe_unused]] const ssize_t written = ::write(file_.get(), json.data(), json.size());
+}
+
+void EventLog::start(const JobShape& shape, const std::vector<std::string>& command) {
+    if (!file_) {
+        return;
+    }
+    Json json = record("start");
+    json["pes"] = shape.pes;
+    json["spares"] = shape.spares;
+    json["program"] = shape.program;
+    json["guardian_pid"] = getpid();
+    json["command"] = command;
+    write_line(dump(json));
+}
+
+void EventLog::event(const JobEvent& event) {
+    if (!file_) {
+        return;
+    }
+    Json json = record(kind_name(event.kind));
+    json["rank"] = event.rank;
+    json["pid"] = event.pid;
+    json["pe"] = event.pe;
+    json["code"] = event.code;
+    json["begin_ns"] = event.begin_ns;
+    json["end_ns"] = event.end_ns;
+    json["value"] = event.value;
+    json["text"] = std::string(event.text, strnlen(event.text, sizeof event.text));
+    write_line(dump(json));
+}
+
+void EventLog::process_ended(int rank, int pid, int pe, FailureReason reason) {
+    if (!file_) {
+        return;
+    }
+    Json json = record("ended");
+    json["rank"] = rank;
+    json["pid"] = pid;
+    json["pe"] = pe;
+    add_reason(json, reason);
+    write_line(dump(json));
+}
+
+void EventLog::end(const Outcome& outcome, const JobLedger& ledger) {
+    if (!file_) {
+        return;
+    }
+    Json json = record("end");
+    json["exit_code"] = outcome.exit_code;
+    json["line"] = outcome.line;
+    Json processes = Json::array();
+    int rank = 0;
+    for (const JobLedger::Process& process : ledger.processes()) {
+        Json item = {{"rank", rank++}, {"pid", process.pid}, {"pe", process.pe}, {"finalized", process.is_finalized}};
+        if (process.end) {
+            add_reason(item, *process.end);
+        }
+        processes.push_back(item);
+    }
+    json["processes"] = processes;
+    write_line(dump(json));
+}
+
+}  // namespace sft::tools

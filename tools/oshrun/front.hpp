@@ -1,0 +1,26 @@
+// The front process: what the user has started as oshrun. It forks the guardian, tells it which signals arrive, hands
+// the terminal's input on to it, and cleans up after it should it be killed.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tools/common/fd.hpp"
+
+namespace sft::tools {
+
+// What the guardian's side needs of the front process.
+struct GuardianLink {
+    Fd front;          // see GuardianTask::front
+    int stdin_fd = 0;  // what PE 0 is to read
+};
+
+struct FrontTask {
+    std::string temp_dir;
+    std::function<int(GuardianLink)> guardian;  // run in the child; its result is its exit status
+};
+
+// Returns the exit status of oshrun.
+[[nodiscard]] int run_front(const FrontTask& task);
+
+}  // namespace sft::tools

@@ -1,0 +1,427 @@
+#include "tools/oshrun/guardian.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fmt/format.h>
+#include <map>
+#include <memory>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tools/common/text.hpp"
+#include "tools/oshrun/clock.hpp"
+#include "tools/oshrun/ending.hpp"
+#include "tools/oshrun/event_log.hpp"
+#include "tools/oshrun/exec_pe.hpp"
+#include "tools/oshrun/launcher.hpp"
+#include "tools/oshrun/process_tree.hpp"
+#include "tools/oshrun/stderr_pump.hpp"
+
+namespace sft::tools {
+namespace {
+
+// In the order in which a batch of news is handled: reports of a process come before its end.
+enum class Source : std::uint32_t { front, listener, connection, process, child_signal };
+
+constexpr std::size_t kBatchMax = 1024;
+constexpr std::int64_t kOrphanPatience_ns = 1'000'000'000;
+constexpr std::int64_t kLeftoverPatience_ns = 2'000'000'000;
+
+class Guardian {
+public:
+    explicit Guardian(GuardianTask task)
+        : task_(std::move(task)), ledger_(task_.shape), log_(std::move(task_.events_file)) {}
+
+    int run();
+
+private:
+    bool start(std::string& error_line);
+    void watch(int fd, Source source, std::uint32_t id);
+    void wait_for_news();
+    void handle(Source source, std::uint32_t id);
+    void hear_front();
+    void accept_peers();
+    [[nodiscard]] std::vector<int> connections_of(std::int32_t pid) const;
+    void drain(int fd);
+    void take(const JobSocket::Peer& peer, const JobEvent& event);
+    void watch_process(std::int32_t pid);
+    void process_ended(std::int32_t pid);
+    void sweep_ended_processes();
+    void reap_orphans();
+    void act_on_ending();
+    void end_orphans_of_ended_job();
+    void wait_for_pump();
+    [[nodiscard]] int timeout_ms() const;
+
+    GuardianTask task_;
+    JobLedger ledger_;
+    EventLog log_;
+    Launcher launcher_;
+    std::unique_ptr<StderrPump> pump_;
+    Fd epoll_;
+    Fd signals_;
+    std::map<int, JobSocket::Peer> connections_;   // by descriptor
+    std::map<std::int32_t, Fd> pidfds_;            // by pid, of processes that have not ended
+    std::optional<Ending> ending_;
+    std::optional<std::int64_t> all_ended_ns_;
+    bool is_front_there_ = true;
+};
+
+void Guardian::watch(int fd, Source source, std::uint32_t id) {
+    epoll_event entry{};
+    entry.events = EPOLLIN;
+    entry.data.u64 = (static_cast<std::uint64_t>(source) << 32) | id;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &entry);
+}
+
+// The launcher and the guardian keep several files open for each process; many systems allow 1024 unless asked.
+void raise_file_limit() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+bool Guardian::start(std::string& error_line) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    std::signal(SIGPIPE, SIG_IGN);
+    sigset_t mask;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    signals_ = Fd(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
+    epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+    if (!signals_ || !epoll_) {
+        error_line = "cannot watch processes: too many files are open on this system";
+        return false;
+    }
+    if (ledger_.processes().size() > 64) {
+        raise_file_limit();
+    }
+    watch(task_.front.get(), Source::front, 0);
+    watch(task_.socket.fd(), Source::listener, 0);
+    watch(signals_.get(), Source::child_signal, 0);
+    log_.start(task_.shape, task_.launch_command);
+    return launcher_.start(task_.launch_command, task_.stdin_fd, error_line);
+}
+
+int Guardian::run() {
+    std::string error_line;
+    if (!start(error_line)) {
+        std::error_code ignored;
+        std::filesystem::remove_all(task_.temp_dir, ignored);
+        print_line("oshrun: " + error_line);
+        return EXIT_FAILURE;
+    }
+    if (task_.stdin_fd != STDIN_FILENO) {
+        close(task_.stdin_fd);  // the launcher's alone: PE 0 must see its end when the front process closes it
+    }
+    pump_ = std::make_unique<StderrPump>(launcher_.take_stderr());
+    while (!launcher_.has_ended()) {
+        wait_for_news();
+        act_on_ending();
+        end_orphans_of_ended_job();
+    }
+    end_descendants({.patience_ns = kLeftoverPatience_ns, .spared = {}});
+    std::error_code ignored;
+    std::filesystem::remove_all(task_.temp_dir, ignored);
+    wait_for_pump();
+    const Outcome outcome = ledger_.outcome();
+    log_.end(outcome, ledger_);
+    if (!outcome.line.empty()) {
+        print_line("oshrun: " + outcome.line);
+    }
+    return outcome.exit_code;
+}
+
+int Guardian::timeout_ms() const {
+    std::optional<std::int64_t> deadline = ending_ ? ending_->next_step_ns() : ledger_.next_deadline_ns();
+    if (all_ended_ns_ && !launcher_.has_ended()) {
+        const std::int64_t orphans = now_ns() + kOrphanPatience_ns;
+        deadline = deadline ? std::min(*deadline, orphans) : orphans;
+    }
+    if (!deadline) {
+        return -1;
+    }
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    return static_cast<int>(std::clamp<std::int64_t>((*deadline - now_ns() + kNsPerMs - 1) / kNsPerMs, 0, 60'000));
+}
+
+void Guardian::wait_for_news() {
+    std::array<epoll_event, kBatchMax> batch;
+    const int count = epoll_wait(epoll_.get(), batch.data(), static_cast<int>(batch.size()), timeout_ms());
+    // Asked first: when the launcher is gone, the ends of the processes are a consequence.
+    if (const auto end = launcher_.poll_end()) {
+        if (end->kind != FailureKind::signal) {
+            accept_peers();
+            sweep_ended_processes();
+        }
+        ledger_.launcher_ended(*end);
+    }
+    const auto news_end = batch.begin() + std::max(count, 0);
+    std::sort(batch.begin(), news_end,
+              [](const epoll_event& a, const epoll_event& b) { return a.data.u64 < b.data.u64; });
+    for (auto news = batch.begin(); news != news_end; ++news) {
+        const auto source = static_cast<Source>(news->data.u64 >> 32);
+        handle(source, static_cast<std::uint32_t>(news->data.u64 & 0xffffffff));
+    }
+}
+
+void Guardian::handle(Source source, std::uint32_t id) {
+    switch (source) {
+        case Source::front: hear_front(); break;
+        case Source::listener: accept_peers(); break;
+        case Source::connection: drain(static_cast<int>(id)); break;
+        case Source::process:
+            accept_peers();
+            process_ended(static_cast<std::int32_t>(id));
+            break;
+        case Source::child_signal: {
+            signalfd_siginfo info;
+            while (read(signals_.get(), &info, sizeof info) > 0) {
+            }
+            reap_orphans();
+            break;
+        }
+    }
+}
+
+void Guardian::hear_front() {
+    unsigned char signal = 0;
+    const ssize_t bytes = read(task_.front.get(), &signal, 1);
+    if (bytes < 0 && errno == EINTR) {
+        return;
+    }
+    if (bytes == 1) {
+        if (ending_) {
+            ending_->hurry(now_ns());
+        }
+        ledger_.told_to_end(signal);
+        return;
+    }
+    is_front_there_ = false;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, task_.front.get(), nullptr);
+    ledger_.front_lost();
+}
+
+void Guardian::accept_peers() {
+    while (auto peer = task_.socket.accept()) {
+        const int fd = peer->fd.get();
+        // What the same process has sent before through another connection comes first.
+        for (const int earlier : connections_of(peer->pid)) {
+            drain(earlier);
+        }
+        watch(fd, Source::connection, static_cast<std::uint32_t>(fd));
+        connections_[fd] = std::move(*peer);
+        drain(fd);
+    }
+}
+
+std::vector<int> Guardian::connections_of(std::int32_t pid) const {
+    std::vector<int> own;
+    for (const auto& [fd, peer] : connections_) {
+        if (peer.pid == pid) {
+            own.push_back(fd);
+        }
+    }
+    return own;
+}
+
+void Guardian::drain(int fd) {
+    const auto found = connections_.find(fd);
+    if (found == connections_.end()) {
+        return;
+    }
+    JobEvent event;
+    while (true) {
+        switch (JobSocket::receive(found->second, event)) {
+            case JobSocket::Received::event: take(found->second, event); continue;
+            case JobSocket::Received::nothing: return;
+            case JobSocket::Received::closed: break;
+            case JobSocket::Received::foreign: {
+                JobEvent complaint;
+                complaint.kind = JobEventKind::unrecoverable;
+                complaint.rank = 0;
+                fmt::format_to_n(complaint.text, sizeof complaint.text - 1,
+                                 "{} is linked with a library of another version than this oshrun: link it again",
+                                 task_.shape.program);
+                ledger_.event(complaint, now_ns());
+                break;
+            }
+        }
+        break;
+    }
+    // Closing takes it out of the epoll set too.
+    connections_.erase(found);
+}
+
+void Guardian::take(const JobSocket::Peer& peer, const JobEvent& event) {
+    log_.event(event);
+    if (event.kind == kEventLaunched) {
+        ledger_.process_launched(event.rank, event.pid);
+        watch_process(event.pid);
+        if (ending_) {
+            shutdown(peer.fd.get(), SHUT_RDWR);  // too late to become the program
+        } else {
+            JobSocket::answer(peer);
+        }
+        return;
+    }
+    if (event.kind == kEventExecFailed) {
+        ledger_.exec_failed(event.rank, event.code);
+        return;
+    }
+    if (event.kind == JobEventKind::unrecoverable) {
+        sweep_ended_processes();  // its exit status depends on who has died before
+    }
+    ledger_.event(event, now_ns());
+    if (event.kind == JobEventKind::hello) {
+        watch_process(event.pid);
+    }
+}
+
+void Guardian::watch_process(std::int32_t pid) {
+    if (pidfds_.contains(pid)) {
+        return;
+    }
+    Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    if (!pidfd) {
+        ledger_.process_ended(pid, {FailureKind::died, 0}, now_ns());
+        return;
+    }
+    watch(pidfd.get(), Source::process, static_cast<std::uint32_t>(pid));
+    pidfds_[pid] = std::move(pidfd);
+}
+
+void Guardian::process_ended(std::int32_t pid) {
+    // What it has reported before its end is in its connections.
+    for (const int fd : connections_of(pid)) {
+        drain(fd);
+    }
+    const auto found = pidfds_.find(pid);
+    if (found == pidfds_.end()) {
+        return;
+    }
+    const FailureReason reason = reason_of_end(found->second.get(), pid);
+    pidfds_.erase(found);
+    if (ledger_.rank_of(pid) >= 0) {
+        log_.process_ended(ledger_.rank_of(pid), pid, ledger_.pe_of(pid), reason);
+    }
+    ledger_.process_ended(pid, reason, now_ns());
+}
+
+void Guardian::sweep_ended_processes() {
+    std::vector<pollfd> entries;
+    std::vector<std::int32_t> pids;
+    for (const auto& [pid, pidfd] : pidfds_) {
+        entries.push_back({.fd = pidfd.get(), .events = POLLIN, .revents = 0});
+        pids.push_back(pid);
+    }
+    poll(entries.data(), entries.size(), 0);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        if (entries[i].revents != 0) {
+            process_ended(pids[i]);
+        }
+    }
+}
+
+// Children that are not the launcher have come to us because their parents ended.
+void Guardian::reap_orphans() {
+    siginfo_t info{};
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
+        if (info.si_pid == launcher_.pid()) {
+            return;  // wait_for_news asks for it, and its end is the end of the loop
+        }
+        process_ended(info.si_pid);
+        waitpid(info.si_pid, nullptr, WNOHANG);
+        info = {};
+    }
+}
+
+void Guardian::act_on_ending() {
+    if (launcher_.has_ended()) {
+        return;
+    }
+    if (!ending_) {
+        if (!ledger_.must_end(now_ns())) {
+            return;
+        }
+        ending_.emplace(now_ns());
+        if (ledger_.is_told_to_end()) {
+            ending_->skip_grace(now_ns());
+        }
+    }
+    const auto signal_processes = [this](int number) {
+        for (const auto& [pid, pidfd] : pidfds_) {
+            syscall(SYS_pidfd_send_signal, pidfd.get(), number, nullptr, 0);
+        }
+    };
+    while (const auto step = ending_->take_step(now_ns())) {
+        switch (*step) {
+            case Ending::Step::ask_processes:
+                signal_processes(SIGTERM);
+                signal_processes(SIGCONT);  // a stopped process would not see the other one
+                if (!ledger_.have_all_been_launched()) {
+                    launcher_.signal(SIGTERM);  // it may be about to start more
+                }
+                break;
+            case Ending::Step::kill_processes: signal_processes(SIGKILL); break;
+            case Ending::Step::ask_launcher: launcher_.signal(SIGTERM); break;
+            case Ending::Step::kill_launcher: launcher_.signal(SIGKILL); break;
+        }
+    }
+}
+
+// The launcher waits until nobody holds the output of its processes open; a background process that one of them has
+// left behind would make it wait for ever.
+void Guardian::end_orphans_of_ended_job() {
+    if (launcher_.has_ended() || !ledger_.have_all_been_launched() || !ledger_.all_ended()) {
+        return;
+    }
+    if (!all_ended_ns_) {
+        all_ended_ns_ = now_ns();
+    }
+    const std::int64_t waited_ns = now_ns() - *all_ended_ns_;
+    if (waited_ns < kOrphanPatience_ns) {
+        return;
+    }
+    const ProcessName launcher{launcher_.pid(), process_start_time(launcher_.pid())};
+    for (const ProcessName& orphan : descendants_of(getpid(), {launcher})) {
+        send_signal(orphan, waited_ns < kOrphanPatience_ns + kLeftoverPatience_ns ? SIGTERM : SIGKILL);
+    }
+}
+
+// Everybody is dead by now, so the end of the stream is certain; but whoever reads our stderr may take his time, which
+// matters no more when we have been told to end.
+void Guardian::wait_for_pump() {
+    constexpr int kLastWords_ms = 500;
+    while (true) {
+        std::array<pollfd, 2> entries = {{{.fd = pump_->done_fd(), .events = POLLIN, .revents = 0},
+                                          {.fd = task_.front.get(), .events = POLLIN, .revents = 0}}};
+        const bool is_urgent = !is_front_there_ || ledger_.is_told_to_end();
+        const int ready = poll(entries.data(), is_urgent ? 1 : 2, is_urgent ? kLastWords_ms : -1);
+        if (entries[0].revents != 0 || (ready == 0 && is_urgent)) {
+            return;
+        }
+        if (entries[1].revents != 0) {
+            hear_front();
+        }
+    }
+}
+
+}  // namespace
+
+int run_guardian(GuardianTask task) { return Guardian(std::move(task)).run(); }
+
+}  // namespace sft::tools

@@ -1,0 +1,35 @@
+// The guardian: the process behind oshrun that starts the launcher, watches every process of the job and ends whatever
+// is left when the job is over.
+//
+// Fault model: any process of the job, the launcher, or the front process (what the user started as oshrun) may end at
+// any time in any way; the guardian then ends all others and removes the temporary folder. The guardian itself may be
+// killed too: the library in each process notices the end of its connection, the launcher gets a signal from the
+// kernel, and the front process does the rest.
+//
+// It is a subreaper in a session of its own: processes that lose their parent become its children, and a signal to the
+// process group of oshrun does not hit it before it has cleaned up.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/common/fd.hpp"
+#include "tools/oshrun/job_ledger.hpp"
+#include "tools/oshrun/job_socket.hpp"
+
+namespace sft::tools {
+
+struct GuardianTask {
+    JobShape shape;
+    std::vector<std::string> launch_command;
+    std::string temp_dir;
+    Fd front;                // bytes: signals that the front process got; end of file: it is gone
+    Fd events_file;          // may be none
+    int stdin_fd = 0;        // for the launcher
+    JobSocket socket;
+};
+
+// Runs the job to its end, says why if it did not go well, and returns the exit status.
+[[nodiscard]] int run_guardian(GuardianTask task);
+
+}  // namespace sft::tools

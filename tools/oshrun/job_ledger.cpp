@@ -1,0 +1,354 @@
+#include "tools/oshrun/job_ledger.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+#include "tools/common/text.hpp"
+#include "tools/oshrun/options.hpp"
+
+namespace sft::tools {
+namespace {
+
+constexpr int kExitSomethingWrong = 1;
+constexpr int kSignalBase = 128;
+
+std::string signal_name(int signal) {
+    const char* name = sigdescr_np(signal);
+    return name == nullptr ? "" : fmt::format(" ({})", name);
+}
+
+// The text of an event, which the sender has cut to its field.
+std::string text_of(const JobEvent& event) { return {event.text, strnlen(event.text, sizeof event.text)}; }
+
+}  // namespace
+
+std::string describe_end(FailureReason reason) {
+    switch (reason.kind) {
+        case FailureKind::signal: return fmt::format("was killed by signal {}{}", reason.code, signal_name(reason.code));
+        case FailureKind::exited: return fmt::format("exited with code {}", reason.code);
+        default: return "ended in a way that the system does not tell";
+    }
+}
+
+int exit_code_of(FailureReason reason) {
+    switch (reason.kind) {
+        case FailureKind::signal: return kSignalBase + reason.code;
+        case FailureKind::exited: return reason.code;
+        default: return kExitSomethingWrong;
+    }
+}
+
+JobLedger::JobLedger(JobShape shape) : shape_(std::move(shape)) {
+    processes_.resize(static_cast<std::size_t>(shape_.pes + shape_.spares));
+    for (int pe = 0; pe < shape_.pes; ++pe) {
+        processes_[static_cast<std::size_t>(pe)].pe = pe;
+        holder_.push_back(pe);
+    }
+}
+
+JobLedger::Process* JobLedger::process(int rank) {
+    const bool is_rank = rank >= 0 && static_cast<std::size_t>(rank) < processes_.size();
+    return is_rank ? &processes_[static_cast<std::size_t>(rank)] : nullptr;
+}
+
+std::optional<std::size_t> JobLedger::index_of(int pid) const {
+    const auto found = std::find_if(processes_.begin(), processes_.end(),
+                                    [pid](const Process& item) { return item.pid == pid && pid > 0; });
+    return found == processes_.end() ? std::nullopt
+                                     : std::optional(static_cast<std::size_t>(found - processes_.begin()));
+}
+
+int JobLedger::rank_of(int pid) const {
+    const auto index = index_of(pid);
+    return index ? static_cast<int>(*index) : -1;
+}
+
+int JobLedger::pe_of(int pid) const {
+    const auto index = index_of(pid);
+    return index ? processes_[*index].pe : -1;
+}
+
+void JobLedger::process_launched(int rank, int pid) {
+    if (Process* item = process(rank); item != nullptr && item->launched_pid < 0) {
+        item->launched_pid = pid;
+        if (!item->has_said_hello) {
+            item->pid = pid;
+        }
+    }
+}
+
+void JobLedger::exec_failed(int rank, int error_number) {
+    (void)rank;  // the first report is enough: the others fail alike
+    decide({kExitCannotRun, fmt::format("{}: cannot be run: {}", shell_quoted(shape_.program), strerrordesc_np(error_number))});
+}
+
+void JobLedger::event(const JobEvent& event, std::int64_t now_ns) {
+    last_fact_ns_ = now_ns;
+    Process* item = process(event.rank);
+    if (item == nullptr) {
+        return;
+    }
+    switch (event.kind) {
+        case JobEventKind::hello:
+            // When the program is a wrapper (a debugger, a script) the library runs in a process behind it.
+            if (!item->has_said_hello) {
+                if (item->pid != event.pid) {
+                    item->end.reset();
+                }
+                item->has_said_hello = true;
+                item->pid = event.pid;
+            }
+            // Again after a shmem_finalize: the program initialises the library once more.
+            item->is_finalized = false;
+            item->is_initialized = false;
+            break;
+        case JobEventKind::initialized:
+            item->is_initialized = true;
+            if (is_everybody_initialized()) {
+                ends_before_complete_ = ends_;
+            }
+            break;
+        case JobEventKind::pe_taken:
+            if (event.pe >= 0 && event.pe < shape_.pes) {
+                holder_[static_cast<std::size_t>(event.pe)] = event.rank;
+                item->pe = event.pe;
+            }
+            break;
+        case JobEventKind::finalized: item->is_finalized = true; break;
+        case JobEventKind::exiting: item->announced_code = event.code & 0xff; break;
+        case JobEventKind::global_exit: {
+            const int code = event.code & 0xff;
+            decide({code, code == 0 ? std::string()
+                                    : fmt::format("{} called shmem_global_exit({})",
+                                                  name(static_cast<std::size_t>(event.rank)), event.code)});
+            break;
+        }
+        case JobEventKind::unrecoverable: decide(unrecoverable(event)); break;
+        default: break;
+    }
+}
+
+void JobLedger::process_ended(int pid, FailureReason reason, std::int64_t now_ns) {
+    const auto index = index_of(pid);
+    if (!index || processes_[*index].end) {
+        return;
+    }
+    Process& item = processes_[*index];
+    if (reason.kind == FailureKind::died && item.announced_code) {
+        reason = {FailureKind::exited, static_cast<std::uint16_t>(*item.announced_code)};
+    }
+    item.end = reason;
+    item.end_ns = now_ns;
+    item.end_order = ++ends_;
+    last_fact_ns_ = now_ns;
+}
+
+void JobLedger::launcher_ended(FailureReason reason) {
+    launcher_end_ = reason;
+    if (!all_ended()) {
+        if (auto failure = launcher_failure()) {
+            decide(*failure);
+        }
+    }
+}
+
+void JobLedger::told_to_end(int signal) {
+    is_told_to_end_ = true;
+    decide({kSignalBase + signal, fmt::format("told to end by signal {}{}", signal, signal_name(signal))});
+}
+
+void JobLedger::front_lost() {
+    is_told_to_end_ = true;
+    decide({kExitSomethingWrong, "was killed while the job ran: the job has been ended"});
+}
+
+void JobLedger::decide(Outcome outcome) {
+    if (!verdict_) {
+        verdict_ = std::move(outcome);
+    }
+}
+
+bool JobLedger::is_everybody_initialized() const {
+    return std::all_of(processes_.begin(), processes_.end(), [](const Process& item) { return item.is_initialized; });
+}
+
+bool JobLedger::has_anybody_said_hello() const {
+    return std::any_of(processes_.begin(), processes_.end(), [](const Process& item) { return item.has_said_hello; });
+}
+
+bool JobLedger::all_ended() const {
+    return std::all_of(processes_.begin(), processes_.end(),
+                       [](const Process& item) { return item.pid < 0 || item.end.has_value(); });
+}
+
+bool JobLedger::have_all_been_launched() const {
+    return std::all_of(processes_.begin(), processes_.end(), [](const Process& item) { return item.launched_pid > 0; });
+}
+
+bool JobLedger::have_all_pes_ended() const {
+    return std::all_of(holder_.begin(), holder_.end(),
+                       [this](int rank) { return processes_[static_cast<std::size_t>(rank)].end.has_value(); });
+}
+
+// "PE 3", or for a process that holds none "spare 1" (the second of the spares).
+std::string JobLedger::name(std::size_t rank) const {
+    const int pe = processes_[rank].pe;
+    return pe >= 0 ? fmt::format("PE {}", pe) : fmt::format("spare {}", static_cast<int>(rank) - shape_.pes);
+}
+
+// Before everybody is initialised nobody can be replaced: the others would wait in shmem_init for ever.
+void JobLedger::check_start(std::int64_t now_ns) {
+    if (!has_anybody_said_hello() || is_everybody_initialized()) {
+        return;
+    }
+    std::optional<std::size_t> first;
+    for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+        const Process& item = processes_[rank];
+        if (!item.end || item.is_finalized || item.end_order <= ends_before_complete_) {
+            continue;
+        }
+        // Its own report has been heard, so those of the others may be on their way: they get some time.
+        if (item.is_initialized && now_ns - item.end_ns < kPatience_ns) {
+            continue;
+        }
+        if (!first || item.end_order < processes_[*first].end_order) {
+            first = rank;
+        }
+    }
+    if (!first) {
+        return;
+    }
+    const FailureReason reason = *processes_[*first].end;
+    const int code = exit_code_of(reason);
+    decide({code == 0 ? kExitSomethingWrong : code,
+            fmt::format("{} {} before shmem_init was complete on all PEs", name(*first), describe_end(reason))});
+}
+
+bool JobLedger::must_end(std::int64_t now_ns) {
+    if (verdict_) {
+        return true;
+    }
+    check_start(now_ns);
+    if (!verdict_ && have_all_pes_ended() && !all_ended() && now_ns - last_fact_ns_ >= kPatience_ns) {
+        // Spares that nobody will wake any more.
+        decide(first_failure().value_or(Outcome{}));
+    }
+    return verdict_.has_value();
+}
+
+std::optional<std::int64_t> JobLedger::next_deadline_ns() const {
+    if (verdict_ || all_ended() || ends_ == 0) {
+        return std::nullopt;
+    }
+    if (have_all_pes_ended() || (has_anybody_said_hello() && !is_everybody_initialized())) {
+        return last_fact_ns_ + kPatience_ns;
+    }
+    return std::nullopt;
+}
+
+// Nothing when the process did what a PE must do.
+std::optional<Outcome> JobLedger::failure_of(std::size_t rank) const {
+    const Process& item = processes_[rank];
+    if (!item.end) {
+        return Outcome{kExitSomethingWrong, fmt::format("{} did not end", name(rank))};
+    }
+    const FailureReason reason = *item.end;
+    const int code = exit_code_of(reason);
+    if (item.is_finalized) {
+        if (reason == FailureReason{FailureKind::exited, 0} || reason.kind == FailureKind::died) {
+            return std::nullopt;
+        }
+        const char* when = reason.kind == FailureKind::signal ? " after shmem_finalize" : "";
+        return Outcome{code, fmt::format("{} {}{}", name(rank), describe_end(reason), when)};
+    }
+    const char* what = reason.kind == FailureKind::exited ? " without calling shmem_finalize" : "";
+    return Outcome{code == 0 ? kExitSomethingWrong : code,
+                   fmt::format("{} {}{}", name(rank), describe_end(reason), what)};
+}
+
+std::optional<Outcome> JobLedger::first_failure() const {
+    std::optional<Outcome> first;
+    int first_order = 0;
+    for (const int rank : holder_) {
+        const auto index = static_cast<std::size_t>(rank);
+        const auto failure = failure_of(index);
+        // Those that have not ended come after all that have.
+        const int order = processes_[index].end ? processes_[index].end_order : ends_ + 1;
+        if (failure && (!first || order < first_order)) {
+            first = failure;
+            first_order = order;
+        }
+    }
+    return first;
+}
+
+std::optional<Outcome> JobLedger::launcher_failure() const {
+    if (!launcher_end_ || *launcher_end_ == FailureReason{FailureKind::exited, 0}) {
+        return std::nullopt;
+    }
+    return Outcome{exit_code_of(*launcher_end_),
+                   fmt::format("the launcher mpirun {}; the job has ended with it", describe_end(*launcher_end_))};
+}
+
+// Nobody has called shmem_init.
+Outcome JobLedger::outcome_without_init() const {
+    const std::string program = shell_quoted(shape_.program);
+    const Process* first = nullptr;
+    std::size_t first_rank = 0;
+    for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+        const Process& item = processes_[rank];
+        if (item.end && exit_code_of(*item.end) != 0 && (first == nullptr || item.end_order < first->end_order)) {
+            first = &item;
+            first_rank = rank;
+        }
+    }
+    if (first == nullptr) {
+        if (auto failure = launcher_failure()) {
+            return *failure;
+        }
+        return {kExitSomethingWrong, fmt::format("{} ended without calling shmem_init: is it linked with the library "
+                                                 "(see oshcc)?",
+                                                 program)};
+    }
+    const bool is_signal = first->end->kind == FailureKind::signal;
+    const std::string what = fmt::format("{} {}", name(first_rank), describe_end(*first->end));
+    return {exit_code_of(*first->end),
+            is_signal ? fmt::format("{} before it called shmem_init", what)
+                      : fmt::format("{} without calling shmem_init: is {} linked with the library (see oshcc)?", what,
+                                    program)};
+}
+
+Outcome JobLedger::unrecoverable(const JobEvent& event) const {
+    Outcome outcome{kExitSomethingWrong, text_of(event)};
+    outcome.exit_code = (event.code & 0xff) == 0 ? kExitSomethingWrong : event.code & 0xff;
+    // The first PE that has died and not been replaced is the one it is about.
+    int first_order = ends_ + 1;
+    for (const int rank : holder_) {
+        const Process& item = processes_[static_cast<std::size_t>(rank)];
+        if (item.end && !item.is_finalized && item.end_order < first_order) {
+            first_order = item.end_order;
+            const int code = exit_code_of(*item.end);
+            outcome.exit_code = code == 0 ? kExitSomethingWrong : code;
+        }
+    }
+    return outcome;
+}
+
+Outcome JobLedger::outcome() const {
+    if (verdict_) {
+        return *verdict_;
+    }
+    if (launcher_end_ && launcher_end_->kind == FailureKind::signal) {
+        return *launcher_failure();
+    }
+    if (!has_anybody_said_hello()) {
+        return outcome_without_init();
+    }
+    if (auto failure = first_failure()) {
+        return *failure;
+    }
+    return launcher_failure().value_or(Outcome{});
+}
+
+}  // namespace sft::tools

@@ -1,0 +1,122 @@
+// What is known of a job, and what follows from it: must the guardian end it now, and with which exit status and line
+// does it end. No input or output, no clock: facts and times come in as arguments, so every order of events can be
+// tested.
+//
+// What may come in, in any order between processes (each has its own connection) but in order within one: reports of
+// the library, ends of processes as the kernel tells them, the end of the launcher, signals to oshrun. Any of them may
+// be missing: a process can die before its first report, and an old kernel does not tell how a process ended.
+//
+// Rules
+//  1. The job is good only if the process that holds a PE in the end has reported `finalized` and ended with 0, for
+//     every PE. A process whose PE somebody else has taken does not count, nor does a spare without a PE.
+//  2. The first verdict (a reason to end the job) is final: what happens to processes after it is its consequence.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shmem_ft/base/job_channel.hpp"
+#include "shmem_ft/base/process_watch.hpp"
+
+namespace sft::tools {
+
+struct Outcome {
+    int exit_code = 0;
+    std::string line;  // without "oshrun: " in front; empty: nothing to say
+
+    friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+struct JobShape {
+    int pes = 0;
+    int spares = 0;
+    std::string program;  // as the user called it
+};
+
+class JobLedger {
+public:
+    // Processes that have lost a PE before everybody was initialised, and sleepers after the last PE has ended, get
+    // that long before the job is ended: reports of others may still be on their way.
+    static constexpr std::int64_t kPatience_ns = 5'000'000'000;
+
+    explicit JobLedger(JobShape shape);
+
+    // Facts. now_ns: any clock that only goes forward.
+    void process_launched(int rank, int pid);
+    void exec_failed(int rank, int error_number);
+    void event(const JobEvent& event, std::int64_t now_ns);
+    void process_ended(int pid, FailureReason reason, std::int64_t now_ns);
+    void launcher_ended(FailureReason reason);
+    void told_to_end(int signal);
+    void front_lost();
+
+    // REQUIRES: every fact so far has been entered. Set: the guardian must end the job now.
+    [[nodiscard]] bool must_end(std::int64_t now_ns);
+    // When must_end has to be asked again even if nothing happens; none: not before the next fact.
+    [[nodiscard]] std::optional<std::int64_t> next_deadline_ns() const;
+
+    [[nodiscard]] bool all_ended() const;
+    [[nodiscard]] bool have_all_been_launched() const;
+    [[nodiscard]] bool is_told_to_end() const noexcept { return is_told_to_end_; }
+    // The rank's number and PE for the log; -1: none.
+    [[nodiscard]] int rank_of(int pid) const;
+    [[nodiscard]] int pe_of(int pid) const;
+
+    // REQUIRES: the launcher has ended or must_end has returned true.
+    [[nodiscard]] Outcome outcome() const;
+
+    struct Process {
+        int pid = -1;            // of the process that called shmem_init, else of the one that was launched
+        int launched_pid = -1;
+        int pe = -1;
+        bool has_said_hello = false;
+        bool is_initialized = false;
+        bool is_finalized = false;
+        std::optional<int> announced_code;
+        std::optional<FailureReason> end;
+        std::int64_t end_ns = 0;
+        int end_order = 0;       // 1 is the first
+    };
+    [[nodiscard]] const std::vector<Process>& processes() const noexcept { return processes_; }
+
+private:
+    struct Failure {
+        int pe = -1;
+        int rank = -1;
+        int end_order = 0;
+        Outcome outcome;
+    };
+
+    [[nodiscard]] Process* process(int rank);
+    [[nodiscard]] std::optional<std::size_t> index_of(int pid) const;
+    [[nodiscard]] bool is_everybody_initialized() const;
+    [[nodiscard]] bool has_anybody_said_hello() const;
+    [[nodiscard]] bool have_all_pes_ended() const;
+    [[nodiscard]] std::string name(std::size_t rank) const;
+    [[nodiscard]] std::optional<Outcome> failure_of(std::size_t rank) const;
+    [[nodiscard]] std::optional<Outcome> first_failure() const;
+    [[nodiscard]] Outcome outcome_without_init() const;
+    [[nodiscard]] std::optional<Outcome> launcher_failure() const;
+    [[nodiscard]] Outcome unrecoverable(const JobEvent& event) const;
+    void check_start(std::int64_t now_ns);
+    void decide(Outcome outcome);
+
+    JobShape shape_;
+    std::vector<Process> processes_;       // by rank
+    std::vector<int> holder_;              // by PE: rank
+    std::optional<Outcome> verdict_;
+    std::optional<FailureReason> launcher_end_;
+    bool is_told_to_end_ = false;
+    int ends_ = 0;
+    int ends_before_complete_ = 0;  // how many had ended when everybody was initialised
+    std::int64_t last_fact_ns_ = 0;
+};
+
+// "killed by signal 9 (Killed)", "exited with code 3": as a process's parent would say it.
+[[nodiscard]] std::string describe_end(FailureReason reason);
+// The exit status that a shell would show for it.
+[[nodiscard]] int exit_code_of(FailureReason reason);
+
+}  // namespace sft::tools

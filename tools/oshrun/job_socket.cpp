@@ -1,0 +1,79 @@
+#include "tools/oshrun/job_socket.hpp"
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace sft::tools {
+
+bool JobSocket::open(std::string& error_line) {
+    std::uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random) {
+        error_line = fmt::format("no random numbers: {}", strerrordesc_np(errno));
+        return false;
+    }
+    name_ = fmt::format("shmem-ft-{}-{:016x}", getpid(), random);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path + 1, name_.data(), name_.size());
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name_.size());
+    fd_ = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd_ || bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+        listen(fd_.get(), SOMAXCONN) != 0) {
+        error_line = fmt::format("cannot listen on a socket: {}", strerrordesc_np(errno));
+        return false;
+    }
+    return true;
+}
+
+std::optional<JobSocket::Peer> JobSocket::accept() {
+    while (true) {
+        Fd fd(accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!fd) {
+            if (errno == EINTR || errno == ECONNABORTED) {
+                continue;
+            }
+            return std::nullopt;
+        }
+        ucred credentials{};
+        socklen_t bytes = sizeof credentials;
+        if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 &&
+            credentials.uid == geteuid()) {
+            return Peer{std::move(fd), credentials.pid};
+        }
+    }
+}
+
+JobSocket::Received JobSocket::receive(const Peer& peer, JobEvent& event) {
+    JobEvent received;
+    ssize_t bytes;
+    do {
+        bytes = recv(peer.fd.get(), &received, sizeof received, MSG_DONTWAIT | MSG_TRUNC);
+    } while (bytes < 0 && errno == EINTR);
+    if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        return Received::nothing;
+    }
+    if (bytes <= 0) {
+        return Received::closed;
+    }
+    const JobEvent expected;
+    if (bytes != sizeof received || received.magic != expected.magic || received.layout != expected.layout) {
+        return Received::foreign;
+    }
+    received.pid = peer.pid;
+    event = received;
+    return Received::event;
+}
+
+void JobSocket::answer(const Peer& peer) {
+    const char byte = 1;
+    // A peer that is gone needs no answer.
+    [[maybe_unused]] const ssize_t sent = send(peer.fd.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+}  // namespace sft::tools

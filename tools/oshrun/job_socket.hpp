@@ -1,0 +1,38 @@
+// The guardian's side of the job channel: an abstract socket with a name that cannot be guessed, open to processes of
+// the same user only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "shmem_ft/base/job_channel.hpp"
+#include "tools/common/fd.hpp"
+
+namespace sft::tools {
+
+class JobSocket {
+public:
+    struct Peer {
+        Fd fd;
+        std::int32_t pid = -1;
+    };
+    enum class Received { event, nothing, closed, foreign };
+
+    // False: error_line says why.
+    [[nodiscard]] bool open(std::string& error_line);
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
+    [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+
+    // The next peer that waits, if it belongs to our user; never blocks.
+    [[nodiscard]] std::optional<Peer> accept();
+    // Never blocks. foreign: somebody speaks another layout of messages.
+    [[nodiscard]] static Received receive(const Peer& peer, JobEvent& event);
+    static void answer(const Peer& peer);
+
+private:
+    Fd fd_;
+    std::string name_;
+};
+
+}  // namespace sft::tools

@@ -1,0 +1,29 @@
+// The launcher's command line for a job: a pure function, so that it can be tested word by word.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/oshrun/options.hpp"
+
+namespace sft::tools {
+
+struct LaunchFacts {
+    std::string launcher_path;
+    std::string own_path;      // this program, which each process is first (see exec_pe.hpp)
+    std::string program_path;  // where the program was found
+    std::string temp_dir;
+    bool is_root = false;
+    unsigned cores = 1;
+    std::vector<std::string> environment_names;  // of all variables that are set
+};
+
+// REQUIRES: options.pes and options.spares are settled.
+[[nodiscard]] std::vector<std::string> launch_command(const Options& options, const LaunchFacts& facts);
+
+// A colon alone separates programs on mpirun's command line, so such an argument is written differently on its way
+// through. decode_argument(encode_argument(x)) == x.
+[[nodiscard]] std::string encode_argument(const std::string& argument);
+[[nodiscard]] std::string decode_argument(const std::string& argument);
+
+}  // namespace sft::tools

@@ -1,0 +1,77 @@
+#include "tools/oshrun/launcher.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace sft::tools {
+namespace {
+
+constexpr int kExitExecFailed = 127;
+
+[[noreturn]] void become_launcher(const std::vector<char*>& words, int stdin_fd, int stderr_fd, pid_t parent) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) {
+        _exit(kExitExecFailed);  // the guardian has died before the line above took effect
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    std::signal(SIGPIPE, SIG_DFL);
+    if (stdin_fd != STDIN_FILENO) {
+        dup2(stdin_fd, STDIN_FILENO);
+    }
+    dup2(stderr_fd, STDERR_FILENO);
+    execv(words.front(), words.data());
+    _exit(kExitExecFailed);
+}
+
+}  // namespace
+
+bool Launcher::start(const std::vector<std::string>& command, int stdin_fd, std::string& error_line) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        error_line = fmt::format("no pipe: {}", strerrordesc_np(errno));
+        return false;
+    }
+    stderr_ = Fd(ends[0]);
+    const Fd write_end(ends[1]);
+    std::vector<char*> words;
+    for (const std::string& word : command) {
+        words.push_back(const_cast<char*>(word.c_str()));
+    }
+    words.push_back(nullptr);
+    const pid_t parent = getpid();
+    pid_ = fork();
+    if (pid_ == 0) {
+        become_launcher(words, stdin_fd, write_end.get(), parent);
+    }
+    if (pid_ < 0) {
+        error_line = fmt::format("cannot start {}: {}", command.front(), strerrordesc_np(errno));
+        return false;
+    }
+    return true;
+}
+
+std::optional<FailureReason> Launcher::poll_end() {
+    int status = 0;
+    if (!end_ && waitpid(pid_, &status, WNOHANG) == pid_) {
+        end_ = WIFSIGNALED(status) ? FailureReason{FailureKind::signal, static_cast<std::uint16_t>(WTERMSIG(status))}
+                                   : FailureReason{FailureKind::exited, static_cast<std::uint16_t>(WEXITSTATUS(status))};
+    }
+    return end_;
+}
+
+void Launcher::signal(int number) const {
+    // Our child, and not reaped as long as there is no end: the pid is its own.
+    if (!end_) {
+        kill(pid_, number);
+    }
+}
+
+}  // namespace sft::tools

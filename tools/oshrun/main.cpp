@@ -1,0 +1,183 @@
+// oshrun: runs an OpenSHMEM program with spare processes, and answers for its outcome. See docs/oshrun.md.
+//
+// Processes:  oshrun (front) -- guardian -- mpirun -- the processes of the job
+//
+// The front process checks everything that can be checked before anything is started.
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "shmem_ft/base/config.hpp"
+#include "tools/common/text.hpp"
+#include "tools/common/version.hpp"
+#include "tools/oshrun/exec_pe.hpp"
+#include "tools/oshrun/front.hpp"
+#include "tools/oshrun/guardian.hpp"
+#include "tools/oshrun/launch_command.hpp"
+#include "tools/oshrun/options.hpp"
+#include "tools/oshrun/preflight.hpp"
+
+namespace sft::tools {
+namespace {
+
+int refuse(const Refusal& refusal) {
+    print_line("oshrun: " + refusal.line);
+    return refusal.exit_code;
+}
+
+std::vector<std::string> environment_names() {
+    std::vector<std::string> names;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        names.emplace_back(*entry, std::strcspn(*entry, "="));
+    }
+    return names;
+}
+
+// Standard descriptors that are closed would be taken by our own files, and then written to by the processes.
+void open_standard_descriptors() {
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            [[maybe_unused]] const int opened = open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY);
+        }
+    }
+}
+
+// Variables that are set by -x count for the checks here too.
+void apply_exports(const Options& options) {
+    for (const ExportedVariable& variable : options.exports) {
+        if (variable.has_value) {
+            setenv(variable.name.c_str(), variable.value.c_str(), 1);
+        } else if (std::getenv(variable.name.c_str()) == nullptr) {
+            print_line(fmt::format("oshrun: warning: -x {}: not set here, so there is nothing to pass on", variable.name));
+        }
+    }
+}
+
+std::optional<Refusal> settle_counts(Options& options) {
+    // Set by us for the processes; a value from a surrounding job would be its, not ours.
+    unsetenv("SHMEM_FT_JOB_SOCKET");
+    Config config;
+    std::string error_line;
+    if (!load_config(config, error_line)) {
+        return Refusal{kExitUsage, error_line};
+    }
+    if (options.spares < 0) {
+        options.spares = static_cast<int>(config.spares);
+    }
+    if (options.pes == 0) {
+        options.pes = static_cast<int>(usable_cores());
+    }
+    return check_limits(options.pes, options.spares, read_system_limits());
+}
+
+std::optional<Refusal> open_events_file(const std::string& path, Fd& file) {
+    if (path.empty()) {
+        return std::nullopt;
+    }
+    file = Fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+    if (!file) {
+        return Refusal{kExitUsage, fmt::format("--events {}: cannot be written: {}", path, strerrordesc_np(errno))};
+    }
+    setenv("SHMEM_FT_EVENTS", "1", 1);
+    return std::nullopt;
+}
+
+std::optional<Refusal> make_temp_dir(std::string& path) {
+    const char* base = std::getenv("TMPDIR");
+    const std::string folder = base == nullptr || *base == '\0' ? "/tmp" : base;
+    path = folder + "/oshrun-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) {
+        return Refusal{EXIT_FAILURE, fmt::format("cannot create a temporary folder in {}{}: {}", folder,
+                                                 base == nullptr ? "" : " (TMPDIR)", strerrordesc_np(errno))};
+    }
+    return std::nullopt;
+}
+
+LaunchFacts collect_facts(const std::string& temp_dir, const std::string& program_path,
+                          const std::string& launcher_path) {
+    LaunchFacts facts;
+    facts.launcher_path = launcher_path;
+    facts.own_path = std::filesystem::read_symlink("/proc/self/exe").string();
+    // The launcher may be told to run the processes in another folder.
+    facts.program_path = std::filesystem::absolute(program_path).string();
+    facts.temp_dir = temp_dir;
+    facts.is_root = geteuid() == 0;
+    facts.cores = usable_cores();
+    facts.environment_names = environment_names();
+    return facts;
+}
+
+int run(Options options) {
+    apply_exports(options);
+    if (const auto refusal = settle_counts(options)) {
+        return refuse(*refusal);
+    }
+    std::string program_path;
+    std::string launcher_path;
+    if (const auto refusal = find_program(options.command.front(), program_path)) {
+        return refuse(*refusal);
+    }
+    if (const auto refusal = find_launcher(launcher_path)) {
+        return refuse(*refusal);
+    }
+    GuardianTask task;
+    if (const auto refusal = open_events_file(options.events_path, task.events_file)) {
+        return refuse(*refusal);
+    }
+    if (const auto refusal = make_temp_dir(task.temp_dir)) {
+        return refuse(*refusal);
+    }
+    setenv("SHMEM_FT_SPARES", std::to_string(options.spares).c_str(), 1);
+    const std::string temp_dir = task.temp_dir;
+    const auto guardian = [&](GuardianLink link) {
+        std::string error_line;
+        if (!task.socket.open(error_line)) {
+            print_line("oshrun: " + error_line);
+            std::error_code ignored;
+            std::filesystem::remove_all(temp_dir, ignored);
+            return EXIT_FAILURE;
+        }
+        setenv("SHMEM_FT_JOB_SOCKET", task.socket.name().c_str(), 1);
+        task.shape = {options.pes, options.spares, options.command.front()};
+        task.launch_command = launch_command(options, collect_facts(temp_dir, program_path, launcher_path));
+        if (options.is_verbose) {
+            print_line("oshrun: " + shell_quoted(task.launch_command));
+        }
+        task.front = std::move(link.front);
+        task.stdin_fd = link.stdin_fd;
+        return run_guardian(std::move(task));
+    };
+    return run_front({temp_dir, guardian});
+}
+
+}  // namespace
+}  // namespace sft::tools
+
+int main(int argc, char** argv) {
+    using namespace sft::tools;
+    if (argc > 1 && std::strcmp(argv[1], kExecPeOption) == 0) {
+        return exec_pe(argc, argv);
+    }
+    open_standard_descriptors();
+    Options options;
+    std::string error_line;
+    if (!parse_options({argv + 1, argv + argc}, options, error_line)) {
+        return refuse({kExitUsage, error_line});
+    }
+    if (options.wants_help) {
+        fmt::print("{}", help_text());
+        return EXIT_SUCCESS;
+    }
+    if (options.wants_version) {
+        fmt::print("oshrun (shmem-ft) {}\n", kVersion);
+        return EXIT_SUCCESS;
+    }
+    return run(std::move(options));
+}

@@ -1,0 +1,41 @@
+// The command line of oshrun: from words to checked options, without side effects.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace sft::tools {
+
+// What the library's tables and the process ids of a launch are sized for.
+inline constexpr long kProcessesMax = 4094;
+
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitCannotRun = 126;  // as shells do
+inline constexpr int kExitNotFound = 127;
+
+// -x NAME: pass it on as it is; -x NAME=VALUE: set it.
+struct ExportedVariable {
+    std::string name;
+    std::string value;
+    bool has_value = false;
+};
+
+struct Options {
+    int pes = 0;       // 0: not given, one per core
+    int spares = -1;   // -1: not given, as SHMEM_FT_SPARES says
+    std::vector<ExportedVariable> exports;
+    std::vector<std::string> launcher_args;
+    std::string events_path;
+    bool is_verbose = false;
+    bool wants_help = false;
+    bool wants_version = false;
+    std::vector<std::string> command;  // the program and its arguments
+};
+
+// REQUIRES: words without the name of oshrun itself.
+// Returns false and sets one line, without "oshrun: " in front and without newline, that names the culprit.
+[[nodiscard]] bool parse_options(const std::vector<std::string>& words, Options& options, std::string& error_line);
+
+[[nodiscard]] const char* help_text() noexcept;
+
+}  // namespace sft::tools

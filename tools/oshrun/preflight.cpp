@@ -1,0 +1,139 @@
+#include "tools/oshrun/preflight.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <fstream>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
+
+#include "tools/common/text.hpp"
+#include "tools/oshrun/options.hpp"
+
+namespace sft::tools {
+namespace {
+
+// Threads of one process of a job: its own, the library's and the two of the PMIx client.
+constexpr std::uint64_t kThreadsPerProcess = 4;
+// Files that the guardian and the launcher each keep open for one process.
+constexpr std::uint64_t kFilesPerProcess = 6;
+// What the machine is assumed to need besides.
+constexpr std::uint64_t kReserve = 256;
+
+enum class FileKind { missing, directory, not_executable, executable };
+
+FileKind classify(const std::string& path) {
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) {
+        return FileKind::missing;
+    }
+    if (S_ISDIR(status.st_mode)) {
+        return FileKind::directory;
+    }
+    return access(path.c_str(), X_OK) == 0 ? FileKind::executable : FileKind::not_executable;
+}
+
+std::string search_path(const std::string& name) {
+    const char* variable = std::getenv("PATH");
+    std::string_view rest = variable == nullptr ? "/usr/local/bin:/usr/bin:/bin" : variable;
+    while (true) {
+        const std::size_t colon = rest.find(':');
+        const std::string_view folder = rest.substr(0, colon);
+        const std::string candidate = fmt::format("{}/{}", folder.empty() ? "." : folder, name);
+        if (classify(candidate) == FileKind::executable) {
+            return candidate;
+        }
+        if (colon == std::string_view::npos) {
+            return {};
+        }
+        rest.remove_prefix(colon + 1);
+    }
+}
+
+}  // namespace
+
+std::optional<Refusal> find_program(const std::string& name, std::string& path) {
+    const std::string shown = shell_quoted(name);
+    if (name.find('/') == std::string::npos) {
+        path = search_path(name);
+        if (!path.empty()) {
+            return std::nullopt;
+        }
+        const bool is_here = classify(name) == FileKind::executable;
+        return Refusal{kExitNotFound, is_here ? fmt::format("{}: not found in PATH; did you mean ./{}?", shown, name)
+                                              : fmt::format("{}: no such program in PATH or in this folder", shown)};
+    }
+    switch (classify(name)) {
+        case FileKind::executable: path = name; return std::nullopt;
+        case FileKind::missing: return Refusal{kExitNotFound, fmt::format("{}: no such file", shown)};
+        case FileKind::directory: return Refusal{kExitCannotRun, fmt::format("{}: is a directory, not a program", shown)};
+        case FileKind::not_executable: break;
+    }
+    return Refusal{kExitCannotRun, fmt::format("{}: not executable (chmod +x makes it so)", shown)};
+}
+
+std::optional<Refusal> find_launcher(std::string& path) {
+    for (const char* name : {"mpirun.openmpi", "mpirun"}) {
+        path = search_path(name);
+        if (!path.empty()) {
+            return std::nullopt;
+        }
+    }
+    return Refusal{kExitNotFound,
+                   "neither mpirun.openmpi nor mpirun is in PATH: install the package openmpi-bin (Debian, Ubuntu)"};
+}
+
+SystemLimits read_system_limits() {
+    SystemLimits limits;
+    limits.pid_max = 32768;
+    std::ifstream("/proc/sys/kernel/pid_max") >> limits.pid_max;
+    rlimit limit{};
+    // The kernel does not apply the limit to root.
+    if (geteuid() != 0 && getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        limits.user_processes = limit.rlim_cur;
+    }
+    limits.open_files = 1024;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limits.open_files = limit.rlim_max;
+    }
+    return limits;
+}
+
+std::optional<Refusal> check_limits(int pes, int spares, const SystemLimits& limits) {
+    const auto processes = static_cast<std::uint64_t>(pes) + static_cast<std::uint64_t>(spares);
+    const std::string asked = spares == 0 ? fmt::format("-n {}", pes) : fmt::format("-n {} --spares {}", pes, spares);
+    if (processes > kProcessesMax) {
+        return Refusal{kExitUsage, fmt::format("{}: {} processes are more than the {} a job can have", asked, processes,
+                                               kProcessesMax)};
+    }
+    const auto exceeds = [&](std::uint64_t per_process, std::uint64_t allowed, const char* what) {
+        return processes * per_process + kReserve > allowed
+                   ? std::optional(Refusal{
+                         kExitUsage, fmt::format("{}: too many processes for this system's limit of {} {}", asked, allowed,
+                                                 what)})
+                   : std::nullopt;
+    };
+    if (auto refusal = exceeds(kThreadsPerProcess, limits.pid_max, "process ids (kernel.pid_max)")) {
+        return refusal;
+    }
+    if (limits.user_processes) {
+        if (auto refusal = exceeds(kThreadsPerProcess, *limits.user_processes, "processes per user (ulimit -u)")) {
+            return refusal;
+        }
+    }
+    return exceeds(kFilesPerProcess, limits.open_files, "open files (ulimit -Hn)");
+}
+
+unsigned usable_cores() {
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) == 0) {
+        return static_cast<unsigned>(CPU_COUNT(&cores));
+    }
+    return std::max(1U, std::thread::hardware_concurrency());
+}
+
+}  // namespace sft::tools

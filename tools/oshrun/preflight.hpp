@@ -1,0 +1,34 @@
+// What can be found out before anything is started: is there such a program, is there a launcher, does the system
+// allow that many processes. Each finding is one line (without "oshrun: " and newline) and an exit status.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sft::tools {
+
+struct Refusal {
+    int exit_code = 0;
+    std::string line;
+};
+
+// The file that the name stands for, as execvp would find it. ENSURES: path is set or the refusal returned.
+[[nodiscard]] std::optional<Refusal> find_program(const std::string& name, std::string& path);
+
+[[nodiscard]] std::optional<Refusal> find_launcher(std::string& path);
+
+struct SystemLimits {
+    std::uint64_t pid_max = 0;                    // kernel.pid_max
+    std::optional<std::uint64_t> user_processes;  // RLIMIT_NPROC, which counts threads; none: unlimited or root
+    std::uint64_t open_files = 0;                 // the hard limit of RLIMIT_NOFILE
+};
+
+[[nodiscard]] SystemLimits read_system_limits();
+
+[[nodiscard]] std::optional<Refusal> check_limits(int pes, int spares, const SystemLimits& limits);
+
+// The processors this process may use.
+[[nodiscard]] unsigned usable_cores();
+
+}  // namespace sft::tools

@@ -1,0 +1,145 @@
+#include "tools/oshrun/process_tree.hpp"
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shmem_ft/base/process_watch.hpp"
+#include "tools/common/fd.hpp"
+#include "tools/oshrun/clock.hpp"
+
+namespace sft::tools {
+namespace {
+
+struct Entry {
+    ProcessName name;
+    std::int32_t parent = 0;
+    bool is_zombie = false;
+};
+
+// Fields 3 (state), 4 (parent) and 22 (start time) of /proc/PID/stat; the name before them may contain anything.
+bool read_entry(std::int32_t pid, Entry& entry) {
+    char path[32];
+    std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    const Fd fd(open(path, O_RDONLY | O_CLOEXEC));
+    std::array<char, 2048> text{};
+    if (!fd || read(fd.get(), text.data(), text.size() - 1) <= 0) {
+        return false;
+    }
+    const char* bracket = std::strrchr(text.data(), ')');
+    if (bracket == nullptr) {
+        return false;
+    }
+    char state = '?';
+    int parent = 0;
+    unsigned long long start_time = 0;
+    const int fields = std::sscanf(bracket + 1,
+                                   " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                                   &state, &parent, &start_time);
+    if (fields != 3) {
+        return false;
+    }
+    entry = {{pid, start_time}, parent, state == 'Z' || state == 'X'};
+    return true;
+}
+
+// Not /proc/PID/task/TID/children: many kernels are built without it.
+std::multimap<std::int32_t, Entry> children_of_all() {
+    std::multimap<std::int32_t, Entry> children;
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
+    if (!folder) {
+        return children;
+    }
+    while (const dirent* item = readdir(folder.get())) {
+        const std::string_view name = item->d_name;
+        std::int32_t pid = 0;
+        const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+        Entry entry;
+        if (error == std::errc{} && end == name.data() + name.size() && read_entry(pid, entry)) {
+            children.emplace(entry.parent, entry);
+        }
+    }
+    return children;
+}
+
+void reap(const std::set<ProcessName>& spared) {
+    // Not waitpid(-1): the spared ones are somebody else's to wait for.
+    for (const auto& [parent, entry] : children_of_all()) {
+        if (parent == getpid() && entry.is_zombie && !spared.contains(entry.name)) {
+            waitpid(entry.name.pid, nullptr, WNOHANG);
+        }
+    }
+}
+
+void nap() {
+    constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 10'000'000};
+    nanosleep(&kNap, nullptr);
+}
+
+}  // namespace
+
+std::vector<ProcessName> descendants_of(std::int32_t root, const std::set<ProcessName>& spared) {
+    const auto children = children_of_all();
+    std::vector<ProcessName> found;
+    std::vector<std::int32_t> parents = {root};
+    for (std::size_t i = 0; i < parents.size(); ++i) {
+        const auto [begin, end] = children.equal_range(parents[i]);
+        for (auto item = begin; item != end; ++item) {
+            const Entry& entry = item->second;
+            if (spared.contains(entry.name)) {
+                continue;
+            }
+            parents.push_back(entry.name.pid);
+            if (!entry.is_zombie) {
+                found.push_back(entry.name);
+            }
+        }
+    }
+    return found;
+}
+
+bool send_signal(const ProcessName& process, int signal) {
+    const Fd pidfd(open_process(process.pid, process.start_time));
+    return pidfd && syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
+}
+
+void end_descendants(const EndTreeOptions& options) {
+    // A process that the kernel does not let go (a broken file system) must not keep us for ever.
+    constexpr std::int64_t kStuckAfter_ns = 5'000'000'000;
+    const std::int64_t start_ns = now_ns();
+    std::set<ProcessName> asked;
+    while (true) {
+        reap(options.spared);
+        const std::vector<ProcessName> living = descendants_of(getpid(), options.spared);
+        const std::int64_t waited_ns = now_ns() - start_ns;
+        if (living.empty() || waited_ns > options.patience_ns + kStuckAfter_ns) {
+            reap(options.spared);
+            return;
+        }
+        // New ones may appear between two looks, so each look signals all that are there.
+        for (const ProcessName& process : living) {
+            if (waited_ns >= options.patience_ns) {
+                send_signal(process, SIGKILL);
+            } else if (asked.insert(process).second) {
+                send_signal(process, SIGTERM);
+                send_signal(process, SIGCONT);  // a stopped process would not see the other one
+            }
+        }
+        nap();
+    }
+}
+
+}  // namespace sft::tools

@@ -1,0 +1,33 @@
+// The processes below a process, as /proc shows them, and signals to exactly those.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+namespace sft::tools {
+
+// A pid is given to a new process some day; together with the start time it names one process.
+struct ProcessName {
+    std::int32_t pid = -1;
+    std::uint64_t start_time = 0;
+
+    friend auto operator<=>(const ProcessName&, const ProcessName&) = default;
+};
+
+// All that live (no zombies), children before grandchildren; without the spared ones and what is below them.
+[[nodiscard]] std::vector<ProcessName> descendants_of(std::int32_t root, const std::set<ProcessName>& spared = {});
+
+// False when that process is gone.
+bool send_signal(const ProcessName& process, int signal);
+
+struct EndTreeOptions {
+    std::int64_t patience_ns = 0;       // between SIGTERM and SIGKILL
+    std::set<ProcessName> spared;       // not ours, nor their descendants
+};
+
+// Ends all descendants of the calling process, which must be a subreaper, and reaps them. Does not return before they
+// are gone, except for those that the kernel itself holds.
+void end_descendants(const EndTreeOptions& options);
+
+}  // namespace sft::tools

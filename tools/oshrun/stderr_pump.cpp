@@ -1,0 +1,82 @@
+#include "tools/oshrun/stderr_pump.hpp"
+
+#include <array>
+#include <cerrno>
+#include <poll.h>
+#include <string>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "tools/oshrun/stderr_filter.hpp"
+
+namespace sft::tools {
+namespace {
+
+// A possible beginning of a filtered line is held back no longer than that.
+constexpr int kHoldMax_ms = 100;
+
+void write_all(std::string& bytes) {
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+        const ssize_t written = ::write(STDERR_FILENO, bytes.data() + done, bytes.size() - done);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written < 0 && errno == EAGAIN) {
+            pollfd entry{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+            poll(&entry, 1, -1);
+            continue;
+        }
+        if (written <= 0) {
+            break;  // nobody reads any more: what comes is thrown away, the launcher must not be blocked
+        }
+        done += static_cast<std::size_t>(written);
+    }
+    bytes.clear();
+}
+
+void pump(const Fd& source) {
+    StderrFilter filter;
+    std::array<char, 16384> buffer;
+    std::string out;
+    while (true) {
+        pollfd entry{.fd = source.get(), .events = POLLIN, .revents = 0};
+        const int ready = poll(&entry, 1, filter.is_holding() ? kHoldMax_ms : -1);
+        if (ready == 0) {
+            filter.flush(out);
+            write_all(out);
+            continue;
+        }
+        const ssize_t bytes = ready < 0 ? -1 : read(source.get(), buffer.data(), buffer.size());
+        if (bytes < 0 && errno == EINTR) {
+            continue;
+        }
+        if (bytes <= 0) {
+            break;
+        }
+        filter.feed({buffer.data(), static_cast<std::size_t>(bytes)}, out);
+        write_all(out);
+    }
+    filter.flush(out);
+    write_all(out);
+}
+
+}  // namespace
+
+StderrPump::StderrPump(Fd source)
+    : done_(std::make_shared<const Fd>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
+      thread_([done = done_, source = std::move(source)] {
+          pump(source);
+          eventfd_write(done->get(), 1);
+      }) {}
+
+StderrPump::~StderrPump() {
+    pollfd entry{.fd = done_->get(), .events = POLLIN, .revents = 0};
+    if (poll(&entry, 1, 0) == 1) {
+        thread_.join();
+    } else {
+        thread_.detach();
+    }
+}
+
+}  // namespace sft::tools

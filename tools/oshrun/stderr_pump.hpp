@@ -1,0 +1,29 @@
+// Moves the launcher's stderr to ours through the filter, in a thread of its own: a reader that does not read (a pager)
+// must not keep the guardian from its duties.
+#pragma once
+
+#include <memory>
+#include <thread>
+
+#include "tools/common/fd.hpp"
+
+namespace sft::tools {
+
+class StderrPump {
+public:
+    // Starts at once. source is the read end of the launcher's stderr.
+    explicit StderrPump(Fd source);
+    // Does not wait for a pump whose reader does not read; the process is about to end then.
+    ~StderrPump();
+    StderrPump(const StderrPump&) = delete;
+    StderrPump& operator=(const StderrPump&) = delete;
+
+    // Readable when everything has been moved and the other side has closed.
+    [[nodiscard]] int done_fd() const noexcept { return done_->get(); }
+
+private:
+    std::shared_ptr<const Fd> done_;  // the thread's too: it may outlive this object
+    std::thread thread_;
+};
+
+}  // namespace sft::tools
