@@ -112,6 +112,8 @@ Coordinator::Await Coordinator::await_checkpoint_step(const Agreed& before, Step
         result = Await::reached;
         return all_marked(members, marker, false);
     });
+    // The last one to arrive finds the step complete and is never asleep: it wakes the others, once for all.
+    control_.ring_all();
     return result;
 }
 
