@@ -164,11 +164,51 @@ CheckpointOutcome Coordinator::checkpoint() {
 // ---- restart ----
 
 void Coordinator::join_round() {
-    // Every survivor stands in the restart round already: take its number from one of them.
-    for (const Assignment& member : assignments(control_.agreed())) {
-        if (!control_.is_dead(member.holder) && member.holder != self_) {
-            round_ = std::max(round_, round_of_marker(control_.slot(member.holder).marker.load()));
+    // The agreed word has the low half of the number; the markers, also those that the dead have left behind, the
+    // rest: none of them is ahead, and the last one is not more than a round behind.
+    const Agreed agreed = control_.agreed();
+    for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
+        round_ = std::max(round_, round_of_marker(control_.slot(ProcId(process)).marker.load()));
+    }
+    while (low_half(round_) != agreed.round) {
+        ++round_;
+    }
+}
+
+bool Coordinator::all_holders_dead(const Agreed& agreed) const {
+    const std::vector<Assignment> held = assignments(agreed);
+    return std::all_of(held.begin(), held.end(),
+                       [&](const Assignment& assignment) { return control_.is_dead(assignment.holder); });
+}
+
+void Coordinator::take_over_orphaned_job() {
+    for (;;) {
+        const Agreed seen = control_.agreed();
+        if (seen.stage == Stage::finished || seen.stage == Stage::ended || !all_holders_dead(seen)) {
+            return;
         }
+        const DeathCount deaths = control_.death_log().length();
+        if (seen.stage == Stage::running || seen.stage == Stage::fault) {
+            decide(seen, plan(seen, seen.round.next(), deaths));
+            continue;
+        }
+        if (seen.stage == Stage::restored || deaths > seen.deaths) {
+            // The substitutes of this attempt may be alive and at work: they begin again when one of them is lost.
+            const std::optional<Agreed> again = plan(seen, seen.round, deaths);
+            if (!again) {
+                return;
+            }
+            decide(seen, again);
+            continue;
+        }
+        const Plan plan = plan_for(seen);
+        if (plan.outcome != PlanOutcome::possible) {
+            failed_plan_ = plan;
+            ended_here_ = end_job(kExitError);
+        } else {
+            bind(plan);
+        }
+        return;
     }
 }
 
@@ -188,10 +228,14 @@ RestartOutcome Coordinator::restart(const RestartRequest& request) {
         switch (seen.stage) {
             case Stage::running:
             case Stage::fault:
-                if (seen.round == low_half(round_)) {
-                    const bool resumed = request.joins || seen.epoch != epoch_before;
+                // A slow process may find that the others have resumed and even met the next fault already; tables
+                // that have changed tell it that this restart is over.
+                if (request.joins || seen.epoch != epoch_before) {
                     times_.resumed = now_ns();
-                    return resumed ? RestartOutcome::resumed : RestartOutcome::rejected;
+                    return RestartOutcome::resumed;
+                }
+                if (seen.round != low_half(round_ - 1)) {
+                    return RestartOutcome::rejected;
                 }
                 propose_plan(seen, request);
                 break;
@@ -274,7 +318,7 @@ void Coordinator::await_further_death(const Agreed& seen) {
     decide(seen, plan(seen, low_half(round_), control_.death_log().length()));
 }
 
-void Coordinator::work_on_plan(const Agreed& seen) {
+Plan Coordinator::plan_for(const Agreed& seen) const {
     const std::vector<Assignment> held = assignments(seen);
     std::vector<ProcId> dead;
     for (std::uint16_t i = 0; i < seen.deaths.value(); ++i) {
@@ -284,7 +328,11 @@ void Coordinator::work_on_plan(const Agreed& seen) {
     for (std::size_t process = 0; process < bound.size(); ++process) {
         bound[process] = PeId(control_.slot(ProcId(static_cast<std::int32_t>(process))).bound_pe.load() - 1);
     }
-    const Plan plan = make_plan({held, dead, bound, first_spare_, seen.version != kNoVersion});
+    return make_plan({held, dead, bound, first_spare_, seen.version != kNoVersion});
+}
+
+void Coordinator::work_on_plan(const Agreed& seen) {
+    const Plan plan = plan_for(seen);
     if (plan.outcome != PlanOutcome::possible) {
         failed_plan_ = plan;
         ended_here_ = end_job(kExitError);

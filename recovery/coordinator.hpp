@@ -70,6 +70,10 @@ public:
     };
     RestartOutcome restart(const RestartRequest& request);
 
+    // For sleeping spares: if every process that holds a PE is dead, nobody is left to begin a restart, and the spares
+    // do it. Harmless at any other time.
+    void take_over_orphaned_job();
+
     // Ends the job, every process with that status: the first caller of all processes wins and returns true.
     bool end_job(std::int32_t status);
 
@@ -103,6 +107,8 @@ private:
     Await await_checkpoint_step(const Agreed& before, Step step);
     void adopt_round(const Agreed& agreed) noexcept;
     void join_round();
+    [[nodiscard]] bool all_holders_dead(const Agreed& agreed) const;
+    [[nodiscard]] Plan plan_for(const Agreed& seen) const;
     void propose_plan(const Agreed& seen, const RestartRequest& request);
     [[nodiscard]] bool lists_agree(const Agreed& seen, const RestartRequest& request) const;
     void work_on_plan(const Agreed& seen);

@@ -170,16 +170,16 @@ void Runtime::refresh_view() noexcept {
 }
 
 PeId Runtime::sleep_as_spare() noexcept {
-    const Waiter waiter(&control_.slot(self()).doorbell, &never_, 0);
-    Waiter sleeper = waiter;
+    Waiter waiter(&control_.slot(self()).doorbell, &never_, 0);
     ProcessSlot& slot = control_.slot(self());
     Stage stage = Stage::running;
-    sleeper.block_until([&] {
+    waiter.block_until([&] {
+        coordinator_->take_over_orphaned_job();
         stage = control_.agreed().stage;
         return slot.bound_pe.load() != 0 || stage == Stage::finished || stage == Stage::ended;
     });
     if (stage == Stage::ended) {
-        leave_ended_job();
+        end_unrecoverable();
     }
     if (slot.bound_pe.load() == 0) {
         // The job is over and did not need this process. It never ran the application, so nothing of the
