@@ -1,0 +1,131 @@
+// Images: what is stored comes back bit for bit, only what changed is copied, and no flipped bit passes.
+#include "backup/image.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "tests/backup/live_memory.hpp"
+
+namespace sft {
+namespace {
+
+class ImageTest : public testing::Test {
+protected:
+    static constexpr std::size_t kBlocks = 40;
+    LiveMemory live{kBlocks};
+    std::vector<std::byte> memory = std::vector<std::byte>(Image::bytes_for(live.state));
+    Image image{memory.data(), live.state};
+    std::mt19937 random{11};
+};
+
+TEST_F(ImageTest, WhatIsStoredComesBack) {
+    for (std::uint32_t version = 1; version <= 30; ++version) {
+        live.scribble(random, 60);
+        image.store(Version(version), live.state);
+        ASSERT_TRUE(image.holds(Version(version)));
+        const auto heap = live.heap_bytes();
+        const auto globals = live.globals;
+        const auto library = live.library;
+        live.scribble(random, 200);
+        const auto scribbled = live.globals;
+        ASSERT_TRUE(image.load(Version(version), live.state));
+        ASSERT_EQ(live.heap_bytes(), heap);
+        ASSERT_EQ(live.library, library);
+        for (std::size_t i = 0; i < globals.size(); ++i) {
+            ASSERT_EQ(live.globals[i], live.is_saved(i) ? globals[i] : scribbled[i]) << "byte " << i;
+        }
+    }
+}
+
+TEST_F(ImageTest, HolesComeBackAsHoles) {
+    live.heap.address()[5 * kBlockBytes] = std::byte{9};
+    image.store(Version(1), live.state);
+    live.scribble(random, 500);
+    ASSERT_TRUE(image.load(Version(1), live.state));
+    struct stat info{};
+    ASSERT_EQ(::fstat(live.heap.fd(), &info), 0);
+    EXPECT_LE(static_cast<std::size_t>(info.st_blocks) * 512, kBlockBytes) << "only the block that existed exists";
+    EXPECT_EQ(live.heap.address()[5 * kBlockBytes], std::byte{9});
+    EXPECT_EQ(live.heap.address()[7 * kBlockBytes], std::byte{0});
+}
+
+TEST_F(ImageTest, ABlockThatBecameAHoleIsForgotten) {
+    std::memset(live.heap.address(), 3, live.heap.bytes());
+    image.store(Version(1), live.state);
+    ASSERT_EQ(::fallocate(live.heap.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 10 * kBlockBytes,
+                          static_cast<off_t>(live.heap.bytes() - 10 * kBlockBytes)),
+              0);
+    image.store(Version(3), live.state);
+    std::memset(live.heap.address(), 4, live.heap.bytes());
+    ASSERT_TRUE(image.load(Version(3), live.state));
+    EXPECT_EQ(live.heap.address()[9 * kBlockBytes], std::byte{3});
+    EXPECT_EQ(live.heap.address()[10 * kBlockBytes], std::byte{0});
+    EXPECT_EQ(live.heap.address()[live.heap.bytes() - 1], std::byte{0});
+}
+
+TEST_F(ImageTest, OnlyWhatChangedIsCopied) {
+    std::memset(live.heap.address(), 1, live.heap.bytes());
+    const ImageStats all = image.store(Version(1), live.state);
+    EXPECT_EQ(all.bytes_copied, all.bytes_stored);
+    live.heap.address()[17 * kBlockBytes + 5] = std::byte{2};
+    const ImageStats one = image.store(Version(2), live.state);
+    EXPECT_EQ(one.bytes_stored, all.bytes_stored);
+    EXPECT_EQ(one.bytes_copied, kBlockBytes);
+    EXPECT_EQ(image.store(Version(3), live.state).bytes_copied, 0U);
+}
+
+TEST_F(ImageTest, AVersionIsOnlyWhatWasFinished) {
+    EXPECT_FALSE(image.holds(kNoVersion));
+    image.store(Version(4), live.state);
+    EXPECT_TRUE(image.holds(Version(4)));
+    EXPECT_FALSE(image.holds(Version(3)));
+    EXPECT_FALSE(image.load(Version(3), live.state));
+}
+
+TEST_F(ImageTest, EveryFlippedBitIsCaught) {
+    std::memset(live.heap.address(), 1, live.heap.bytes());
+    live.scribble(random, 1000);
+    image.store(Version(1), live.state);
+    const auto heap = live.heap_bytes();
+    // Behind the header and the table lies nothing but data; gaps between the regions hold no state.
+    const std::size_t data = memory.size() - live.heap.bytes() - 4 * kBlockBytes - 4096;
+    int caught = 0;
+    int harmless = 0;
+    for (int i = 0; i < 1000; ++i) {
+        const std::size_t byte = data + random() % live.heap.bytes();
+        const auto bit = std::byte(1U << (random() % 8));
+        memory[byte] ^= bit;
+        if (image.load(Version(1), live.state)) {
+            ++harmless;
+            ASSERT_EQ(live.heap_bytes(), heap) << "a flipped bit went through";
+        } else {
+            ++caught;
+        }
+        memory[byte] ^= bit;
+    }
+    EXPECT_GT(caught, 950);
+    EXPECT_LT(harmless, 50) << "most of the flips must hit state";
+}
+
+TEST_F(ImageTest, TheFrontAloneCanBeLoaded) {
+    live.scribble(random, 300);
+    image.store(Version(1), live.state);
+    const auto heap = live.heap_bytes();
+    const auto library = live.library;
+    live.scribble(random, 3000);
+    const auto scribbled = live.heap_bytes();
+    const auto globals = live.globals;
+    ASSERT_TRUE(image.load_front(Version(1), live.state, 2 * kBlockBytes - 10));
+    EXPECT_EQ(std::memcmp(live.heap.address(), heap.data(), 2 * kBlockBytes), 0);
+    EXPECT_EQ(std::memcmp(live.heap.address() + 2 * kBlockBytes, scribbled.data() + 2 * kBlockBytes,
+                          live.heap.bytes() - 2 * kBlockBytes),
+              0);
+    EXPECT_EQ(live.library, library);
+    EXPECT_EQ(live.globals, globals) << "globals wait until the substitute joins";
+}
+
+}  // namespace
+}  // namespace sft

@@ -1,0 +1,82 @@
+// Stores: the committed version stays whole while the next one is written, and what comes back is what was shipped.
+#include "backup/store.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/backup/live_memory.hpp"
+
+namespace sft {
+namespace {
+
+constexpr PeId kMe{1};
+
+class StoreTest : public testing::TestWithParam<BackupMode> {
+protected:
+    void SetUp() override {
+        std::string error;
+        ASSERT_TRUE(keeper.create(GetParam(), live.state, 3, error)) << error;
+        ASSERT_TRUE(owner.create(GetParam(), live.state, 3, error)) << error;
+        ASSERT_TRUE(owner.use_keeper(door(), kMe, live.state, error)) << error;
+    }
+    [[nodiscard]] BackupStore::Door door() const { return {::getpid(), keeper.fd()}; }
+
+    LiveMemory live{20};
+    BackupStore keeper;
+    BackupStore owner;
+    std::mt19937 random{5};
+};
+
+TEST_P(StoreTest, ACommittedVersionComesBackToOwnerAndSubstitute) {
+    for (std::uint32_t version = 1; version <= 6; ++version) {
+        live.scribble(random, 50);
+        owner.ship(Version(version), live.state);
+        owner.fold(Version(version), live.state);
+        const auto heap = live.heap_bytes();
+        live.scribble(random, 50);
+        ASSERT_TRUE(owner.roll_back(Version(version), live.state));
+        ASSERT_EQ(live.heap_bytes(), heap);
+        LiveMemory substitute(20);
+        ASSERT_EQ(BackupStore::fetch(door(), kMe, Version(version), substitute.state), BackupStore::Fetched::done);
+        ASSERT_EQ(substitute.heap_bytes(), heap);
+        ASSERT_EQ(substitute.library, live.library);
+    }
+}
+
+TEST_P(StoreTest, AVersionThatIsNotCommittedDisturbsNothing) {
+    live.scribble(random, 50);
+    owner.ship(Version(1), live.state);
+    owner.fold(Version(1), live.state);
+    const auto heap = live.heap_bytes();
+    live.scribble(random, 50);
+    owner.ship(Version(2), live.state);  // and then somebody dies: 2 is never committed
+    ASSERT_TRUE(owner.roll_back(Version(1), live.state));
+    EXPECT_EQ(live.heap_bytes(), heap);
+    LiveMemory substitute(20);
+    EXPECT_EQ(BackupStore::fetch(door(), kMe, Version(1), substitute.state), BackupStore::Fetched::done);
+    EXPECT_EQ(substitute.heap_bytes(), heap);
+}
+
+TEST_P(StoreTest, ADeadKeeperIsNoticedAndItsMemoryStillServesTheOwner) {
+    live.scribble(random, 50);
+    owner.ship(Version(1), live.state);
+    owner.fold(Version(1), live.state);
+    const auto heap = live.heap_bytes();
+    const BackupStore::Door gone = door();
+    keeper.release();
+    live.scribble(random, 50);
+    EXPECT_TRUE(owner.roll_back(Version(1), live.state));
+    EXPECT_EQ(live.heap_bytes(), heap);
+    EXPECT_EQ(BackupStore::fetch(gone, kMe, Version(1), live.state), BackupStore::Fetched::keeper_gone);
+}
+
+TEST_P(StoreTest, AVersionThatIsNotThereIsNotReturned) {
+    owner.ship(Version(1), live.state);
+    EXPECT_EQ(BackupStore::fetch(door(), kMe, Version(2), live.state), BackupStore::Fetched::corrupt);
+    EXPECT_EQ(BackupStore::fetch(door(), PeId(0), Version(1), live.state), BackupStore::Fetched::corrupt);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, StoreTest, testing::Values(BackupMode::single_copy, BackupMode::double_copy));
+
+}  // namespace
+}  // namespace sft

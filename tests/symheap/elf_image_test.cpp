@@ -1,0 +1,104 @@
+// What is saved of an executable, checked on this very test program.
+#include "symheap/elf_image.hpp"
+
+#include <gtest/gtest.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "shmem_ft/base/private_data.hpp"
+
+// Objects of every kind, with external linkage so that nothing is optimised away.
+int elf_test_data = 42;
+int elf_test_bss[1000];
+SFT_LIBRARY_STATE int elf_test_private = 1;
+thread_local int elf_test_thread_local = 7;
+extern const char* const elf_test_relocated[2] = {"one", "two"};
+
+namespace sft {
+namespace {
+
+std::uint64_t bias() {
+    std::uint64_t result = 0;
+    ::dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* out) {
+            *static_cast<std::uint64_t*>(out) = info->dlpi_addr;
+            return 1;
+        },
+        &result);
+    return result;
+}
+
+class ElfImageTest : public testing::Test {
+protected:
+    void SetUp() override {
+        std::string error;
+        ASSERT_TRUE(read_elf_image("/proc/self/exe", image, error)) << error;
+    }
+    [[nodiscard]] bool is_saved(const void* object, std::size_t bytes) const {
+        const std::uint64_t address = reinterpret_cast<std::uintptr_t>(object) - bias();
+        for (const ElfRange& range : image.saved) {
+            if (address >= range.begin && address + bytes <= range.end) {
+                return true;
+            }
+        }
+        return false;
+    }
+    ElfImage image;
+};
+
+TEST_F(ElfImageTest, DataAndBssAreSaved) {
+    EXPECT_TRUE(is_saved(&elf_test_data, sizeof elf_test_data));
+    EXPECT_TRUE(is_saved(elf_test_bss, sizeof elf_test_bss));
+}
+
+TEST_F(ElfImageTest, WhatBelongsToOthersIsLeftOut) {
+    EXPECT_FALSE(is_saved(&elf_test_private, sizeof elf_test_private));
+    EXPECT_FALSE(is_saved(&elf_test_thread_local, sizeof elf_test_thread_local));
+    EXPECT_FALSE(is_saved(elf_test_relocated, sizeof elf_test_relocated));
+    EXPECT_FALSE(is_saved(static_cast<const void*>(&stdout), sizeof stdout));
+    EXPECT_FALSE(is_saved(static_cast<const void*>(&environ), sizeof environ));
+}
+
+TEST_F(ElfImageTest, RangesAreDisjointAscendingAndInside) {
+    std::uint64_t at = image.begin;
+    EXPECT_EQ(image.begin % 4096, 0U);
+    EXPECT_EQ(image.end % 4096, 0U);
+    for (const ElfRange& range : image.saved) {
+        EXPECT_GE(range.begin, at);
+        EXPECT_GT(range.end, range.begin);
+        at = range.end;
+    }
+    EXPECT_LE(at, image.end);
+    for (const ElfRange& hole : image.left_out) {
+        for (const ElfRange& range : image.saved) {
+            EXPECT_TRUE(hole.end <= range.begin || hole.begin >= range.end) << hole.what << " overlaps " << range.what;
+        }
+    }
+}
+
+TEST_F(ElfImageTest, SymbolsAreNamed) {
+    bool found = false;
+    for (const ElfSymbol& symbol : read_data_symbols("/proc/self/exe")) {
+        if (symbol.name == "elf_test_bss") {
+            found = true;
+            EXPECT_EQ(symbol.section, ".bss");
+            EXPECT_EQ(symbol.bytes, sizeof elf_test_bss);
+        }
+    }
+    EXPECT_TRUE(found);
+}
+
+TEST(ElfImage, OtherFilesAreRefusedByName) {
+    ElfImage image;
+    std::string error;
+    EXPECT_FALSE(read_elf_image("/etc/passwd", image, error));
+    EXPECT_NE(error.find("/etc/passwd"), std::string::npos) << error;
+    EXPECT_FALSE(read_elf_image("/no/such/file", image, error));
+    EXPECT_NE(error.find("/no/such/file"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace sft
