@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <algorithm>
+
 #include "backup/placement.hpp"
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
@@ -279,6 +281,27 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     return true;
 }
 
+// What SHMEM_VERSION and SHMEM_INFO ask for, from PE 0.
+void Runtime::print_about() const {
+    if (config_.version || config_.info || config_.debug) {
+        say("shmem-ft 0.1.0, OpenSHMEM 1.6, %d PEs, %u spares, symmetric heap of %zu bytes at %#llx", control_.n_pes(),
+            config_.spares, live_.heap.bytes, static_cast<unsigned long long>(live_.heap.begin));
+    }
+    if (config_.info) {
+        for (const SettingInfo& setting : settings()) {
+            if (!setting.is_internal) {
+                const char* origin = setting_origin(setting);
+                say("%s=%s (%s): %s", setting.name, setting_value(setting, config_).c_str(),
+                    origin == nullptr ? "default" : origin, setting.help);
+            }
+        }
+    }
+    if (config_.debug) {
+        say("globals at %#llx, %zu bytes; %zu bytes of library state in every version",
+            static_cast<unsigned long long>(live_.globals.begin), live_.globals.bytes, live_.library.bytes);
+    }
+}
+
 bool Runtime::start(int generation, std::string& error) {
     if (!load_config(config_, error)) {
         return false;
@@ -306,6 +329,9 @@ bool Runtime::start(int generation, std::string& error) {
         }
     }
     start_service();
+    if (self() == ProcId(0)) {
+        print_about();
+    }
     report(JobEventKind::initialized, 0, 0, "", now_ns(), 0);
     if (starts_as_spare) {
         is_substitute_ = true;

@@ -90,6 +90,7 @@ private:
     void connect_channels();
     void reset_channels() noexcept;
     void place_first_keepers();
+    void print_about() const;
 
     // runtime_service.cpp
     [[nodiscard]] bool watch_processes(std::string& error);
@@ -146,7 +147,7 @@ private:
     PeId me_ = kNoPe;
     bool is_substitute_ = false;  // started as a spare
     bool joined_ = true;          // a substitute that has not joined yet: false
-    bool finished_ = false;
+    std::atomic<bool> finished_{false};  // past the last finalize, or on the way out by shmem_global_exit
     std::uint32_t own_init_calls_ = 0;
     std::uint32_t restored_init_calls_ = 0;
     std::uint64_t replayed_heap_calls_ = 0;

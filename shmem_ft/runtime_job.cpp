@@ -148,10 +148,10 @@ void Runtime::fail_job(const std::string& line) noexcept {
 }
 
 void Runtime::global_exit(int status) noexcept {
-    coordinator_->end_job(status);
-    report(JobEventKind::global_exit, status, 0, "", now_ns(), 0);
     // Only this PE runs its exit handlers; the others are told by its end and flush their output.
     finished_ = true;
+    coordinator_->end_job(status);
+    report(JobEventKind::global_exit, status, 0, "", now_ns(), 0);
     std::exit(status);
 }
 

@@ -103,7 +103,7 @@ void Runtime::serve() noexcept {
                 process_ended(watched[i]);
             }
         }
-        if (control_.agreed().stage == Stage::ended) {
+        if (control_.agreed().stage == Stage::ended && !finished_) {
             leave_ended_job();
         }
     }

@@ -39,28 +39,28 @@ SFT_ENTRY(void, shmem_sync, (int PE_start, int logPE_stride, int PE_size, long*)
           void(on(Members("shmem_sync", sft::ActiveSet{PE_start, logPE_stride, PE_size}), sft::sync)))
 
 // A routine that moves `nelems` elements of BYTES: for a team, and (32 and 64 bits only) for an active set.
-#define TEAM(TAIL, TYPE, EXTRA, OPERATION, ...)                                                                   \
-    SFT_ENTRY(int, shmem_##TAIL, (shmem_team_t team, TYPE * dest, const TYPE* source, SFT_OPEN EXTRA),            \
+#define TEAM(TAIL, TYPE, EXTRA, OPERATION, ...)                                                        \
+    SFT_ENTRY(int, shmem_##TAIL, (shmem_team_t team, TYPE * dest, const TYPE* source, SFT_OPEN EXTRA), \
               status(on(Members("shmem_" #TAIL, team), sft::OPERATION, dest, source, __VA_ARGS__)))
-#define ACTIVE(TAIL, EXTRA, OPERATION, ...)                                                                       \
-    SFT_ENTRY(void, shmem_##TAIL,                                                                                 \
-              (void* dest, const void* source, SFT_OPEN EXTRA, int PE_start, int logPE_stride, int PE_size, long*), \
+#define ACTIVE(TAIL, EXTRA, OPERATION, ...)                                                                           \
+    SFT_ENTRY(void, shmem_##TAIL,                                                                                     \
+              (void* dest, const void* source, SFT_OPEN EXTRA, int PE_start, int logPE_stride, int PE_size, long*),   \
               void(on(Members("shmem_" #TAIL, sft::ActiveSet{PE_start, logPE_stride, PE_size}), sft::OPERATION, dest, \
                       source, __VA_ARGS__)))
 
-#define SIMPLE(NAME, TYPE, BYTES, OPERATION) TEAM(NAME, TYPE, (std::size_t nelems), OPERATION, nelems * BYTES)
-#define BROADCAST(NAME, TYPE, BYTES)                                            \
-    TEAM(NAME, TYPE, (std::size_t nelems, int PE_root), broadcast, nelems * BYTES, \
+#define SIMPLE(NAME, TYPE, BYTES, OPERATION) TEAM(NAME, TYPE, (std::size_t nelems), OPERATION, nelems* BYTES)
+#define BROADCAST(NAME, TYPE, BYTES)                                              \
+    TEAM(NAME, TYPE, (std::size_t nelems, int PE_root), broadcast, nelems* BYTES, \
          sft::BroadcastRoot{PE_root, sft::RootDest::written})
-#define ALLTOALLS(NAME, TYPE, BYTES)                                                             \
+#define ALLTOALLS(NAME, TYPE, BYTES)                                                          \
     TEAM(NAME, TYPE, (std::ptrdiff_t dst, std::ptrdiff_t sst, std::size_t nelems), alltoalls, \
          sft::StridedBlock{nelems, {dst, sst}, BYTES})
 
-#define TYPED(N, T)                                  \
-    SIMPLE(N##_fcollect, T, sizeof(T), fcollect)     \
-    SIMPLE(N##_collect, T, sizeof(T), collect)       \
-    SIMPLE(N##_alltoall, T, sizeof(T), alltoall)     \
-    BROADCAST(N##_broadcast, T, sizeof(T))           \
+#define TYPED(N, T)                              \
+    SIMPLE(N##_fcollect, T, sizeof(T), fcollect) \
+    SIMPLE(N##_collect, T, sizeof(T), collect)   \
+    SIMPLE(N##_alltoall, T, sizeof(T), alltoall) \
+    BROADCAST(N##_broadcast, T, sizeof(T))       \
     ALLTOALLS(N##_alltoalls, T, sizeof(T))
 SFT_FOR_RMA(TYPED)
 
@@ -70,13 +70,13 @@ SIMPLE(alltoallmem, void, 1, alltoall)
 BROADCAST(broadcastmem, void, 1)
 ALLTOALLS(alltoallsmem, void, 1)
 
-#define SIZED(BITS)                                                                                    \
-    ACTIVE(fcollect##BITS, (std::size_t nelems), fcollect, nelems * (BITS / 8))                        \
-    ACTIVE(collect##BITS, (std::size_t nelems), collect, nelems * (BITS / 8))                          \
-    ACTIVE(alltoall##BITS, (std::size_t nelems), alltoall, nelems * (BITS / 8))                        \
-    ACTIVE(broadcast##BITS, (std::size_t nelems, int PE_root), broadcast, nelems * (BITS / 8),         \
-           sft::BroadcastRoot{PE_root, sft::RootDest::untouched})                                      \
-    ACTIVE(alltoalls##BITS, (std::ptrdiff_t dst, std::ptrdiff_t sst, std::size_t nelems), alltoalls,   \
+#define SIZED(BITS)                                                                                  \
+    ACTIVE(fcollect##BITS, (std::size_t nelems), fcollect, nelems*(BITS / 8))                        \
+    ACTIVE(collect##BITS, (std::size_t nelems), collect, nelems*(BITS / 8))                          \
+    ACTIVE(alltoall##BITS, (std::size_t nelems), alltoall, nelems*(BITS / 8))                        \
+    ACTIVE(broadcast##BITS, (std::size_t nelems, int PE_root), broadcast, nelems*(BITS / 8),         \
+           sft::BroadcastRoot{PE_root, sft::RootDest::untouched})                                    \
+    ACTIVE(alltoalls##BITS, (std::ptrdiff_t dst, std::ptrdiff_t sst, std::size_t nelems), alltoalls, \
            sft::StridedBlock{nelems, {dst, sst}, BITS / 8})
 SIZED(32)
 SIZED(64)

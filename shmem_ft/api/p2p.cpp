@@ -1,6 +1,7 @@
 // Waiting for and testing variables: every type and form.
-#include "shmem_ft/api/stamp.hpp"
 #include "shmem_ft/ops/p2p.hpp"
+
+#include "shmem_ft/api/stamp.hpp"
 
 static_assert(SHMEM_CMP_EQ == static_cast<int>(sft::Comparison::eq));
 static_assert(SHMEM_CMP_NE == static_cast<int>(sft::Comparison::ne));
@@ -9,14 +10,14 @@ static_assert(SHMEM_CMP_GE == static_cast<int>(sft::Comparison::ge));
 static_assert(SHMEM_CMP_LT == static_cast<int>(sft::Comparison::lt));
 static_assert(SHMEM_CMP_LE == static_cast<int>(sft::Comparison::le));
 
-#define ONE(NAME, TYPE)                                                                                \
-    SFT_ENTRY(void, shmem_##NAME##_wait_until, (TYPE * ivar, int cmp, TYPE cmp_value),                 \
-              sft::wait_until(sft::engine("shmem_" #NAME "_wait_until"), ivar, cmp, cmp_value))       \
-    SFT_ENTRY(int, shmem_##NAME##_test, (TYPE * ivar, int cmp, TYPE cmp_value),                        \
+#define ONE(NAME, TYPE)                                                                         \
+    SFT_ENTRY(void, shmem_##NAME##_wait_until, (TYPE * ivar, int cmp, TYPE cmp_value),          \
+              sft::wait_until(sft::engine("shmem_" #NAME "_wait_until"), ivar, cmp, cmp_value)) \
+    SFT_ENTRY(int, shmem_##NAME##_test, (TYPE * ivar, int cmp, TYPE cmp_value),                 \
               sft::test(sft::engine("shmem_" #NAME "_test"), ivar, cmp, cmp_value))
 SFT_FOR_P2P(ONE)
 
-#define OLD_WAIT(NAME, TYPE)                                        \
+#define OLD_WAIT(NAME, TYPE)                                            \
     SFT_ENTRY(void, shmem_##NAME##_wait, (TYPE * ivar, TYPE cmp_value), \
               sft::wait_until(sft::engine("shmem_" #NAME "_wait"), ivar, SHMEM_CMP_NE, cmp_value))
 SFT_FOR_WAIT(OLD_WAIT)
@@ -27,29 +28,28 @@ SFT_ENTRY(void, shmem_wait_until, (long* ivar, int cmp, long cmp_value),
           sft::wait_until(sft::engine("shmem_wait_until"), ivar, cmp, cmp_value))
 
 // all, any, some; with one operand for all variables (&cmp_value, 0) or one each (cmp_values, 1).
-#define PLAIN(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)                                                     \
-    SFT_ENTRY(RESULT, shmem_##NAME##_##OPERATION,                                                               \
-              (TYPE * ivars, std::size_t nelems, SFT_OPEN INDICES const int* status, int cmp, TYPE cmp_value),  \
-              sft::OPERATION(sft::engine("shmem_" #NAME "_" #OPERATION),                                        \
+#define PLAIN(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)                                                    \
+    SFT_ENTRY(RESULT, shmem_##NAME##_##OPERATION,                                                              \
+              (TYPE * ivars, std::size_t nelems, SFT_OPEN INDICES const int* status, int cmp, TYPE cmp_value), \
+              sft::OPERATION(sft::engine("shmem_" #NAME "_" #OPERATION),                                       \
                              sft::WatchedSet<TYPE>{ivars, nelems, status, cmp, &cmp_value, 0} SFT_OPEN PASS))
-#define VECTOR(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)                                                    \
-    SFT_ENTRY(RESULT, shmem_##NAME##_##OPERATION##_vector,                                                      \
-              (TYPE * ivars, std::size_t nelems, SFT_OPEN INDICES const int* status, int cmp,                   \
-               const TYPE* cmp_values),                                                                         \
-              sft::OPERATION(sft::engine("shmem_" #NAME "_" #OPERATION "_vector"),                              \
+#define VECTOR(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)                                                           \
+    SFT_ENTRY(RESULT, shmem_##NAME##_##OPERATION##_vector,                                                             \
+              (TYPE * ivars, std::size_t nelems, SFT_OPEN INDICES const int* status, int cmp, const TYPE* cmp_values), \
+              sft::OPERATION(sft::engine("shmem_" #NAME "_" #OPERATION "_vector"),                                     \
                              sft::WatchedSet<TYPE>{ivars, nelems, status, cmp, cmp_values, 1} SFT_OPEN PASS))
-#define BOTH(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)   \
-    PLAIN(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)      \
+#define BOTH(RESULT, NAME, TYPE, OPERATION, INDICES, PASS) \
+    PLAIN(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)    \
     VECTOR(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)
 
-#define WAITS(NAME, TYPE)                                \
-    BOTH(void, NAME, TYPE, wait_until_all, (), ())       \
+#define WAITS(NAME, TYPE)                                 \
+    BOTH(void, NAME, TYPE, wait_until_all, (), ())        \
     BOTH(std::size_t, NAME, TYPE, wait_until_any, (), ()) \
     BOTH(std::size_t, NAME, TYPE, wait_until_some, (std::size_t * indices, ), (, indices))
 SFT_FOR_AMO(WAITS)
 
-#define TESTS(NAME, TYPE)                          \
-    BOTH(int, NAME, TYPE, test_all, (), ())        \
+#define TESTS(NAME, TYPE)                           \
+    BOTH(int, NAME, TYPE, test_all, (), ())         \
     BOTH(std::size_t, NAME, TYPE, test_any, (), ()) \
     BOTH(std::size_t, NAME, TYPE, test_some, (std::size_t * indices, ), (, indices))
 SFT_FOR_AMO(TESTS)

@@ -6,14 +6,14 @@
 static_assert(SHMEM_SIGNAL_SET == static_cast<int>(sft::SignalOperation::set));
 static_assert(SHMEM_SIGNAL_ADD == static_cast<int>(sft::SignalOperation::add));
 
-#define PUT_SIGNAL(TAIL, TYPE, BYTES)                                                                              \
-    SFT_ENTRY_AND_CTX(void, TAIL,                                                                                  \
-                      (TYPE * dest, const TYPE* source, std::size_t nelems, std::uint64_t* sig_addr,              \
-                       std::uint64_t signal, int sig_op, int pe),                                                  \
+#define PUT_SIGNAL(TAIL, TYPE, BYTES)                                                                \
+    SFT_ENTRY_AND_CTX(void, TAIL,                                                                    \
+                      (TYPE * dest, const TYPE* source, std::size_t nelems, std::uint64_t* sig_addr, \
+                       std::uint64_t signal, int sig_op, int pe),                                    \
                       sft::put_signal<BYTES>(to, dest, source, nelems, {sig_addr, signal, sig_op, routine}))
 
-#define TYPED(NAME, TYPE)                              \
-    PUT_SIGNAL(NAME##_put_signal, TYPE, sizeof(TYPE))  \
+#define TYPED(NAME, TYPE)                             \
+    PUT_SIGNAL(NAME##_put_signal, TYPE, sizeof(TYPE)) \
     PUT_SIGNAL(NAME##_put_signal_nbi, TYPE, sizeof(TYPE))
 SFT_FOR_RMA(TYPED)
 
@@ -26,10 +26,10 @@ SIZED(32)
 SIZED(64)
 SIZED(128)
 
-#define PUT_MEM_SIGNAL(TAIL)                                                                                       \
-    SFT_ENTRY_AND_CTX(void, TAIL,                                                                                  \
-                      (void* dest, const void* source, std::size_t nelems, std::uint64_t* sig_addr,               \
-                       std::uint64_t signal, int sig_op, int pe),                                                  \
+#define PUT_MEM_SIGNAL(TAIL)                                                                        \
+    SFT_ENTRY_AND_CTX(void, TAIL,                                                                   \
+                      (void* dest, const void* source, std::size_t nelems, std::uint64_t* sig_addr, \
+                       std::uint64_t signal, int sig_op, int pe),                                   \
                       sft::put_bytes_signal(to, dest, source, nelems, {sig_addr, signal, sig_op, routine}))
 PUT_MEM_SIGNAL(putmem_signal)
 PUT_MEM_SIGNAL(putmem_signal_nbi)

@@ -21,24 +21,23 @@
 #define SFT_OPEN(...) __VA_ARGS__
 
 // The entry NAME with the parenthesised PARAMETERS; the rest is the expression it evaluates.
-#define SFT_ENTRY(RESULT, NAME, PARAMETERS, ...)     \
-    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS { \
-        return __VA_ARGS__;                          \
-    }                                                \
+#define SFT_ENTRY(RESULT, NAME, PARAMETERS, ...)                           \
+    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS { return __VA_ARGS__; } \
     extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
 
-// An entry with a parameter pe. The expression finds the target in `to`, the name of the routine in `routine`.
-#define SFT_ENTRY_TO(RESULT, NAME, PARAMETERS, PE, ...)          \
+// An entry with a parameter pe. The expression finds the target in `to`, the name of the routine in `routine`. These
+// are the hot paths: flatten puts all of it, down to the store, into the entry.
+#define SFT_ENTRY_TO(RESULT, NAME, PARAMETERS, PE, ...)                       \
     extern "C" __attribute__((flatten)) RESULT SFT_JOIN(p, NAME) PARAMETERS { \
-        [[maybe_unused]] const char* const routine = SFT_TEXT(NAME); \
-        const sft::Target to = sft::target(routine, SFT_OPEN PE); \
-        return __VA_ARGS__;                                      \
-    }                                                            \
+        [[maybe_unused]] const char* const routine = SFT_TEXT(NAME);          \
+        const sft::Target to = sft::target(routine, SFT_OPEN PE);             \
+        return __VA_ARGS__;                                                   \
+    }                                                                         \
     extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
 
 // The same twice: shmem_TAIL for the world and shmem_ctx_TAIL for the team of a context.
-#define SFT_ENTRY_AND_CTX(RESULT, TAIL, PARAMETERS, ...)                     \
-    SFT_ENTRY_TO(RESULT, shmem_##TAIL, PARAMETERS, (pe), __VA_ARGS__)        \
+#define SFT_ENTRY_AND_CTX(RESULT, TAIL, PARAMETERS, ...)              \
+    SFT_ENTRY_TO(RESULT, shmem_##TAIL, PARAMETERS, (pe), __VA_ARGS__) \
     SFT_ENTRY_TO(RESULT, shmem_ctx_##TAIL, (shmem_ctx_t ctx, SFT_OPEN PARAMETERS), (sft::ctx_id(ctx), pe), __VA_ARGS__)
 
 // SFT_FOR_<column>(M): M(name, type) for every row of types.def with a 1 in the column.

@@ -17,7 +17,7 @@ struct Engine {
     Channels channels;
     Waiter waiter;
     FaultGate gate;
-    TeamTable teams;        // saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them
+    TeamTable teams;  // saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them
     ContextTable contexts;
     HandleReplay replay;
     std::atomic<std::uint32_t> turn{0};  // varies where any/some searches begin; failed tests yield now and then

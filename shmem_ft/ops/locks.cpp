@@ -32,8 +32,7 @@ void set_lock(Engine& e, long* lock) noexcept {
         return;
     }
     const std::uint32_t ticket = std::atomic_ref(home->next).fetch_add(1, std::memory_order_acq_rel);
-    e.waiter.poll_until(
-        [&] { return std::atomic_ref(home->serving).load(std::memory_order_acquire) == ticket; });
+    e.waiter.poll_until([&] { return std::atomic_ref(home->serving).load(std::memory_order_acquire) == ticket; });
 }
 
 bool try_lock(Engine& e, long* lock) noexcept {

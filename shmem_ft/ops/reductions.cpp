@@ -9,8 +9,8 @@
 namespace sft {
 namespace {
 
-constexpr std::size_t kChunkBytes = 4096;      // worked on at once, on the stack
-constexpr std::size_t kCacheLineBytes = 64;    // slices begin on multiples of it
+constexpr std::size_t kChunkBytes = 4096;    // worked on at once, on the stack
+constexpr std::size_t kCacheLineBytes = 64;  // slices begin on multiples of it
 constexpr std::size_t kElementBytesMax = 16;
 static_assert(kChunkBytes % kElementBytesMax == 0 && kChannelPayloadBytes >= 3 * kElementBytesMax);
 
@@ -162,7 +162,7 @@ bool scan(Engine& e, const PeGroup& group, void* dest, const void* source, std::
         return true;
     }
     return for_own_slice(e, group, count, kind.bytes, [&](std::size_t offset, std::size_t elements) {
-        alignas(kCacheLineBytes) unsigned char before[kChunkBytes];  // members 0 .. member-1
+        alignas(kCacheLineBytes) unsigned char before[kChunkBytes];   // members 0 .. member-1
         alignas(kCacheLineBytes) unsigned char through[kChunkBytes];  // members 0 .. member
         const std::size_t piece = elements * kind.bytes;
         std::memset(before, 0, piece);

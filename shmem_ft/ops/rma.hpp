@@ -17,11 +17,11 @@ namespace sft {
 
 // An unsigned integer with the size of one element; void where no atomic store of that size exists.
 template <std::size_t Bytes>
-using WordOf = std::conditional_t<
-    Bytes == 1, std::uint8_t,
-    std::conditional_t<Bytes == 2, std::uint16_t,
-                       std::conditional_t<Bytes == 4, std::uint32_t,
-                                          std::conditional_t<Bytes == 8, std::uint64_t, void>>>>;
+using WordOf =
+    std::conditional_t<Bytes == 1, std::uint8_t,
+                       std::conditional_t<Bytes == 2, std::uint16_t,
+                                          std::conditional_t<Bytes == 4, std::uint32_t,
+                                                             std::conditional_t<Bytes == 8, std::uint64_t, void>>>>;
 
 template <std::size_t Bytes>
 inline constexpr bool kIsWord = !std::is_void_v<WordOf<Bytes>>;
@@ -119,7 +119,8 @@ template <class T>
     return value;
 }
 
-// Block b of block_elements elements goes from source + b * source_stride to dest + b * dest_stride; strides in elements.
+// Block b of block_elements elements goes from source + b * source_stride to dest + b * dest_stride; strides in
+// elements.
 struct Strides {
     std::ptrdiff_t dest = 1;
     std::ptrdiff_t source = 1;

@@ -17,8 +17,8 @@ constexpr std::uintptr_t kFirstOwnContext = kCtxDefault.value() + 1;
 
 // A part of a group: members start, start + stride, ... of it. The caller's position is worked out anew.
 PeGroup part_of(const PeGroup& parent, Triplet part, PeId me) noexcept {
-    PeGroup group{parent.start + part.start * parent.stride, part.size == 1 ? 1 : parent.stride * part.stride, part.size,
-                  -1};
+    PeGroup group{parent.start + part.start * parent.stride, part.size == 1 ? 1 : parent.stride * part.stride,
+                  part.size, -1};
     group.me = group.index_of(me);
     return group;
 }
