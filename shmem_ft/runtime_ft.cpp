@@ -22,14 +22,6 @@ std::uint64_t hash_list(const int* pes, std::size_t count) {
     return hash;
 }
 
-std::string join(const std::vector<PeId>& pes) {
-    std::string text = pes.size() == 1 ? "PE " : "PEs ";
-    for (std::size_t i = 0; i < pes.size(); ++i) {
-        text += (i == 0 ? "" : ", ") + std::to_string(pes[i].value());
-    }
-    return text;
-}
-
 }  // namespace
 
 // ---- checkpoint ----
@@ -99,15 +91,20 @@ void Runtime::query_fault(int** pes, int** pes_status, std::size_t* numpes) noex
 // ---- restart ----
 
 std::string Runtime::explain(const Plan& plan) const {
-    const std::string who = join(plan.affected);
+    const Agreed agreed = control_.agreed();
+    std::string who;
+    for (const Coordinator::Failed& failed : coordinator_->failed_pes(agreed, agreed.deaths)) {
+        if (std::find(plan.affected.begin(), plan.affected.end(), failed.pe) != plan.affected.end()) {
+            who += format("%sPE %d failed (%s)", who.empty() ? "" : ", ", failed.pe.value(), describe(failed.reason).c_str());
+        }
+    }
     switch (plan.outcome) {
         case PlanOutcome::nothing_committed:
-            return "shmem_restart_pes: no checkpoint has been committed yet, there is nothing to go back to: call "
-                   "shmem_checkpoint_all right after initialisation";
+            return who + " before the first checkpoint was committed: there is nothing to go back to";
         case PlanOutcome::no_spare:
-            return who + " failed and there is no spare left to take over: start the job with more spares (oshrun --spares)";
+            return who + " and there is no spare left to take over: start the job with more spares (oshrun --spares)";
         case PlanOutcome::copies_lost:
-            return who + " failed together with the process that kept the copy of the last checkpoint: the data is lost";
+            return who + ", and so has the process that kept the copy of the last checkpoint: the data is lost";
         case PlanOutcome::possible:
             break;
     }

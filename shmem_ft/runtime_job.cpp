@@ -173,7 +173,7 @@ void Runtime::finish() noexcept {
         std::string who = "a PE failed";
         const auto failed = coordinator_->failed_pes(agreed, control_.death_log().length());
         if (!failed.empty()) {
-            who = format("PE %d %s", failed.front().pe.value(), describe(failed.front().reason).c_str());
+            who = format("PE %d failed (%s)", failed.front().pe.value(), describe(failed.front().reason).c_str());
         }
         fail_job(who + " after the last shmem_checkpoint_all: the others are in shmem_finalize and cannot go back");
     }

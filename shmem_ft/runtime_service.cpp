@@ -151,7 +151,7 @@ void Runtime::note_death(ProcId process, FailureReason reason, std::int64_t seen
         channel_.report(event);
     }
     if (held != kNoPe && agreed.version == kNoVersion && agreed.stage == Stage::running) {
-        fail_job(format("PE %d %s before the first checkpoint was committed: there is nothing to go back to",
+        fail_job(format("PE %d failed (%s) before the first checkpoint was committed: there is nothing to go back to",
                         held.value(), describe(reason).c_str()));
     }
 }

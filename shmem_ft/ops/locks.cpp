@@ -38,15 +38,16 @@ void set_lock(Engine& e, long* lock) noexcept {
 bool try_lock(Engine& e, long* lock) noexcept {
     Tickets* const home = home_of(e, lock);
     if (home == nullptr) {
-        return false;
+        return true;  // as below
     }
     // serving stays what it is while next equals it: only a holder moves it.
     std::uint32_t ticket = std::atomic_ref(home->serving).load(std::memory_order_acquire);
     if (std::atomic_ref(home->next).compare_exchange_strong(ticket, ticket + 1, std::memory_order_acq_rel)) {
         return true;
     }
-    after_failed_test(e);
-    return false;
+    // While a fault is pending the lock counts as taken by the caller: nobody may be left to give it back, and a program
+    // that tries in a loop must come out.
+    return after_failed_test(e) != 0;
 }
 
 void clear_lock(Engine& e, long* lock) noexcept {

@@ -1,7 +1,8 @@
 // Waiting for, and testing, variables of this PE that other PEs update.
 //
-// Fault rule: waits return when a fault is pending although nothing may hold; any/some then report nothing. Tests
-// never block. An unknown comparison ends the process with one line.
+// Fault rule: while a fault is pending waits return although nothing may hold, and tests succeed: a program that tests in
+// a loop waits as surely as one that waits. any and some then report the first element of the set, an index that the
+// caller can use; what it computes with it is rolled back. An unknown comparison ends the process with one line.
 #pragma once
 
 #include <sched.h>
@@ -37,10 +38,12 @@ template <class T>
 
 // A program that tests in a loop would keep a PE it waits for off its own processor when there are more PEs than
 // processors. Giving it up at every 64th failure costs nothing where there are enough.
-inline void after_failed_test(Engine& e) noexcept {
+// Returns what the test is to return: 1 when a fault is pending.
+inline int after_failed_test(Engine& e) noexcept {
     if (e.turn.fetch_add(1, std::memory_order_relaxed) % 64 == 63) {
         ::sched_yield();
     }
+    return e.waiter.fault_pending() ? 1 : 0;
 }
 
 template <class T>
@@ -53,8 +56,7 @@ template <class T>
     if (compare(load_acquire(variable), static_cast<Comparison>(comparison), operand)) {
         return 1;
     }
-    after_failed_test(e);
-    return 0;
+    return after_failed_test(e);
 }
 
 // The variables of an array form. One operand for all of them, or one each (vector forms).
@@ -69,13 +71,26 @@ struct WatchedSet {
 
     [[nodiscard]] bool contains(std::size_t i) const noexcept { return status == nullptr || status[i] == 0; }
 
-    [[nodiscard]] bool is_empty() const noexcept {
+    // The first element of the set, SIZE_MAX when it is empty.
+    [[nodiscard]] std::size_t first() const noexcept {
         for (std::size_t i = 0; i < nelems; ++i) {
             if (contains(i)) {
-                return false;
+                return i;
             }
         }
-        return true;
+        return SIZE_MAX;
+    }
+
+    [[nodiscard]] bool is_empty() const noexcept { return first() == SIZE_MAX; }
+
+    // The first element as the result of a some form.
+    std::size_t only_first(std::size_t* indices) const noexcept {
+        const std::size_t index = first();
+        if (index == SIZE_MAX) {
+            return 0;
+        }
+        indices[0] = index;
+        return 1;
     }
 
     [[nodiscard]] bool holds(std::size_t i) const noexcept {
@@ -137,7 +152,7 @@ template <class T>
         const std::size_t start = search_start(e, set);
         e.waiter.poll_until([&] { return (found = set.find(start)) != SIZE_MAX; });
     }
-    return found;
+    return found == SIZE_MAX ? set.first() : found;
 }
 
 template <class T>
@@ -146,34 +161,24 @@ template <class T>
     if (!set.is_empty()) {
         e.waiter.poll_until([&] { return (found = set.find_all(indices)) != 0; });
     }
-    return found;
+    return found == 0 ? set.only_first(indices) : found;
 }
 
 template <class T>
 [[nodiscard]] inline int test_all(Engine& e, const WatchedSet<T>& set) noexcept {
-    if (set.all_hold()) {
-        return 1;
-    }
-    after_failed_test(e);
-    return 0;
+    return set.all_hold() ? 1 : after_failed_test(e);
 }
 
 template <class T>
 [[nodiscard]] inline std::size_t test_any(Engine& e, const WatchedSet<T>& set) noexcept {
     const std::size_t found = set.find(search_start(e, set));
-    if (found == SIZE_MAX) {
-        after_failed_test(e);
-    }
-    return found;
+    return found == SIZE_MAX && after_failed_test(e) != 0 ? set.first() : found;
 }
 
 template <class T>
 [[nodiscard]] inline std::size_t test_some(Engine& e, const WatchedSet<T>& set, std::size_t* indices) noexcept {
     const std::size_t found = set.find_all(indices);
-    if (found == 0) {
-        after_failed_test(e);
-    }
-    return found;
+    return found == 0 && after_failed_test(e) != 0 ? set.only_first(indices) : found;
 }
 
 // The value that satisfied the comparison, or the last one seen when a fault is pending.
