@@ -8,8 +8,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -21,7 +23,22 @@
 
 namespace sft {
 
+namespace {
+
+// One descriptor per process of the node, besides the application's own.
+void allow_descriptors(std::int32_t n_processes) {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        const rlim_t wanted = limit.rlim_cur + static_cast<rlim_t>(n_processes);
+        limit.rlim_cur = std::min(wanted, limit.rlim_max);
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+}  // namespace
+
 bool Runtime::watch_processes(std::string& error) {
+    allow_descriptors(control_.n_processes());
     pidfds_.assign(static_cast<std::size_t>(control_.n_processes()), -1);
     for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
         if (ProcId(process) == self()) {
