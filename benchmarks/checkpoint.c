@@ -1,0 +1,139 @@
+/* What do a checkpoint and a recovery cost, over the size of the state, and what would the memory allow?
+ *
+ * Needs N >= 2 PEs and one spare. For a heap of MIB mebibytes per PE prints, one JSON object a line:
+ *   memcpy      a warm copy of the same bytes by all PEs at the same time: the bound for one copy
+ *   first       the first checkpoint: every page of the copies is touched for the first time
+ *   dirty       a checkpoint of a heap in which every byte has changed (two copies are written)
+ *   sparse      1 % of the 4 KiB pages changed since the last checkpoint but one
+ *   clean       nothing changed
+ *   recovery    PE 1 kills itself; from the survivors' failed checkpoint to the return of shmem_restart_pes
+ * Times are those of the slowest PE, in ms; "bound_ms" is the copies' bytes at the memcpy speed of this run.
+ *
+ *   checkpoint MIB
+ */
+#include <shmem.h>
+#include <shmem_ft.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { REPEATS = 5, PAGE = 4096 };
+enum Phase { FIRST, DIRTY, SPARSE = DIRTY + REPEATS + 1, CLEAN = SPARSE + REPEATS + 2, KILL = CLEAN + REPEATS, DONE };
+
+static int phase; /* goes back with the data */
+static double slowest_ms;
+static double own_ms;
+
+static double now_ms(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
+}
+
+static double slowest(double ms) {
+    own_ms = ms;
+    shmem_barrier_all();
+    shmem_double_max_reduce(SHMEM_TEAM_WORLD, &slowest_ms, &own_ms, 1);
+    return slowest_ms;
+}
+
+static int by_value(const void *a, const void *b) {
+    const double difference = *(const double *)a - *(const double *)b;
+    return difference < 0 ? -1 : difference > 0;
+}
+
+static void report(const char *what, size_t mib, double *samples, int count, double bound_ms) {
+    if (shmem_my_pe() == 0) {
+        qsort(samples, (size_t)count, sizeof *samples, by_value);
+        printf("{\"what\": \"%s\", \"pes\": %d, \"mib\": %zu, \"median_ms\": %.3f, \"least_ms\": %.3f, \"most_ms\": %.3f, "
+               "\"bound_ms\": %.3f}\n",
+               what, shmem_n_pes(), mib, samples[count / 2], samples[0], samples[count - 1], bound_ms);
+        fflush(stdout);
+    }
+}
+
+static double measure_memcpy(const char *heap, size_t bytes, size_t mib) {
+    char *copy = malloc(bytes);
+    double samples[REPEATS];
+    memset(copy, 1, bytes);
+    for (int i = 0; i < REPEATS; i++) {
+        shmem_barrier_all();
+        const double begin = now_ms();
+        memcpy(copy, heap, bytes);
+        __asm__ volatile("" : : "r"(copy) : "memory"); /* somebody might read the copy */
+        samples[i] = slowest(now_ms() - begin);
+    }
+    free(copy);
+    qsort(samples, REPEATS, sizeof *samples, by_value);
+    const double median = samples[REPEATS / 2];
+    report("memcpy", mib, samples, REPEATS, median);
+    return median;
+}
+
+static void change(char *heap, size_t bytes, enum Phase now) {
+    if (now < SPARSE) {
+        memset(heap, (int)now + 1, bytes);
+    } else if (now < CLEAN) {
+        for (size_t page = 0; page < bytes / PAGE; page += 100) {
+            heap[page * PAGE] = (char)(now + 1);
+        }
+    }
+}
+
+int main(int argc, char **argv) {
+    shmem_init();
+    const size_t mib = argc > 1 ? (size_t)atol(argv[1]) : 64;
+    const size_t bytes = mib << 20;
+    char *const heap = shmem_malloc(bytes);
+    if (heap == NULL || shmem_n_pes() < 2) {
+        fprintf(stderr, "checkpoint: error: needs at least 2 PEs and SHMEM_SYMMETRIC_SIZE above %zu MiB\n", mib);
+        shmem_global_exit(2);
+    }
+    double samples[DONE];
+    double copy_ms = 0;
+    if (shmem_ft_algo_init()) {
+        memset(heap, 1, bytes);
+        copy_ms = measure_memcpy(heap, bytes, mib);
+    }
+    while (phase < DONE) {
+        if (phase < KILL) {
+            change(heap, bytes, (enum Phase)phase);
+        }
+        shmem_barrier_all();
+        const double begin = now_ms();
+        phase++; /* what is committed is the state after this step */
+        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+            int *pes, *status;
+            size_t numpes;
+            shmem_query_fault(&pes, &status, &numpes);
+            shmem_restart_pes(pes, numpes);
+            double recovery = now_ms() - begin;
+            shmem_barrier_all();
+            free(pes);
+            free(status);
+            if (copy_ms > 0) { /* a survivor; the substitute copies the state once and folds it once */
+                report("recovery", mib, &recovery, 1, 2 * copy_ms);
+            }
+            phase = DONE;
+            continue;
+        }
+        samples[phase - 1] = slowest(now_ms() - begin);
+        if (phase == DIRTY) {
+            report("first", mib, samples, 1, 2 * copy_ms);
+        } else if (phase == SPARSE) {
+            report("dirty", mib, samples + DIRTY + 1, REPEATS, 2 * copy_ms);
+        } else if (phase == CLEAN) {
+            report("sparse", mib, samples + SPARSE + 2, REPEATS, 0.02 * copy_ms);
+        } else if (phase == KILL) {
+            report("clean", mib, samples + CLEAN + 1, REPEATS - 1, 0);
+            if (shmem_my_pe() == 1) {
+                kill(getpid(), SIGKILL);
+            }
+        }
+    }
+    shmem_finalize();
+    return 0;
+}

@@ -1,0 +1,64 @@
+"""How do single operations on a node compare with Debian's Open MPI OpenSHMEM, in the same run?
+
+Builds node_latency.c with both libraries and runs them in turn, so that whatever disturbs the machine disturbs both.
+Prints the medians of the runs; without Open MPI's compiler wrapper only ours.
+"""
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).with_name("node_latency.c")
+
+
+def run(command: list, environment: dict) -> dict[tuple[str, int], float]:
+    output = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                            timeout=300, check=False).stdout
+    rows = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    return {(row["operation"], row["bytes"]): row["ns"] for row in rows}
+
+
+def main(build: pathlib.Path, repeats: int) -> list[dict]:
+    with tempfile.TemporaryDirectory() as folder:
+        ours = [build / "bin/oshrun", "-n", "2", build / "benchmarks/bench_node_latency"]
+        libraries = {"shmem_ft": (ours, dict(os.environ)), "shmem_ft_none": (ours, {**os.environ, "SHMEM_FT_BACKUP_MODE": "none"})}
+        wrapper = shutil.which("oshcc.openmpi")
+        if wrapper:
+            program = pathlib.Path(folder) / "node_latency_openmpi"
+            subprocess.run([wrapper, "-O2", SOURCE, "-o", program], check=True)
+            # Its memory hooks crash in shmem_finalize on Debian 12; this switches them off.
+            environment = {**os.environ, "OMPI_MCA_memory": "^patcher", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": folder}
+            libraries["open_mpi"] = ([shutil.which("oshrun.openmpi"), "-n", "2", program], environment)
+        samples = {name: [] for name in libraries}
+        for _ in range(repeats):
+            for name, (command, environment) in libraries.items():
+                samples[name].append(run(command, environment))
+    rows = []
+    for key in samples["shmem_ft"][0]:
+        row = {"operation": key[0], "bytes": key[1]}
+        for name, runs in samples.items():
+            values = [values[key] for values in runs if key in values]
+            row[name + "_ns"] = statistics.median(values) if values else None
+        rows.append(row)
+    return rows
+
+
+def print_table(rows: list[dict]) -> None:
+    names = [name for name in rows[0] if name.endswith("_ns")]
+    print(f"{'operation':<16}{'bytes':>9}" + "".join(f"{name:>18}" for name in names) + f"{'ratio':>9}")
+    for row in rows:
+        cells = "".join(f"{row[name]:>18.1f}" if row[name] is not None else f"{'-':>18}" for name in names)
+        other = row.get("open_mpi_ns")
+        ratio = f"{other / row['shmem_ft_ns']:>9.2f}" if other else f"{'-':>9}"
+        print(f"{row['operation']:<16}{row['bytes']:>9}{cells}{ratio}")
+
+
+if __name__ == "__main__":
+    result = main(pathlib.Path(sys.argv[1]), int(sys.argv[2]))
+    print_table(result)
+    pathlib.Path(sys.argv[3]).write_text(json.dumps(result, indent=1) + "\n")
