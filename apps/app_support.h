@@ -9,6 +9,8 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <shmem.h>
+#include <shmem_ft.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,9 +20,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <shmem.h>
-#include <shmem_ft.h>
 
 enum { APP_ERROR_LENGTH = 200, APP_PEER_EXIT_CODE = 3 };
 
@@ -134,9 +133,7 @@ static inline uint64_t app_mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-static inline uint64_t app_mix3(uint64_t a, uint64_t b, uint64_t c) {
-    return app_mix(app_mix(app_mix(a) ^ b) ^ c);
-}
+static inline uint64_t app_mix3(uint64_t a, uint64_t b, uint64_t c) { return app_mix(app_mix(app_mix(a) ^ b) ^ c); }
 
 #define APP_HASH_START UINT64_C(0xcbf29ce484222325)
 

@@ -53,12 +53,8 @@ static uint64_t rotate(uint64_t value, uint64_t amount) {
     const unsigned bits = (unsigned)(amount % 63) + 1;
     return value << bits | value >> (64 - bits);
 }
-static uint64_t add(uint64_t value, uint64_t amount) {
-    return value + amount;
-}
-static uint64_t scramble(uint64_t value, uint64_t amount) {
-    return app_mix(value ^ amount);
-}
+static uint64_t add(uint64_t value, uint64_t amount) { return value + amount; }
+static uint64_t scramble(uint64_t value, uint64_t amount) { return app_mix(value ^ amount); }
 
 static const Transform kTransforms[] = {rotate, add, scramble};
 static const char *const kColours[] = {"red", "green", "blue"};

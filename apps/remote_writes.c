@@ -26,11 +26,11 @@ typedef struct {
     long added;                   /* atomic add, fetch-add, inc */
     unsigned long flipped;        /* atomic xor, or: commute with themselves */
     unsigned long gathered_bits;
-    long swapped[PES_MAX];          /* atomic swap */
-    long compared;                  /* compare-and-swap until it works: an addition in other words */
-    float floats[PES_MAX];          /* atomic set of a float */
-    int ints[PES_MAX];              /* atomic set of an int */
-    unsigned long stored[PES_MAX];  /* plain stores through shmem_ptr */
+    long swapped[PES_MAX];         /* atomic swap */
+    long compared;                 /* compare-and-swap until it works: an addition in other words */
+    float floats[PES_MAX];         /* atomic set of a float */
+    int ints[PES_MAX];             /* atomic set of an int */
+    unsigned long stored[PES_MAX]; /* plain stores through shmem_ptr */
 } Board;
 
 /* Symmetric state beside the heap; `step` is the only thing a PE writes for itself. */

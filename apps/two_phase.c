@@ -93,10 +93,16 @@ static AppCommandLine read_options(int argc, char **argv, Options *options) {
     const AppOption table[] = {
         {.name = "steps", .help = "steps per phase", .number = &options->steps, .minimum = 1, .maximum = 1UL << 40},
         {.name = "seed", .help = "of the first table", .number = &options->seed, .maximum = 1UL << 62},
-        {.name = "words", .help = "64-bit words per table", .number = &options->words, .minimum = 1, .maximum = 1UL << 32},
+        {.name = "words",
+         .help = "64-bit words per table",
+         .number = &options->words,
+         .minimum = 1,
+         .maximum = 1UL << 32},
         {.name = "pace", .help = "milliseconds to idle per step", .number = &options->pace_ms, .maximum = 3600000},
-        {.name = "idle", .help = "milliseconds between the second block and its checkpoint",
-         .number = &options->idle_ms, .maximum = 3600000},
+        {.name = "idle",
+         .help = "milliseconds between the second block and its checkpoint",
+         .number = &options->idle_ms,
+         .maximum = 3600000},
         {.name = NULL},
     };
     const AppCommandLine line = app_parse(argc, argv, table);

@@ -94,7 +94,7 @@ def _follow(job: Job, bar: Bar, until: int, since: int = 0) -> int:
         at = found
         event = job.events[at - 1]
         if event.kind == "pe_taken":
-            bar.update(bar_position(job, at), f"PE {event.pe} lives again, in process {event.pid}")
+            bar.update(bar_position(job, at), f"PE {event.pe} was killed, a spare has taken over")
         else:
             bar.update(event.value)
             if event.value >= until:
@@ -129,59 +129,67 @@ def run_with_kill(options) -> Run:
 
 @dataclasses.dataclass
 class Story:
-    """Times in ms after the signal was sent, except where it says otherwise."""
+    """What the events say about the death and its repair; times in ms."""
 
     pid: int
     reason: str
     at_s: float  # after the first checkpoint began
-    noticed: float
-    reached: float  # the last survivor came to its status check
-    agreed: float
-    restored: float
-    resumed: float
+    noticed: float  # after the signal
+    reached: float  # after the signal: the last survivor came to its next checkpoint
+    agreed: float  # the longest that a survivor was in there, knowing of the death or learning of it
+    restored: float  # from then on
+    resumed: float  # from then on
     version: int
 
 
 def tell(run: Run) -> Story:
     events, death = run.outcome.events, run.outcome.deaths[0]
-    seen = next(event for event in events if event.kind == "failure_seen" and event.rank == death.rank)
-    ended = next((e for e in events if e.kind == "ended" and e.rank == death.rank), None)
+    seen = next(event for event in events if event.kind == "failure_seen" and event.value == death.rank)
+    ended = next((event for event in events if event.kind == "ended" and event.rank == death.rank), None)
     spans = [event for event in events if event.kind == "span"]
+    checks = [span for span in spans if span.text == "agree" and span.end_ns > death.time_ns]
 
-    def after(time_ns: int) -> float:
-        return (time_ns - death.time_ns) / 1e6
+    def last_end(name: str) -> int:
+        return max(span.end_ns for span in spans if span.text == name)
 
-    def last(name: str, field: str) -> int:
-        return max(getattr(span, field) for span in spans if span.text == name and span.end_ns > death.time_ns)
-
+    agreed_ns = max(span.end_ns for span in checks)
     return Story(
         pid=death.pid,
         reason=ended.text if ended is not None and ended.text else f"signal {death.signal}",
         at_s=(death.time_ns - min(span.begin_ns for span in spans)) / 1e9,
-        noticed=after(seen.begin_ns),
-        reached=after(last("agree", "begin_ns")),
-        agreed=after(last("agree", "end_ns")),
-        restored=after(last("restore", "end_ns")),
-        resumed=after(last("restart", "end_ns")),
+        noticed=(seen.begin_ns - death.time_ns) / 1e6,
+        reached=(max(span.begin_ns for span in checks) - death.time_ns) / 1e6,
+        agreed=max(span.end_ns - max(span.begin_ns, seen.begin_ns) for span in checks) / 1e6,
+        restored=(last_end("restore") - agreed_ns) / 1e6,
+        resumed=(last_end("restart") - last_end("restore")) / 1e6,
         version=next(span.value for span in spans if span.text == "restart"),
     )
+
+
+def in_words(milliseconds: float) -> str:
+    return f"{milliseconds:.1f} ms" if milliseconds >= 1 else f"{1000 * milliseconds:.0f} µs"
+
+
+def computing_s(run: Run) -> float:
+    """From the first checkpoint to the last: the start of the processes is not ours."""
+    commits = [event for event in run.outcome.events if event.is_commit()]
+    return (max(event.end_ns for event in commits) - min(event.begin_ns for event in commits)) / 1e9
 
 
 def print_summary(peace: Run, kill: Run, identical: bool, options) -> None:
     story = tell(kill)
     recomputed = kill.notes.get("recomputed", "recomputed unknown").split()[1]
-    longer = kill.outcome.seconds - peace.outcome.seconds
+    seconds = computing_s(peace), computing_s(kill)
     lines = [
-        ("who died", f"PE {VICTIM} of {PES}, process {story.pid}, {story.reason}, {story.at_s:.2f} s into the run"),
-        ("noticed", f"{story.noticed:.2f} ms after the kill"),
-        ("agreed", f"{story.agreed - story.reached:.2f} ms, once the last survivor had come to its next checkpoint "
-                   f"({story.reached:.1f} ms after the kill)"),
-        ("restored", f"{story.restored - story.agreed:.2f} ms: a spare is PE {VICTIM}, all went back to checkpoint "
+        ("who died", f"PE {VICTIM} of {PES}: process {story.pid} {story.reason}, {story.at_s:.2f} s into the run"),
+        ("noticed", f"{in_words(story.noticed)} after the kill"),
+        ("agreed", f"in {in_words(story.agreed)}, when the survivors came to their next checkpoint (the last of them "
+                   f"{in_words(story.reached)} after the kill)"),
+        ("restored", f"{in_words(story.restored)} later: a spare has become PE {VICTIM}, all are back at checkpoint "
                      f"{story.version}"),
-        ("resumed", f"{story.resumed - story.restored:.2f} ms later, with all copies whole again"),
+        ("resumed", f"{in_words(story.resumed)} later, every copy whole again"),
         ("recomputed", f"{recomputed} of {STEPS} steps"),
-        ("run time", f"{peace.outcome.seconds:.2f} s in peace, {kill.outcome.seconds:.2f} s with the death "
-                     f"({longer:+.2f} s)"),
+        ("run time", f"{seconds[0]:.2f} s in peace, {seconds[1]:.2f} s with the death"),
         ("result", f"{kill.result}, " + ("identical to the last bit" if identical
                                          else f"NOT the {peace.result} of the run in peace")),
     ]
@@ -215,6 +223,7 @@ def main() -> int:
     parser.add_argument("--png", action="store_true", help="write the pictures as PNG, too")
     options = parser.parse_args()
     os.makedirs(options.out, exist_ok=True)
+    sys.stdout.reconfigure(errors="replace")  # the bar on a terminal that has no such characters
     print(f"\n  Jacobi on {PES} PEs, {STEPS} steps, a checkpoint every {HALO}; then again with 1 spare and a kill -9\n",
           flush=True)
     peace = run_in_peace(options)

@@ -184,7 +184,7 @@ class Job:
             handle = self.launcher.open(event.pid)
             if handle >= 0:
                 self._handles[event.pid] = handle
-        if event.kind == "hello":
+        if event.kind == "initialized":
             if event.pe >= 0:
                 self._holders[event.pe] = (event.rank, event.pid)
             else:
@@ -292,10 +292,24 @@ class Job:
             if alive:
                 time.sleep(0.005)
         found = [f"process {pid} is still running" for pid, _ in alive]
+        folder = self._launcher_folder()
+        while folder and os.path.exists(folder) and time.monotonic() < deadline + 1.0:
+            time.sleep(0.005)
+        if folder and os.path.exists(folder):
+            found.append(f"{folder} was left behind")
         for name in set(os.listdir("/dev/shm")) - self._shared_before:
             if "shmem" in name:
                 found.append(f"/dev/shm/{name} was left behind")
         return found
+
+    def _launcher_folder(self) -> Optional[str]:
+        """Where the launcher keeps its temporary files, from the command that oshrun gave it."""
+        for line in self._read_path(self._events_path).splitlines()[:1]:
+            words = json.loads(line).get("command", [])
+            for name, value in zip(words, words[1:]):
+                if name == "orte_tmpdir_base":
+                    return value
+        return None
 
     def _describe_processes(self) -> list:
         lines = []

@@ -63,7 +63,7 @@ def draw(without_path: str, with_path: str, out: str, pes: int, dead: int) -> No
     for pe in range(pes):
         top.text(total * (pe + 0.5) / pes, top.get_ylim()[0] + 0.02 * (high - low), f"PE {pe}", ha="center",
                  color=RED if pe == dead else INK)
-    figure.savefig(out)
+    figure.savefig(out, metadata={"Date": None} if out.endswith(".svg") else None)
 
 
 def main() -> None:

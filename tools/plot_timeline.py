@@ -58,9 +58,10 @@ def _spans_of(events, rank):
     return sorted(spans, key=lambda e: (e["begin_ns"], -e["end_ns"]))
 
 
-def _last_commit_before(events, moment):
-    commits = [e for e in events if e["event"] == "span" and e["text"] == "checkpoint" and e["value"] > 0]
-    return max((e["end_ns"] for e in commits if e["end_ns"] <= moment), default=0)
+def _commit_of(events, version):
+    """When the first PE left the checkpoint of that version."""
+    commits = [e for e in events if e["event"] == "span" and e["text"] == "checkpoint" and e["value"] == version]
+    return min((e["end_ns"] for e in commits), default=0)
 
 
 def _track(events, rank, origin, deaths, job_end, label, restarts):
@@ -96,8 +97,8 @@ def _track(events, rank, origin, deaths, job_end, label, restarts):
 def read_timeline(path: str) -> Timeline:
     with open(path, encoding="utf-8") as file:
         events = [json.loads(line) for line in file if line.strip()]
-    hellos = {e["rank"]: e for e in events if e["event"] == "hello"}
-    if not hellos:
+    starts = {e["rank"]: e for e in events if e["event"] == "initialized"}
+    if not starts:
         raise SystemExit(f"plot_timeline: error: {path}: no process of the job reported to oshrun")
     spans = [e for e in events if e["event"] == "span"]
     origin = min((e["begin_ns"] for e in spans), default=min(e["t_ns"] for e in events))
@@ -105,33 +106,38 @@ def read_timeline(path: str) -> Timeline:
     seen = [e for e in events if e["event"] == "failure_seen"]
     deaths: dict = {}
     for event in seen:
-        deaths[event["rank"]] = min(event["begin_ns"], deaths.get(event["rank"], event["begin_ns"]))
+        dead = event["value"]  # its rank; event["rank"] is who reported it
+        deaths[dead] = min(event["begin_ns"], deaths.get(dead, event["begin_ns"]))
     restarts = []
     for span in spans:
         if span["text"] == "restart":
-            restarts.append((_last_commit_before(events, span["begin_ns"]), span["begin_ns"]))
+            restarts.append((_commit_of(events, span["value"]), span["begin_ns"]))
     finished = max((e["t_ns"] for e in events if e["event"] == "finalized"), default=job_end)
     tracks = []
-    for rank, hello in sorted(hellos.items()):
+    for rank, start in sorted(starts.items()):
         taken = next((e for e in events if e["event"] == "pe_taken" and e["rank"] == rank), None)
-        label = f"PE {hello['pe']}" if hello["pe"] >= 0 else "spare" + (f" → PE {taken['pe']}" if taken else "")
+        label = f"PE {start['pe']}" if start["pe"] >= 0 else "spare" + (f" → PE {taken['pe']}" if taken else "")
         tracks.append(_track(events, rank, origin, deaths, finished, label, restarts))
     return Timeline(tracks, (finished - origin) / 1e9, sorted((t - origin) / 1e9 for t in deaths.values()))
 
 
-def _draw_tracks(axes, timeline: Timeline, begin: float, end: float, scale: float) -> None:
+def _draw_tracks(axes, timeline: Timeline, begin: float, end: float, zero: float, scale: float) -> None:
+    thinnest = (end - begin) * 0.0016  # a bar that is shorter would not be seen
     for row, track in enumerate(timeline.tracks):
         by_kind: dict = {}
         for bar_begin, bar_end, what in track.bars:
             if bar_end > begin and bar_begin < end:
-                by_kind.setdefault(what, []).append((bar_begin * scale, (bar_end - bar_begin) * scale))
-        for what, ranges in by_kind.items():
-            axes.broken_barh(ranges, (row - 0.36, 0.72), facecolors=COLOURS[what], linewidth=0)
+                shortest = 0.0 if what in ("compute", "lost") else thinnest
+                width = max(shortest, bar_end - bar_begin)
+                by_kind.setdefault(what, []).append(((bar_begin - zero) * scale, width * scale))
+        for what in (kind for kind in COLOURS if kind in by_kind):
+            axes.broken_barh(by_kind[what], (row - 0.36, 0.72), facecolors=COLOURS[what], linewidth=0)
         if begin <= track.death <= end:
-            axes.plot(track.death * scale, row, marker="x", markersize=9, markeredgewidth=2.6, color=RED, zorder=5)
+            axes.plot((track.death - zero) * scale, row, marker="x", markersize=9, markeredgewidth=2.6, color=RED,
+                      zorder=5)
     axes.set_yticks(range(len(timeline.tracks)), [track.label for track in timeline.tracks])
     axes.set_ylim(len(timeline.tracks) - 0.4, -0.6)
-    axes.set_xlim(begin * scale, end * scale)
+    axes.set_xlim((begin - zero) * scale, (end - zero) * scale)
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
 
@@ -156,22 +162,23 @@ def draw(events_path: str, out: str) -> None:
     height = panels * (0.9 + 0.42 * len(timeline.tracks)) + 0.7
     figure, grid = plt.subplots(panels, 1, figsize=(10, height), layout="constrained", squeeze=False)
     whole = grid[0][0]
-    _draw_tracks(whole, timeline, 0.0, timeline.end, 1.0)
+    _draw_tracks(whole, timeline, 0.0, timeline.end, 0.0, 1.0)
     whole.set_title("The whole run", loc="left", fontweight="bold")
     whole.set_xlabel("seconds since the first checkpoint began")
     if zoom:
-        whole.axvspan(*zoom, color=RED, alpha=0.10, linewidth=0)
+        whole.axvspan(*zoom, color=INK, alpha=0.12, linewidth=0)
         close = grid[1][0]
-        _draw_tracks(close, timeline, *zoom, 1e3)
+        _draw_tracks(close, timeline, *zoom, timeline.notices[0], 1e3)
         close.set_title("The failure", loc="left", fontweight="bold")
-        close.set_xlabel("milliseconds")
+        close.set_xlabel("milliseconds since the death was noticed")
     drawn = {what for track in timeline.tracks for _, _, what in track.bars}
     handles = [Patch(color=COLOURS[what], label=NAMES[what]) for what in COLOURS if what in drawn]
     if timeline.notices:
         handles.append(plt.Line2D([], [], marker="x", markersize=8, markeredgewidth=2.4, color=RED, linestyle="none",
                                   label="death"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-    figure.savefig(out)
+    grid[-1][0].legend(handles=handles, loc="upper center", bbox_to_anchor=(0.46, -0.2), ncols=len(handles),
+                       frameon=False, handlelength=1.2, columnspacing=1.4)
+    figure.savefig(out, metadata={"Date": None} if out.endswith(".svg") else None)
 
 
 def main() -> None:

@@ -1,5 +1,7 @@
 #include "shmem_ft/base/config.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cinttypes>
@@ -8,7 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
-#include <unistd.h>
 
 #include "shmem_ft/base/edit_distance.hpp"
 
@@ -32,7 +33,7 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kHeapBaseMin = 0x10000;
 constexpr std::uint64_t kHeapBaseMax = 0x7ffffffff000;  // the end of user addresses on x86-64
 constexpr std::uint32_t kSparesMax = 4094;
-constexpr std::size_t kSocketNameMax = 100;             // sockaddr_un takes 107 after the leading zero
+constexpr std::size_t kSocketNameMax = 100;  // sockaddr_un takes 107 after the leading zero
 constexpr std::string_view kPrefix = "SHMEM_FT_";
 
 // What one type of row can do. parse returns false for a value that is not accepted and leaves `out` alone.
@@ -45,10 +46,14 @@ constexpr bool kIsInternal = false;
 // A letter that is no suffix gives -1.
 int suffix_shift(char letter) noexcept {
     switch (letter) {
-        case 'k': case 'K': return 10;
-        case 'm': case 'M': return 20;
-        case 'g': case 'G': return 30;
-        case 't': case 'T': return 40;
+        case 'k':
+        case 'K': return 10;
+        case 'm':
+        case 'M': return 20;
+        case 'g':
+        case 'G': return 30;
+        case 't':
+        case 'T': return 40;
         default: return -1;
     }
 }
@@ -220,7 +225,8 @@ Row row_of(const SettingInfo& setting) noexcept { return static_cast<Row>(&setti
 bool parse_into(const SettingInfo& setting, std::string_view text, Config& config) {
     switch (row_of(setting)) {
 #define SFT_SETTING(member, kind, name, alias, default_value, range, unit, help) \
-    case Row::member: return type::kind::parse(text, config.member);
+    case Row::member:                                                            \
+        return type::kind::parse(text, config.member);
 #include "shmem_ft/base/config.def"
 #undef SFT_SETTING
     }
@@ -273,7 +279,8 @@ std::string bad_value_line(const char* variable, std::string_view value, const S
         shown += "...";
     }
     // A control character in the value must not break the one line.
-    std::replace_if(shown.begin(), shown.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, '?');
+    std::replace_if(
+        shown.begin(), shown.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, '?');
     return std::string(variable) + "=" + shown + ": not " + setting.range;
 }
 
@@ -294,7 +301,8 @@ const char* setting_origin(const SettingInfo& setting) {
 std::string setting_value(const SettingInfo& setting, const Config& config) {
     switch (row_of(setting)) {
 #define SFT_SETTING(member, kind, name, alias, default_value, range, unit, help) \
-    case Row::member: return type::kind::print(config.member);
+    case Row::member:                                                            \
+        return type::kind::print(config.member);
 #include "shmem_ft/base/config.def"
 #undef SFT_SETTING
     }

@@ -33,13 +33,14 @@ struct Config {
 // A row of config.def, for printing. All strings are constants; alias and unit may be empty.
 struct SettingInfo {
     const char* name;
-    const char* alias;          // deprecated name that still works; the other one wins
-    const char* type;           // "size", "count", "flag", ...
-    const char* default_value;  // as one would write it in the environment; "unset" for variables that only count as set
+    const char* alias;  // deprecated name that still works; the other one wins
+    const char* type;   // "size", "count", "flag", ...
+    const char*
+        default_value;  // as one would write it in the environment; "unset" for variables that only count as set
     const char* range;
     const char* unit;
     const char* help;
-    bool is_internal;           // set by oshrun, not by users
+    bool is_internal;  // set by oshrun, not by users
 };
 
 [[nodiscard]] std::span<const SettingInfo> settings() noexcept;

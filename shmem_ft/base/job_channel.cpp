@@ -1,12 +1,13 @@
 #include "shmem_ft/base/job_channel.hpp"
 
-#include <cerrno>
-#include <cstddef>
-#include <cstring>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 
 namespace sft {
 namespace {
@@ -65,7 +66,7 @@ void JobChannel::report(JobEvent event) noexcept {
     if (fd_ < 0) {
         return;
     }
-    event.rank = event.rank < 0 ? rank_ : event.rank;
+    event.rank = rank_;
     event.pid = getpid();
     event.text[sizeof event.text - 1] = '\0';
     while (send(fd_, &event, sizeof event, MSG_NOSIGNAL) < 0 && errno == EINTR) {

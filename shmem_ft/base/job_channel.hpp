@@ -16,16 +16,17 @@
 namespace sft {
 
 enum class JobEventKind : std::uint32_t {
-    hello = 1,       // rank, pid; pe or -1 for a spare
-    initialized,     // shmem_init is complete on this process (spares: asleep from now on)
-    pe_taken,        // a spare has become pe
-    failure_seen,    // pe (or -1: a spare), value: rank of the dead process, code: FailureReason::status(); begin_ns: when
-    span,            // text: name of a phase; begin_ns, end_ns; value: version or attempt
-    finalized,       // the PE left shmem_finalize
-    exiting,         // code: status given to exit()
-    global_exit,     // code
-    unrecoverable,   // text: the one line, which oshrun prints (the process itself then prints nothing); the job ends.
-                     // code: the exit status of the job for the case that no PE's death is the cause
+    hello = 1,      // rank, pid; pe or -1 for a spare
+    initialized,    // shmem_init is complete on this process (spares: asleep from now on)
+    pe_taken,       // a spare has become pe
+    failure_seen,   // pe (or -1: a spare), value: rank of the dead process, code: FailureReason::status();
+                    // begin_ns: when it was detected
+    span,           // text: name of a phase; begin_ns, end_ns; value: version or attempt
+    finalized,      // the PE left shmem_finalize
+    exiting,        // code: status given to exit()
+    global_exit,    // code
+    unrecoverable,  // text: the one line, which oshrun prints (the process itself then prints nothing); the job ends.
+                    // code: the exit status of the job for the case that no PE's death is the cause
 };
 
 // Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.
@@ -57,7 +58,8 @@ public:
     [[nodiscard]] bool is_connected() const noexcept { return fd_ >= 0; }
     // For the service thread's poll: readable or hung up means that the guardian is gone.
     [[nodiscard]] int fd() const noexcept { return fd_; }
-    // Fills pid, and rank where it is -1 (an event may be about another process). Never blocks for long and never fails the caller: a lost report is the guardian's end.
+    // Fills rank and pid. Never blocks for long and never fails
+    // the caller: a lost report is the guardian's end.
     void report(JobEvent event) noexcept;
     void set_rank(std::int32_t rank) noexcept { rank_ = rank; }
     void close() noexcept;

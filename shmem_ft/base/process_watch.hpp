@@ -7,7 +7,15 @@
 namespace sft {
 
 // Values are public: SHMEM_FT_KILLED_BY_SIGNAL and so on in shmem_ft.h.
-enum class FailureKind : std::uint8_t { none = 0, signal = 1, exited = 2, hung = 3, node_lost = 4, unreachable = 5, died = 6 };
+enum class FailureKind : std::uint8_t {
+    none = 0,
+    signal = 1,
+    exited = 2,
+    hung = 3,
+    node_lost = 4,
+    unreachable = 5,
+    died = 6
+};
 
 // Fits a status int of shmem_query_fault: kind << 16 | code (signal number or exit code).
 struct FailureReason {

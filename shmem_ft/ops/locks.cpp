@@ -45,8 +45,8 @@ bool try_lock(Engine& e, long* lock) noexcept {
     if (std::atomic_ref(home->next).compare_exchange_strong(ticket, ticket + 1, std::memory_order_acq_rel)) {
         return true;
     }
-    // While a fault is pending the lock counts as taken by the caller: nobody may be left to give it back, and a program
-    // that tries in a loop must come out.
+    // While a fault is pending the lock counts as taken by the caller: nobody may be left to give it back, and a
+    // program that tries in a loop must come out.
     return after_failed_test(e) != 0;
 }
 

@@ -1,7 +1,7 @@
 // Waiting for, and testing, variables of this PE that other PEs update.
 //
-// Fault rule: while a fault is pending waits return although nothing may hold, and tests succeed: a program that tests in
-// a loop waits as surely as one that waits. any and some then report the first element of the set, an index that the
+// Fault rule: while a fault is pending waits return although nothing may hold, and tests succeed: a program that tests
+// in a loop waits as surely as one that waits. any and some then report the first element of the set, an index that the
 // caller can use; what it computes with it is rolled back. An unknown comparison ends the process with one line.
 #pragma once
 

@@ -1,15 +1,15 @@
 #include "shmem_ft/base/process_watch.hpp"
 
 #include <gtest/gtest.h>
-
-#include <cerrno>
-#include <csignal>
-#include <functional>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <functional>
 
 namespace sft {
 namespace {
@@ -86,11 +86,17 @@ std::vector<EndCase> end_cases() {
         {"SIGKILL", [] { raise(SIGKILL); }, {FailureKind::signal, SIGKILL}},
         {"SIGTERM", [] { raise(SIGTERM); }, {FailureKind::signal, SIGTERM}},
         // A core dump sets a bit in the status that is no part of the signal's number.
-        {"SIGABRT", [] { signal(SIGABRT, SIG_DFL); raise(SIGABRT); }, {FailureKind::signal, SIGABRT}},
+        {"SIGABRT",
+         [] {
+             signal(SIGABRT, SIG_DFL);
+             raise(SIGABRT);
+         },
+         {FailureKind::signal, SIGABRT}},
         {"exit of a second thread",
          [] {
              pthread_t thread;
-             pthread_create(&thread, nullptr, [](void*) -> void* { _exit(9); }, nullptr);
+             pthread_create(
+                 &thread, nullptr, [](void*) -> void* { _exit(9); }, nullptr);
              pthread_join(thread, nullptr);
          },
          {FailureKind::exited, 9}},
@@ -133,12 +139,13 @@ TEST(ReasonOfEnd, WhileSomebodyReapsAtTheSameTime) {
         child.await_end();
         const pid_t pid = child.pid();
         pthread_t reaper;
-        pthread_create(&reaper, nullptr,
-                       [](void* argument) -> void* {
-                           waitpid(static_cast<pid_t>(reinterpret_cast<std::intptr_t>(argument)), nullptr, 0);
-                           return nullptr;
-                       },
-                       reinterpret_cast<void*>(static_cast<std::intptr_t>(pid)));
+        pthread_create(
+            &reaper, nullptr,
+            [](void* argument) -> void* {
+                waitpid(static_cast<pid_t>(reinterpret_cast<std::intptr_t>(argument)), nullptr, 0);
+                return nullptr;
+            },
+            reinterpret_cast<void*>(static_cast<std::intptr_t>(pid)));
         const FailureReason reason = child.reason();
         pthread_join(reaper, nullptr);
         if (is_kept || reason.kind != FailureKind::died) {

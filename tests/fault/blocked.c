@@ -20,43 +20,37 @@ static long counter;
 static long source[PES_MAX * WORDS], target[PES_MAX * WORDS];
 static long sync_words[SHMEM_SYNC_SIZE];
 static long work[PES_MAX * WORDS + SHMEM_REDUCE_MIN_WRKDATA_SIZE];
-static long *big;
+static long* big;
 static uint64_t sum;
 
 typedef struct {
     int me;
     int n_pes;
     int victim;
-    const char *how;
+    const char* how;
     bool is_substitute;
 } Local;
 
-static void barrier_all(const Local *local) {
+static void barrier_all(const Local* local) {
     (void)local;
     shmem_barrier_all();
 }
-static void sync_all(const Local *local) {
+static void sync_all(const Local* local) {
     (void)local;
     shmem_sync_all();
 }
-static void barrier(const Local *local) {
-    shmem_barrier(0, 0, local->n_pes, sync_words);
-}
-static void broadcast(const Local *local) {
+static void barrier(const Local* local) { shmem_barrier(0, 0, local->n_pes, sync_words); }
+static void broadcast(const Local* local) {
     shmem_broadcast64(target, source, WORDS, local->victim, 0, 0, local->n_pes, sync_words);
 }
-static void reduce(const Local *local) {
+static void reduce(const Local* local) {
     shmem_long_sum_to_all(target, source, WORDS, 0, 0, local->n_pes, work, sync_words);
 }
-static void fcollect(const Local *local) {
-    shmem_fcollect64(target, source, WORDS, 0, 0, local->n_pes, sync_words);
-}
-static void alltoall(const Local *local) {
-    shmem_alltoall64(target, source, WORDS, 0, 0, local->n_pes, sync_words);
-}
+static void fcollect(const Local* local) { shmem_fcollect64(target, source, WORDS, 0, 0, local->n_pes, sync_words); }
+static void alltoall(const Local* local) { shmem_alltoall64(target, source, WORDS, 0, 0, local->n_pes, sync_words); }
 
 /* The victim sets everybody's flag. */
-static void set_flags(const Local *local) {
+static void set_flags(const Local* local) {
     if (local->me == local->victim) {
         for (int pe = 0; pe < local->n_pes; pe++) {
             shmem_long_p(&flags[local->me], (long)step + 1, pe);
@@ -64,18 +58,18 @@ static void set_flags(const Local *local) {
         shmem_quiet();
     }
 }
-static void wait_until(const Local *local) {
+static void wait_until(const Local* local) {
     set_flags(local);
     shmem_long_wait_until(&flags[local->victim], SHMEM_CMP_EQ, (long)step + 1);
 }
-static void test(const Local *local) {
+static void test(const Local* local) {
     set_flags(local);
     while (!shmem_long_test(&flags[local->victim], SHMEM_CMP_EQ, (long)step + 1)) {
     }
 }
 
 /* Lost updates would show if two PEs were in at once. The victim dies holding the lock, see die_in_step. */
-static void set_lock(const Local *local) {
+static void set_lock(const Local* local) {
     (void)local;
     shmem_set_lock(&lock);
     const long value = shmem_long_g(&counter, 0);
@@ -86,7 +80,7 @@ static void set_lock(const Local *local) {
 }
 
 /* Long puts to the victim and quiets, for longer than it takes the victim to die. */
-static void quiet(const Local *local) {
+static void quiet(const Local* local) {
     for (int turn = 0; local->me != local->victim && turn < 200; turn++) {
         shmem_long_put_nbi(big, big, LONG_PUT, local->victim);
         shmem_quiet();
@@ -95,9 +89,9 @@ static void quiet(const Local *local) {
     shmem_barrier_all();
 }
 
-static void allocate(const Local *local) {
+static void allocate(const Local* local) {
     (void)local;
-    long *block = shmem_malloc(4096);
+    long* block = shmem_malloc(4096);
     if (block == NULL) {
         app_fail(kProgram, "shmem_malloc gave nothing");
         return;
@@ -106,23 +100,32 @@ static void allocate(const Local *local) {
 }
 
 /* The victim does not come to the checkpoint which follows the step. */
-static void checkpoint(const Local *local) {
-    (void)local;
-}
+static void checkpoint(const Local* local) { (void)local; }
 
 typedef struct {
-    const char *name;
-    void (*run)(const Local *local);
+    const char* name;
+    void (*run)(const Local* local);
 } Mode;
 
 static const Mode kModes[] = {
-    {"barrier_all", barrier_all}, {"sync_all", sync_all},     {"barrier", barrier},       {"broadcast", broadcast},
-    {"reduce", reduce},           {"fcollect", fcollect},     {"alltoall", alltoall},     {"wait_until", wait_until},
-    {"test", test},               {"set_lock", set_lock},     {"quiet", quiet},           {"allocate", allocate},
-    {"checkpoint", checkpoint},   {"before_first_commit", NULL}, {"finalize", NULL},
+    {"barrier_all", barrier_all},
+    {"sync_all", sync_all},
+    {"barrier", barrier},
+    {"broadcast", broadcast},
+    {"reduce", reduce},
+    {"fcollect", fcollect},
+    {"alltoall", alltoall},
+    {"wait_until", wait_until},
+    {"test", test},
+    {"set_lock", set_lock},
+    {"quiet", quiet},
+    {"allocate", allocate},
+    {"checkpoint", checkpoint},
+    {"before_first_commit", NULL},
+    {"finalize", NULL},
 };
 
-static void die(const char *how) {
+static void die(const char* how) {
     if (strcmp(how, "none") == 0) { /* for the result to compare with */
         return;
     }
@@ -130,7 +133,7 @@ static void die(const char *how) {
     if (strcmp(how, "kill") == 0) {
         raise(SIGKILL);
     } else if (strcmp(how, "segv") == 0) {
-        volatile int *volatile nowhere = NULL;
+        volatile int* volatile nowhere = NULL;
         *nowhere = 1;
     } else if (strcmp(how, "abort") == 0) {
         abort();
@@ -150,8 +153,8 @@ static long milliseconds_now(void) {
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void compute_step(const Mode *mode, const Local *local) {
-    if (step == FATAL_STEP && local->me == local->victim && !local->is_substitute) {
+static void compute_step(const Mode* mode, const Local* local) {
+    if (mode->run != NULL && step == FATAL_STEP && local->me == local->victim && !local->is_substitute) {
         const bool holds_lock = mode->run == set_lock && strcmp(local->how, "none") != 0;
         if (holds_lock) {
             shmem_set_lock(&lock);
@@ -183,7 +186,7 @@ static void allocate_big(void) {
     }
 }
 
-static void run(const Mode *mode, const Local *local) {
+static void run(const Mode* mode, const Local* local) {
     const bool dies_here = local->me == local->victim && !local->is_substitute;
     if (strcmp(mode->name, "before_first_commit") == 0 && dies_here) {
         die(local->how);
@@ -203,10 +206,10 @@ static void run(const Mode *mode, const Local *local) {
     }
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     shmem_init();
-    const char *mode_name = "barrier_all";
-    const char *how = "kill";
+    const char* mode_name = "barrier_all";
+    const char* how = "kill";
     unsigned long victim = 1;
     const AppOption table[] = {
         {.name = "mode", .help = "the call to be in", .text = &mode_name},
@@ -215,14 +218,15 @@ int main(int argc, char **argv) {
         {.name = NULL},
     };
     AppCommandLine line = app_parse(argc, argv, table);
-    const Mode *mode = NULL;
+    const Mode* mode = NULL;
     for (size_t i = 0; i < sizeof kModes / sizeof kModes[0]; i++) {
         if (strcmp(kModes[i].name, mode_name) == 0) {
             mode = &kModes[i];
         }
     }
     if (mode == NULL || shmem_n_pes() > PES_MAX) {
-        snprintf(line.error, sizeof line.error, "--mode %s with %d PEs: no such mode, or too many", mode_name, shmem_n_pes());
+        snprintf(line.error, sizeof line.error, "--mode %s with %d PEs: no such mode, or too many", mode_name,
+                 shmem_n_pes());
     }
     app_stop_on_error(kProgram, line.error);
 

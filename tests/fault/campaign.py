@@ -61,8 +61,8 @@ class References:
         return Reference(outcome.results(), max(e.value for e in commits), (last - first) / 1e6)
 
 
-def _is_restart(event) -> bool:
-    return event.kind == "span" and event.text == "restart"
+def _is_restart(event, since_ns: int = 0) -> bool:
+    return event.kind == "span" and event.text == "restart" and event.begin_ns >= since_ns
 
 
 class Killer:
@@ -71,6 +71,7 @@ class Killer:
     def __init__(self, job: Job, scenario: Scenario, reference: Reference):
         self._job = job
         self._scenario = scenario
+        self._run_ms = reference.run_ms
         self._period_ms = reference.run_ms / max(1, reference.last_version - 1)
         self._at = 0  # events before this one belong to earlier kills
 
@@ -88,15 +89,16 @@ class Killer:
                     self._at = with_events
 
     def _await_moment(self, kill) -> bool:
+        since_ns = self._job.deaths[-1].time_ns if self._job.deaths else 0
         wanted = {
             "commit": None,
             "now": None,
             "checkpoint": None,
             "failure_seen": lambda event: event.kind == "failure_seen",
             "pe_taken": lambda event: event.kind == "pe_taken",
-            "restarted": _is_restart,
+            "restarted": lambda event: _is_restart(event, since_ns),
         }[kill.trigger]
-        delay_ms = kill.delay_ms
+        delay_ms = kill.part * self._run_ms + kill.delay_ms
         if kill.trigger == "checkpoint":
             version = 1 + kill.nth
             if self._job.wait_for(lambda event: event.is_commit() and event.value >= version) is None:
@@ -119,8 +121,7 @@ class Killer:
 
 
 def run_once(setting: Setting, references: References, seed: int):
-    # The length of a run hardly depends on the number of PEs; 4 is in the middle.
-    scenario = draw(seed, references.get(4).run_ms)
+    scenario = draw(seed)
     reference = references.get(scenario.pes)
     job = Job(
         setting.launcher,
@@ -158,6 +159,19 @@ def _recovery_times_ms(outcome) -> list:
     return [(max(ends) - min(seen)) / 1e6] if seen and ends else []
 
 
+def _phase_of(death, outcome) -> str:
+    """What was going on when a process died."""
+    spans = [event for event in outcome.events if event.kind == "span"]
+    for begin, end in [(event.begin_ns, event.end_ns) for event in spans if event.text == "restart"]:
+        if begin <= death.time_ns <= end:
+            return "recovery"
+    # A checkpoint that a death interrupts ends as "agree".
+    for event in spans:
+        if event.text in ("checkpoint", "agree") and event.begin_ns <= death.time_ns <= event.end_ns:
+            return "checkpoint"
+    return "computation"
+
+
 def _parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--oshrun", required=True)
@@ -190,7 +204,8 @@ def main() -> int:
     seeds = [options.seed + i for i in range(options.runs)]
     print(f"campaign: seeds {seeds[0]}..{seeds[-1]}: {' '.join(options.program)}", flush=True)
     counts: collections.Counter = collections.Counter()
-    kills, recovery_ms, failed = 0, [], []
+    phases: collections.Counter = collections.Counter()
+    recovery_ms, failed = [], []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         futures = {pool.submit(run_once, setting, references, seed): seed for seed in seeds}
         for future in concurrent.futures.as_completed(futures):
@@ -200,7 +215,7 @@ def main() -> int:
             seed = futures[future]
             _print_run(seed, scenario, outcome, verdict)
             counts[verdict.kind] += 1
-            kills += len(outcome.deaths)
+            phases.update(_phase_of(death, outcome) for death in outcome.deaths)
             recovery_ms += _recovery_times_ms(outcome)
             if verdict.failed:
                 failed.append(seed)
@@ -210,7 +225,9 @@ def main() -> int:
                         other.cancel()
 
     order = [RECOVERED, UNTOUCHED, NAMED_ERROR, WRONG, HANG]
-    print(f"campaign: {kills} kills in {sum(counts.values())} runs: " + ", ".join(f"{counts[k]} {k}" for k in order))
+    where = ", ".join(f"{n} in {phase}" for phase, n in phases.most_common())
+    print(f"campaign: {sum(phases.values())} kills ({where}) in {sum(counts.values())} runs: "
+          + ", ".join(f"{counts[kind]} {kind}" for kind in order))
     if recovery_ms:
         print(f"campaign: notice to resumption: median {statistics.median(recovery_ms):.1f} ms, "
               f"longest {max(recovery_ms):.1f} ms")

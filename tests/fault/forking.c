@@ -12,7 +12,7 @@ static const char kProgram[] = "forking";
 /* Symmetric state. */
 static unsigned long step;
 static long global_words[2000]; /* more than a page */
-static long *heap_words;
+static long* heap_words;
 static uint64_t hash_of_all[64]; /* on PE 0 */
 
 enum { WORDS = 2000 };
@@ -31,7 +31,7 @@ static int child_body(unsigned long at_step) {
     return wrong == 0 && global_words[WORDS - 1] == -1 ? 0 : 1;
 }
 
-static void check_child(pid_t child, const char *what) {
+static void check_child(pid_t child, const char* what) {
     int status = 0;
     if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         app_fail(kProgram, what);
@@ -56,7 +56,7 @@ static void run_commands(void) {
     if (system("exit 0") != 0) {
         app_fail(kProgram, "system() failed");
     }
-    FILE *pipe = popen("echo 4711", "r");
+    FILE* pipe = popen("echo 4711", "r");
     int number = 0;
     if (pipe == NULL || fscanf(pipe, "%d", &number) != 1 || number != 4711 || pclose(pipe) != 0) {
         app_fail(kProgram, "popen() failed");
@@ -86,7 +86,7 @@ static void make_report(void) {
     shmem_putmem(&hash_of_all[shmem_my_pe()], &hash, sizeof hash, 0);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     app_install_exit_signals();
     shmem_init();
     unsigned long steps = 20;

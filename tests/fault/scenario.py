@@ -1,8 +1,8 @@
 """What goes wrong in one run of the campaign, drawn from a seed: a scenario is a list of kills.
 
-The same seed gives the same scenario. It cannot give the same run to the last microsecond: real processes are killed
-at real times. Most times are therefore counted from an event of the job (a commit, a failure noticed, a PE taken),
-which lands repeated runs in the same phase.
+The same seed gives the same scenario on every machine: times are parts of a run's length or short distances from an
+event of the job (a commit, a failure noticed, a PE taken). It cannot give the same run to the last microsecond, because
+real processes are killed at real times; but repeated runs land in the same phase.
 """
 
 import dataclasses
@@ -17,7 +17,8 @@ KINDS = [(signal.SIGKILL, 6), (signal.SIGSEGV, 3), (signal.SIGABRT, 1), (signal.
 @dataclasses.dataclass(frozen=True)
 class Kill:
     trigger: str  # "commit", "checkpoint", "failure_seen", "pe_taken", "restarted", "now"
-    delay_ms: float  # after the trigger; for "checkpoint": relative to the expected moment
+    part: float  # of the length of a run without kills, after the trigger
+    delay_ms: float  # on top of that; for "checkpoint": relative to the expected moment, may be negative
     victim: str  # "pe" or "spare"
     number: int  # the PE, or which of the sleeping spares
     signal: int
@@ -25,8 +26,8 @@ class Kill:
 
     def __str__(self) -> str:
         nth = f" {self.nth}" if self.trigger == "checkpoint" else ""
-        name = signal.Signals(self.signal).name
-        return f"{name} to {self.victim} {self.number} {self.delay_ms:.1f} ms after {self.trigger}{nth}"
+        when = f"{self.trigger}{nth} + {self.part:.2f} run {self.delay_ms:+.1f} ms"
+        return f"{signal.Signals(self.signal).name} to {self.victim} {self.number}: {when}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,13 +50,13 @@ def _kind(rng: random.Random) -> int:
     return rng.choices([kind for kind, _ in KINDS], [weight for _, weight in KINDS])[0]
 
 
-def _first_kill(rng: random.Random, pes: int, run_ms: float) -> Kill:
+def _first_kill(rng: random.Random, pes: int, latest: float = 1.0) -> Kill:
     pe = rng.randrange(pes)
     how = rng.random()
     if how < 0.5:
-        return Kill("commit", rng.uniform(0.0, run_ms), "pe", pe, _kind(rng))
+        return Kill("commit", rng.uniform(0.0, latest), 0.0, "pe", pe, _kind(rng))
     # Around the next commit: some milliseconds before it ends to just after.
-    return Kill("checkpoint", rng.uniform(-3.0, 0.5), "pe", pe, _kind(rng), nth=rng.randrange(1, 12))
+    return Kill("checkpoint", 0.0, rng.uniform(-3.0, 0.5), "pe", pe, _kind(rng), nth=rng.randrange(1, 12))
 
 
 def _apart_from(rng: random.Random, pe: int, pes: int) -> int:
@@ -64,44 +65,56 @@ def _apart_from(rng: random.Random, pe: int, pes: int) -> int:
     return rng.choice(others) if others else pe
 
 
-def _single(rng, pes, run_ms, spares):
-    return [_first_kill(rng, pes, run_ms)]
+def _single(rng, pes, spares):
+    return [_first_kill(rng, pes)]
 
 
-def _two_at_once(rng, pes, run_ms, spares):
-    first = _first_kill(rng, pes, run_ms)
-    return [first, Kill("now", 0.0, "pe", _apart_from(rng, first.number, pes), _kind(rng))]
+def _two_at_once(rng, pes, spares):
+    first = _first_kill(rng, pes)
+    return [first, Kill("now", 0.0, 0.0, "pe", _apart_from(rng, first.number, pes), _kind(rng))]
 
 
-def _one_after_another(rng, pes, run_ms, spares):
-    kills = [_first_kill(rng, pes, run_ms / 2)]
+def _one_after_another(rng, pes, spares):
+    kills = [_first_kill(rng, pes, 0.5)]
     for _ in range(spares - 1):
-        kills.append(Kill("restarted", rng.uniform(1.0, run_ms / 3), "pe", rng.randrange(pes), _kind(rng)))
+        kills.append(Kill("restarted", rng.uniform(0.0, 0.3), 1.0, "pe", rng.randrange(pes), _kind(rng)))
     return kills
 
 
-def _during_recovery(rng, pes, run_ms, spares):
+def _during_recovery(rng, pes, spares):
     """Another PE, or the substitute, dies while the first death is being repaired."""
-    first = _first_kill(rng, pes, run_ms)
+    first = _first_kill(rng, pes)
     if rng.random() < 0.5:
-        return [first, Kill("pe_taken", rng.uniform(0.0, 3.0), "pe", first.number, signal.SIGKILL)]
+        return [first, Kill("pe_taken", 0.0, rng.uniform(0.0, 3.0), "pe", first.number, signal.SIGKILL)]
     other = _apart_from(rng, first.number, pes)
-    return [first, Kill("failure_seen", rng.uniform(0.0, 6.0), "pe", other, signal.SIGKILL)]
+    return [first, Kill("failure_seen", 0.0, rng.uniform(0.0, 6.0), "pe", other, signal.SIGKILL)]
 
 
-def _sleeping_spare(rng, pes, run_ms, spares):
-    spare = Kill("commit", rng.uniform(0.0, run_ms / 2), "spare", rng.randrange(spares), signal.SIGKILL)
+def _sleeping_spare(rng, pes, spares):
+    spare = Kill("commit", rng.uniform(0.0, 0.5), 0.0, "spare", rng.randrange(spares), signal.SIGKILL)
     if spares == 1:
         return [spare]
-    return [spare, Kill("now", rng.uniform(0.0, run_ms / 3), "pe", rng.randrange(pes), _kind(rng))]
+    return [spare, Kill("now", rng.uniform(0.0, 0.3), 0.0, "pe", rng.randrange(pes), _kind(rng))]
 
 
-def draw(seed: int, run_ms: float) -> Scenario:
-    """run_ms: how long a fault-free run computes between its first commit and its end."""
+def _anything(rng, pes, spares):
+    """No rule is kept: partners may die together and spares may run out, so this may rightly end in an error."""
+    kills = [_first_kill(rng, pes)]
+    for _ in range(rng.randint(1, 3)):
+        trigger = rng.choice(["now", "failure_seen", "pe_taken", "restarted"])
+        kills.append(Kill(trigger, 0.0, rng.uniform(0.0, 4.0), "pe", rng.randrange(pes), _kind(rng)))
+    return kills
+
+
+# What happens, its weight, and the spares that it takes.
+SHAPES = [(_single, 8, 1), (_two_at_once, 3, 2), (_one_after_another, 3, 2), (_during_recovery, 4, 2),
+          (_sleeping_spare, 2, 1), (_anything, 3, 1)]
+
+
+def draw(seed: int) -> Scenario:
     rng = random.Random(seed)
     pes = rng.choice([3, 4, 4, 5])
-    shapes = [(_single, 8, 1), (_two_at_once, 3, 2), (_one_after_another, 3, 2), (_during_recovery, 4, 2), (_sleeping_spare, 2, 1)]
-    shape, _, spares_min = rng.choices(shapes, [weight for _, weight, _ in shapes])[0]
+    shape, _, spares_min = rng.choices(SHAPES, [weight for _, weight, _ in SHAPES])[0]
     spares = rng.randint(spares_min, 3)
     mode = "single" if rng.random() < 0.3 else "double"
-    return Scenario(pes, spares, mode, tuple(shape(rng, pes, run_ms, spares)))
+    return Scenario(pes, spares, mode, tuple(shape(rng, pes, spares)))

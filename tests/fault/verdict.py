@@ -62,7 +62,7 @@ def _deaths_seen(outcome) -> list:
     seen: dict = {}
     for event in outcome.events:
         if event.kind == "failure_seen":
-            rank = event.rank
+            rank = event.value  # event.rank is who reported it
             seen[rank] = min(seen.get(rank, (event.begin_ns, event.pe)), (event.begin_ns, event.pe))
     for death in outcome.deaths:
         seen.setdefault(death.rank, (death.time_ns, death.pe))

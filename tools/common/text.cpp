@@ -1,8 +1,9 @@
 #include "tools/common/text.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
-#include <unistd.h>
 #include <utility>
 
 #include "shmem_ft/base/edit_distance.hpp"

@@ -1,8 +1,9 @@
 // The one clock: CLOCK_MONOTONIC, which all processes of the machine share.
 #pragma once
 
-#include <cstdint>
 #include <time.h>
+
+#include <cstdint>
 
 namespace sft::tools {
 

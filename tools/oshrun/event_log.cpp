@@ -1,8 +1,9 @@
 #include "tools/oshrun/event_log.hpp"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"

@@ -1,12 +1,17 @@
 #include "tools/oshrun/exec_pe.hpp"
 
+#include <fmt/format.h>
+#include <sys/personality.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <fmt/format.h>
+#include <cstring>
+#include <fstream>
 #include <string>
-#include <sys/personality.h>
-#include <sys/resource.h>
-#include <unistd.h>
+#include <string_view>
 #include <vector>
 
 #include "tools/common/text.hpp"
@@ -19,19 +24,43 @@ namespace {
 int own_rank() {
     for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK"}) {
         const char* text = std::getenv(name);
-        if (text != nullptr) {
-            return std::atoi(text);
+        const auto rank = parse_number(text == nullptr ? "" : text, 0, kProcessesMax);
+        if (rank) {
+            return static_cast<int>(*rank);
         }
     }
     return -1;
 }
 
+bool is_elf_file(const std::string& path) {
+    std::array<char, 4> magic{};
+    std::ifstream(path, std::ios::binary).read(magic.data(), magic.size());
+    return std::string_view(magic.data(), magic.size()) ==
+           "\x7f"
+           "ELF";
+}
+
+// The guardian's answer brings PE 0 its standard input.
 bool await_answer(int fd) {
-    char byte;
+    char byte = 0;
+    iovec content{.iov_base = &byte, .iov_len = 1};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &content;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
     ssize_t bytes;
     do {
-        bytes = read(fd, &byte, 1);
+        bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     } while (bytes < 0 && errno == EINTR);
+    const cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (bytes == 1 && header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+        int input = -1;
+        std::memcpy(&input, CMSG_DATA(header), sizeof input);
+        dup2(input, STDIN_FILENO);
+        close(input);
+    }
     return bytes == 1;
 }
 
@@ -65,6 +94,7 @@ int exec_pe(int argc, char** argv) {
 
     const std::string path = decode_argument(argv[2]);
     std::vector<std::string> words;
+    words.reserve(static_cast<std::size_t>(argc));
     for (int i = 3; i < argc; ++i) {
         words.push_back(decode_argument(argv[i]));
     }
@@ -73,10 +103,19 @@ int exec_pe(int argc, char** argv) {
         pointers.push_back(word.data());
     }
     pointers.push_back(nullptr);
-    // execvp for its treatment of scripts without a first line; the path holds a slash, so nothing is searched.
-    execvp(path.c_str(), pointers.data());
+    execv(path.c_str(), pointers.data());
+    int error_number = errno;
+    if (error_number == ENOEXEC && !is_elf_file(path)) {
+        // A script without a first line that names its interpreter: for the shell, as everywhere.
+        std::string shell = "/bin/sh";
+        std::string script = path;
+        pointers[0] = script.data();
+        pointers.insert(pointers.begin(), shell.data());
+        execv(shell.c_str(), pointers.data());
+        error_number = errno;
+    }
     event.kind = kEventExecFailed;
-    event.code = errno;
+    event.code = error_number;
     channel.report(event);
     return kExitCannotRun;
 }

@@ -1,7 +1,8 @@
 // What every process of a job is before it becomes the program: oshrun itself, started by the launcher as
 // `oshrun --exec-pe PATH NAME ARGUMENTS...`. It tells the guardian its rank and pid, waits until the guardian watches
-// it, switches address randomisation off for the program and turns into it. So the guardian knows how a process ended
-// from its first instruction on, also when it never calls shmem_init.
+// it, takes over the standard input of the job if it is PE 0, switches address randomisation off for the program and
+// turns into it. So the guardian knows how a process ended from its first instruction on, also when it never calls
+// shmem_init.
 #pragma once
 
 #include "shmem_ft/base/job_channel.hpp"
@@ -11,7 +12,7 @@ namespace sft::tools {
 inline constexpr const char* kExecPeOption = "--exec-pe";
 
 // Messages on the job channel besides those of the library.
-inline constexpr auto kEventLaunched = static_cast<JobEventKind>(1000);    // rank, pid; the guardian answers one byte
+inline constexpr auto kEventLaunched = static_cast<JobEventKind>(1000);    // rank, pid; the guardian answers
 inline constexpr auto kEventExecFailed = static_cast<JobEventKind>(1001);  // code: errno
 
 // REQUIRES: argv[1] is kExecPeOption. Returns only when the program could not be run.

@@ -1,17 +1,18 @@
 #include "tools/oshrun/front.hpp"
 
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/job_ledger.hpp"
@@ -37,8 +38,8 @@ sigset_t signals_to_hear() {
     return mask;
 }
 
-// The terminal's input for PE 0. The launcher cannot read it itself: it runs in another session, where a terminal has
-// no foreground. Anything else than a terminal (a pipe, a file) is given to the launcher directly.
+// The terminal's input for PE 0, which cannot read it itself: it runs in another session, where nobody would stop it
+// from taking what is meant for the shell. Anything else than a terminal (a pipe, a file) is given to PE 0 as it is.
 class TerminalInput {
 public:
     explicit TerminalInput(Fd sink) : sink_(std::move(sink)) {
@@ -127,6 +128,11 @@ int clean_up_after_guardian(const FrontTask& task, FailureReason reason, const s
 
 }  // namespace
 
+void block_end_signals() {
+    const sigset_t mask = signals_to_hear();
+    sigprocmask(SIG_BLOCK, &mask, nullptr);
+}
+
 int run_front(const FrontTask& task) {
     std::array<int, 2> line{};
     std::array<int, 2> input{-1, -1};
@@ -140,7 +146,6 @@ int run_front(const FrontTask& task) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     const std::vector<ProcessName> before = descendants_of(getpid());
     const sigset_t mask = signals_to_hear();
-    sigprocmask(SIG_BLOCK, &mask, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
 
     const pid_t guardian = fork();

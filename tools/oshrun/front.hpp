@@ -20,7 +20,10 @@ struct FrontTask {
     std::function<int(GuardianLink)> guardian;  // run in the child; its result is its exit status
 };
 
-// Returns the exit status of oshrun.
+// From now on the signals that end a job wait until run_front hears them.
+void block_end_signals();
+
+// REQUIRES: block_end_signals has been called. Returns the exit status of oshrun.
 [[nodiscard]] int run_front(const FrontTask& task);
 
 }  // namespace sft::tools

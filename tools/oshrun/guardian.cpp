@@ -1,13 +1,6 @@
 #include "tools/oshrun/guardian.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <csignal>
-#include <filesystem>
 #include <fmt/format.h>
-#include <map>
-#include <memory>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -17,6 +10,14 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <memory>
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
@@ -37,6 +38,14 @@ constexpr std::size_t kBatchMax = 1024;
 constexpr std::int64_t kOrphanPatience_ns = 1'000'000'000;
 constexpr std::int64_t kLeftoverPatience_ns = 2'000'000'000;
 
+// What has been heard but not yet been judged: a report, or the end of a process.
+struct Fact {
+    int fd = -1;  // the connection of a report
+    JobEvent event;
+    std::int32_t ended_pid = -1;  // set: an end
+    FailureReason reason;
+};
+
 class Guardian {
 public:
     explicit Guardian(GuardianTask task)
@@ -53,7 +62,8 @@ private:
     void accept_peers();
     [[nodiscard]] std::vector<int> connections_of(std::int32_t pid) const;
     void drain(int fd);
-    void take(const JobSocket::Peer& peer, const JobEvent& event);
+    void settle();
+    void take(const Fact& fact);
     void watch_process(std::int32_t pid);
     void process_ended(std::int32_t pid);
     void sweep_ended_processes();
@@ -70,8 +80,9 @@ private:
     std::unique_ptr<StderrPump> pump_;
     Fd epoll_;
     Fd signals_;
-    std::map<int, JobSocket::Peer> connections_;   // by descriptor
-    std::map<std::int32_t, Fd> pidfds_;            // by pid, of processes that have not ended
+    std::map<int, JobSocket::Peer> connections_;  // by descriptor
+    std::map<std::int32_t, Fd> pidfds_;           // by pid, of processes that have not ended
+    std::vector<Fact> facts_;                     // in the order in which they happened, as far as it is known
     std::optional<Ending> ending_;
     std::optional<std::int64_t> all_ended_ns_;
     bool is_front_there_ = true;
@@ -82,6 +93,16 @@ void Guardian::watch(int fd, Source source, std::uint32_t id) {
     entry.events = EPOLLIN;
     entry.data.u64 = (static_cast<std::uint64_t>(source) << 32) | id;
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &entry);
+}
+
+JobEvent version_complaint(const std::string& program, std::int32_t pid) {
+    JobEvent complaint;
+    complaint.kind = JobEventKind::unrecoverable;
+    complaint.rank = 0;
+    complaint.pid = pid;
+    fmt::format_to_n(complaint.text, sizeof complaint.text - 1,
+                     "{} is linked with a library of another version than this oshrun: link it again", program);
+    return complaint;
 }
 
 // The launcher and the guardian keep several files open for each process; many systems allow 1024 unless asked.
@@ -113,7 +134,7 @@ bool Guardian::start(std::string& error_line) {
     watch(task_.socket.fd(), Source::listener, 0);
     watch(signals_.get(), Source::child_signal, 0);
     log_.start(task_.shape, task_.launch_command);
-    return launcher_.start(task_.launch_command, task_.stdin_fd, error_line);
+    return launcher_.start(task_.launch_command, task_.launcher_reads_stdin ? task_.stdin_fd : -1, error_line);
 }
 
 int Guardian::run() {
@@ -123,9 +144,6 @@ int Guardian::run() {
         std::filesystem::remove_all(task_.temp_dir, ignored);
         print_line("oshrun: " + error_line);
         return EXIT_FAILURE;
-    }
-    if (task_.stdin_fd != STDIN_FILENO) {
-        close(task_.stdin_fd);  // the launcher's alone: PE 0 must see its end when the front process closes it
     }
     pump_ = std::make_unique<StderrPump>(launcher_.take_stderr());
     while (!launcher_.has_ended()) {
@@ -166,6 +184,7 @@ void Guardian::wait_for_news() {
         if (end->kind != FailureKind::signal) {
             accept_peers();
             sweep_ended_processes();
+            settle();
         }
         ledger_.launcher_ended(*end);
     }
@@ -176,6 +195,7 @@ void Guardian::wait_for_news() {
         const auto source = static_cast<Source>(news->data.u64 >> 32);
         handle(source, static_cast<std::uint32_t>(news->data.u64 & 0xffffffff));
     }
+    settle();
 }
 
 void Guardian::handle(Source source, std::uint32_t id) {
@@ -243,51 +263,72 @@ void Guardian::drain(int fd) {
     if (found == connections_.end()) {
         return;
     }
-    JobEvent event;
+    Fact fact;
+    fact.fd = fd;
     while (true) {
-        switch (JobSocket::receive(found->second, event)) {
-            case JobSocket::Received::event: take(found->second, event); continue;
-            case JobSocket::Received::nothing: return;
-            case JobSocket::Received::closed: break;
-            case JobSocket::Received::foreign: {
-                JobEvent complaint;
-                complaint.kind = JobEventKind::unrecoverable;
-                complaint.rank = 0;
-                fmt::format_to_n(complaint.text, sizeof complaint.text - 1,
-                                 "{} is linked with a library of another version than this oshrun: link it again",
-                                 task_.shape.program);
-                ledger_.event(complaint, now_ns());
-                break;
-            }
+        const JobSocket::Received received = JobSocket::receive(found->second, fact.event);
+        if (received == JobSocket::Received::nothing) {
+            return;
         }
-        break;
+        if (received == JobSocket::Received::closed) {
+            break;
+        }
+        if (received == JobSocket::Received::foreign) {
+            fact.event = version_complaint(task_.shape.program, found->second.pid);
+            facts_.push_back(fact);
+            return;  // left open: its end would end the process, and that must not look like the cause
+        }
+        facts_.push_back(fact);
     }
     // Closing takes it out of the epoll set too.
     connections_.erase(found);
 }
 
-void Guardian::take(const JobSocket::Peer& peer, const JobEvent& event) {
+// Enters what has been heard into the ledger.
+void Guardian::settle() {
+    const auto is_unrecoverable = [](const Fact& fact) {
+        return fact.ended_pid < 0 && fact.event.kind == JobEventKind::unrecoverable;
+    };
+    if (std::any_of(facts_.begin(), facts_.end(), is_unrecoverable)) {
+        // The job's exit status is that of the PE that has died before, whose end may still have to be heard.
+        sweep_ended_processes();
+        std::stable_partition(facts_.begin(), facts_.end(), [&](const Fact& fact) { return !is_unrecoverable(fact); });
+    }
+    const std::vector<Fact> facts = std::exchange(facts_, {});
+    for (const Fact& fact : facts) {
+        take(fact);
+    }
+}
+
+void Guardian::take(const Fact& fact) {
+    if (fact.ended_pid > 0) {
+        const int rank = ledger_.rank_of(fact.ended_pid);
+        if (rank >= 0) {
+            log_.process_ended(rank, fact.ended_pid, ledger_.pe_of(fact.ended_pid), fact.reason);
+        }
+        ledger_.process_ended(fact.ended_pid, fact.reason, now_ns());
+        return;
+    }
+    const JobEvent& event = fact.event;
     log_.event(event);
     if (event.kind == kEventLaunched) {
         ledger_.process_launched(event.rank, event.pid);
         watch_process(event.pid);
-        if (ending_) {
-            shutdown(peer.fd.get(), SHUT_RDWR);  // too late to become the program
-        } else {
-            JobSocket::answer(peer);
+        const auto peer = connections_.find(fact.fd);
+        if (peer != connections_.end() && ending_) {
+            shutdown(fact.fd, SHUT_RDWR);  // too late to become the program
+        } else if (peer != connections_.end()) {
+            // By this way and not through the launcher: Open MPI 4.1's has been seen to crash over its standard input.
+            const bool gets_input = event.rank == 0 && !task_.launcher_reads_stdin;
+            JobSocket::answer(peer->second, gets_input ? std::exchange(task_.stdin_fd, -1) : -1);
         }
-        return;
-    }
-    if (event.kind == kEventExecFailed) {
+    } else if (event.kind == kEventExecFailed) {
         ledger_.exec_failed(event.rank, event.code);
-        return;
-    }
-    if (event.kind == JobEventKind::unrecoverable) {
-        sweep_ended_processes();  // its exit status depends on who has died before
-    }
-    ledger_.event(event, now_ns());
-    if (event.kind == JobEventKind::hello) {
-        watch_process(event.pid);
+    } else {
+        ledger_.event(event, now_ns());
+        if (event.kind == JobEventKind::hello) {
+            watch_process(event.pid);
+        }
     }
 }
 
@@ -297,6 +338,7 @@ void Guardian::watch_process(std::int32_t pid) {
     }
     Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     if (!pidfd) {
+        // It is gone already; an end that has been heard before is not replaced by this.
         ledger_.process_ended(pid, {FailureKind::died, 0}, now_ns());
         return;
     }
@@ -313,12 +355,11 @@ void Guardian::process_ended(std::int32_t pid) {
     if (found == pidfds_.end()) {
         return;
     }
-    const FailureReason reason = reason_of_end(found->second.get(), pid);
+    Fact fact;
+    fact.ended_pid = pid;
+    fact.reason = reason_of_end(found->second.get(), pid);
+    facts_.push_back(fact);
     pidfds_.erase(found);
-    if (ledger_.rank_of(pid) >= 0) {
-        log_.process_ended(ledger_.rank_of(pid), pid, ledger_.pe_of(pid), reason);
-    }
-    ledger_.process_ended(pid, reason, now_ns());
 }
 
 void Guardian::sweep_ended_processes() {

@@ -23,9 +23,10 @@ struct GuardianTask {
     JobShape shape;
     std::vector<std::string> launch_command;
     std::string temp_dir;
-    Fd front;                // bytes: signals that the front process got; end of file: it is gone
-    Fd events_file;          // may be none
-    int stdin_fd = 0;        // for the launcher
+    Fd front;                           // bytes: signals that the front process got; end of file: it is gone
+    Fd events_file;                     // may be none
+    int stdin_fd = 0;                   // for PE 0
+    bool launcher_reads_stdin = false;  // the launcher is to distribute it instead
     JobSocket socket;
 };
 

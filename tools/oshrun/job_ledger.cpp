@@ -1,8 +1,9 @@
 #include "tools/oshrun/job_ledger.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
-#include <fmt/format.h>
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/options.hpp"
@@ -25,7 +26,8 @@ std::string text_of(const JobEvent& event) { return {event.text, strnlen(event.t
 
 std::string describe_end(FailureReason reason) {
     switch (reason.kind) {
-        case FailureKind::signal: return fmt::format("was killed by signal {}{}", reason.code, signal_name(reason.code));
+        case FailureKind::signal:
+            return fmt::format("was killed by signal {}{}", reason.code, signal_name(reason.code));
         case FailureKind::exited: return fmt::format("exited with code {}", reason.code);
         default: return "ended in a way that the system does not tell";
     }
@@ -80,7 +82,8 @@ void JobLedger::process_launched(int rank, int pid) {
 
 void JobLedger::exec_failed(int rank, int error_number) {
     (void)rank;  // the first report is enough: the others fail alike
-    decide({kExitCannotRun, fmt::format("{}: cannot be run: {}", shell_quoted(shape_.program), strerrordesc_np(error_number))});
+    decide({kExitCannotRun,
+            fmt::format("{}: cannot be run: {}", shell_quoted(shape_.program), strerrordesc_np(error_number))});
 }
 
 void JobLedger::event(const JobEvent& event, std::int64_t now_ns) {
@@ -322,11 +325,13 @@ Outcome JobLedger::outcome_without_init() const {
 Outcome JobLedger::unrecoverable(const JobEvent& event) const {
     Outcome outcome{kExitSomethingWrong, text_of(event)};
     outcome.exit_code = (event.code & 0xff) == 0 ? kExitSomethingWrong : event.code & 0xff;
-    // The first PE that has died and not been replaced is the one it is about.
+    // The first PE that has died and not been replaced is the one it is about; not those that the library has ended
+    // because of it, with the status of the report.
+    const FailureReason consequence{FailureKind::exited, static_cast<std::uint16_t>(event.code & 0xff)};
     int first_order = ends_ + 1;
     for (const int rank : holder_) {
         const Process& item = processes_[static_cast<std::size_t>(rank)];
-        if (item.end && !item.is_finalized && item.end_order < first_order) {
+        if (item.end && !item.is_finalized && *item.end != consequence && item.end_order < first_order) {
             first_order = item.end_order;
             const int code = exit_code_of(*item.end);
             outcome.exit_code = code == 0 ? kExitSomethingWrong : code;

@@ -68,7 +68,7 @@ public:
     [[nodiscard]] Outcome outcome() const;
 
     struct Process {
-        int pid = -1;            // of the process that called shmem_init, else of the one that was launched
+        int pid = -1;  // of the process that called shmem_init, else of the one that was launched
         int launched_pid = -1;
         int pe = -1;
         bool has_said_hello = false;
@@ -77,7 +77,7 @@ public:
         std::optional<int> announced_code;
         std::optional<FailureReason> end;
         std::int64_t end_ns = 0;
-        int end_order = 0;       // 1 is the first
+        int end_order = 0;  // 1 is the first
     };
     [[nodiscard]] const std::vector<Process>& processes() const noexcept { return processes_; }
 
@@ -104,8 +104,8 @@ private:
     void decide(Outcome outcome);
 
     JobShape shape_;
-    std::vector<Process> processes_;       // by rank
-    std::vector<int> holder_;              // by PE: rank
+    std::vector<Process> processes_;  // by rank
+    std::vector<int> holder_;         // by PE: rank
     std::optional<Outcome> verdict_;
     std::optional<FailureReason> launcher_end_;
     bool is_told_to_end_ = false;

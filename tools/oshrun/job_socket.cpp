@@ -1,13 +1,15 @@
 #include "tools/oshrun/job_socket.hpp"
 
-#include <cerrno>
-#include <cstddef>
-#include <cstring>
 #include <fmt/format.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 
 namespace sft::tools {
 
@@ -42,8 +44,7 @@ std::optional<JobSocket::Peer> JobSocket::accept() {
         }
         ucred credentials{};
         socklen_t bytes = sizeof credentials;
-        if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 &&
-            credentials.uid == geteuid()) {
+        if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &bytes) == 0 && credentials.uid == geteuid()) {
             return Peer{std::move(fd), credentials.pid};
         }
     }
@@ -70,10 +71,24 @@ JobSocket::Received JobSocket::receive(const Peer& peer, JobEvent& event) {
     return Received::event;
 }
 
-void JobSocket::answer(const Peer& peer) {
-    const char byte = 1;
+void JobSocket::answer(const Peer& peer, int descriptor) {
+    char byte = 1;
+    iovec content{.iov_base = &byte, .iov_len = 1};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &content;
+    message.msg_iovlen = 1;
+    if (descriptor >= 0) {
+        message.msg_control = control.data();
+        message.msg_controllen = control.size();
+        cmsghdr* header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+    }
     // A peer that is gone needs no answer.
-    [[maybe_unused]] const ssize_t sent = send(peer.fd.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    [[maybe_unused]] const ssize_t sent = sendmsg(peer.fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace sft::tools

@@ -28,7 +28,8 @@ public:
     [[nodiscard]] std::optional<Peer> accept();
     // Never blocks. foreign: somebody speaks another layout of messages.
     [[nodiscard]] static Received receive(const Peer& peer, JobEvent& event);
-    static void answer(const Peer& peer);
+    // One byte, and with it a descriptor to keep (its standard input) if there is one.
+    static void answer(const Peer& peer, int descriptor = -1);
 
 private:
     Fd fd_;

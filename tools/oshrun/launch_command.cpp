@@ -34,6 +34,10 @@ std::vector<std::string> passed_names(const Options& options, const LaunchFacts&
 
 }  // namespace
 
+bool launcher_reads_stdin(const Options& options) {
+    return mentions(options.launcher_args, "--stdin") || mentions(options.launcher_args, "-stdin");
+}
+
 std::vector<std::string> launch_command(const Options& options, const LaunchFacts& facts) {
     const int processes = options.pes + options.spares;
     std::vector<std::string> command = {facts.launcher_path};
@@ -41,11 +45,15 @@ std::vector<std::string> launch_command(const Options& options, const LaunchFact
         command.emplace_back("--allow-run-as-root");
     }
     // Without --enable-recovery the launcher ends the job when one process dies.
-    command.insert(command.end(), {"--oversubscribe", "--enable-recovery", "--mca", "orte_tmpdir_base", facts.temp_dir});
+    command.insert(command.end(),
+                   {"--oversubscribe", "--enable-recovery", "--mca", "orte_tmpdir_base", facts.temp_dir});
     // Bound processes would share a core while another one is idle, as soon as there are more of them than cores.
     if (static_cast<unsigned>(processes) > facts.cores && !mentions(options.launcher_args, "--bind-to") &&
         !mentions(options.launcher_args, "-bind-to")) {
         command.insert(command.end(), {"--bind-to", "none"});
+    }
+    if (!launcher_reads_stdin(options)) {
+        command.insert(command.end(), {"--stdin", "none"});
     }
     for (const std::string& name : passed_names(options, facts)) {
         command.insert(command.end(), {"-x", name});

@@ -18,6 +18,9 @@ struct LaunchFacts {
     std::vector<std::string> environment_names;  // of all variables that are set
 };
 
+// The user has asked the launcher to distribute the standard input in some way of its own.
+[[nodiscard]] bool launcher_reads_stdin(const Options& options);
+
 // REQUIRES: options.pes and options.spares are settled.
 [[nodiscard]] std::vector<std::string> launch_command(const Options& options, const LaunchFacts& facts);
 

@@ -1,13 +1,14 @@
 #include "tools/oshrun/launcher.hpp"
 
-#include <cerrno>
-#include <csignal>
-#include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
 
 namespace sft::tools {
 namespace {
@@ -23,6 +24,9 @@ constexpr int kExitExecFailed = 127;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     std::signal(SIGPIPE, SIG_DFL);
+    if (stdin_fd < 0) {
+        stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    }
     if (stdin_fd != STDIN_FILENO) {
         dup2(stdin_fd, STDIN_FILENO);
     }
@@ -61,8 +65,9 @@ bool Launcher::start(const std::vector<std::string>& command, int stdin_fd, std:
 std::optional<FailureReason> Launcher::poll_end() {
     int status = 0;
     if (!end_ && waitpid(pid_, &status, WNOHANG) == pid_) {
-        end_ = WIFSIGNALED(status) ? FailureReason{FailureKind::signal, static_cast<std::uint16_t>(WTERMSIG(status))}
-                                   : FailureReason{FailureKind::exited, static_cast<std::uint16_t>(WEXITSTATUS(status))};
+        end_ = WIFSIGNALED(status)
+                   ? FailureReason{FailureKind::signal, static_cast<std::uint16_t>(WTERMSIG(status))}
+                   : FailureReason{FailureKind::exited, static_cast<std::uint16_t>(WEXITSTATUS(status))};
     }
     return end_;
 }

@@ -1,9 +1,10 @@
 // mpirun as a child of the guardian.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
-#include <sys/types.h>
 #include <vector>
 
 #include "shmem_ft/base/process_watch.hpp"
@@ -13,8 +14,9 @@ namespace sft::tools {
 
 class Launcher {
 public:
-    // Starts it with our standard input and output; its stderr is the write end of a pipe. It gets SIGTERM when the
-    // calling thread ends, so it does not outlive a guardian that is killed. False: error_line says why.
+    // Starts it with our standard output and stdin_fd (-1: nothing) as its input; its stderr is the write end of a
+    // pipe. It gets SIGTERM when the calling thread ends, so it does not outlive a guardian that is killed. False:
+    // error_line says why.
     [[nodiscard]] bool start(const std::vector<std::string>& command, int stdin_fd, std::string& error_line);
     // Once, after start.
     [[nodiscard]] Fd take_stderr() { return std::move(stderr_); }

@@ -4,14 +4,15 @@
 //
 // The front process checks everything that can be checked before anything is started.
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
-#include <fmt/format.h>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include "shmem_ft/base/config.hpp"
@@ -55,7 +56,8 @@ void apply_exports(const Options& options) {
         if (variable.has_value) {
             setenv(variable.name.c_str(), variable.value.c_str(), 1);
         } else if (std::getenv(variable.name.c_str()) == nullptr) {
-            print_line(fmt::format("oshrun: warning: -x {}: not set here, so there is nothing to pass on", variable.name));
+            print_line(
+                fmt::format("oshrun: warning: -x {}: not set here, so there is nothing to pass on", variable.name));
         }
     }
 }
@@ -131,6 +133,7 @@ int run(Options options) {
     if (const auto refusal = open_events_file(options.events_path, task.events_file)) {
         return refuse(*refusal);
     }
+    block_end_signals();  // from here on there is something to clean up
     if (const auto refusal = make_temp_dir(task.temp_dir)) {
         return refuse(*refusal);
     }
@@ -152,6 +155,7 @@ int run(Options options) {
         }
         task.front = std::move(link.front);
         task.stdin_fd = link.stdin_fd;
+        task.launcher_reads_stdin = launcher_reads_stdin(options);
         return run_guardian(std::move(task));
     };
     return run_front({temp_dir, guardian});

@@ -1,9 +1,10 @@
 #include "tools/oshrun/options.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <fmt/format.h>
 #include <string_view>
 
 #include "tools/common/text.hpp"
@@ -12,8 +13,8 @@ namespace sft::tools {
 namespace {
 
 constexpr std::array<std::string_view, 16> kOptionNames = {
-    "-n",        "-np",      "--np",      "-s",      "--spares", "-x",     "--export",  "-L",
-    "--launcher-args", "--events", "--verbose", "-v", "--help",   "-h", "--version", "-V"};
+    "-n",       "-np",       "--np", "-s",     "--spares", "-x",        "--export", "-L", "--launcher-args",
+    "--events", "--verbose", "-v",   "--help", "-h",       "--version", "-V"};
 
 constexpr std::array<std::string_view, 9> kNamesWithValue = {
     "-n", "--np", "-s", "--spares", "-x", "--export", "-L", "--launcher-args", "--events"};
@@ -89,13 +90,15 @@ bool split_line(const std::vector<std::string>& words, SplitLine& split, std::st
             split.own.push_back(word);
             continue;
         }
-        if (!contains(kOptionNames, name) || (name != word && name[1] != '-')) {
+        if (!contains(kOptionNames, name) || (name != word && !contains(kNamesWithValue, name))) {
             error_line = unknown_option_line(word);
             return false;
         }
-        const std::string long_name = word == "-np" ? "--np" : word;
+        const std::string long_name = word == "-np" ? "--np" : std::string(name);
         split.own.push_back(long_name);
-        if (contains(kNamesWithValue, std::string_view(long_name))) {
+        if (name != word) {
+            split.own.push_back(word.substr(name.size() + 1));
+        } else if (contains(kNamesWithValue, std::string_view(long_name))) {
             if (i + 1 == words.size()) {
                 error_line = fmt::format("{}: its value is missing", word);
                 return false;

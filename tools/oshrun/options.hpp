@@ -21,8 +21,8 @@ struct ExportedVariable {
 };
 
 struct Options {
-    int pes = 0;       // 0: not given, one per core
-    int spares = -1;   // -1: not given, as SHMEM_FT_SPARES says
+    int pes = 0;      // 0: not given, one per core
+    int spares = -1;  // -1: not given, as SHMEM_FT_SPARES says
     std::vector<ExportedVariable> exports;
     std::vector<std::string> launcher_args;
     std::string events_path;

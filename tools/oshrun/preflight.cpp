@@ -1,15 +1,16 @@
 #include "tools/oshrun/preflight.hpp"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <fmt/format.h>
-#include <fstream>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <thread>
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/options.hpp"
@@ -70,7 +71,8 @@ std::optional<Refusal> find_program(const std::string& name, std::string& path) 
     switch (classify(name)) {
         case FileKind::executable: path = name; return std::nullopt;
         case FileKind::missing: return Refusal{kExitNotFound, fmt::format("{}: no such file", shown)};
-        case FileKind::directory: return Refusal{kExitCannotRun, fmt::format("{}: is a directory, not a program", shown)};
+        case FileKind::directory:
+            return Refusal{kExitCannotRun, fmt::format("{}: is a directory, not a program", shown)};
         case FileKind::not_executable: break;
     }
     return Refusal{kExitCannotRun, fmt::format("{}: not executable (chmod +x makes it so)", shown)};
@@ -112,9 +114,9 @@ std::optional<Refusal> check_limits(int pes, int spares, const SystemLimits& lim
     }
     const auto exceeds = [&](std::uint64_t per_process, std::uint64_t allowed, const char* what) {
         return processes * per_process + kReserve > allowed
-                   ? std::optional(Refusal{
-                         kExitUsage, fmt::format("{}: too many processes for this system's limit of {} {}", asked, allowed,
-                                                 what)})
+                   ? std::optional(
+                         Refusal{kExitUsage, fmt::format("{}: too many processes for this system's limit of {} {}",
+                                                         asked, allowed, what)})
                    : std::nullopt;
     };
     if (auto refusal = exceeds(kThreadsPerProcess, limits.pid_max, "process ids (kernel.pid_max)")) {

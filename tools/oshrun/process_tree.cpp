@@ -1,5 +1,12 @@
 #include "tools/oshrun/process_tree.hpp"
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -7,15 +14,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <dirent.h>
-#include <fcntl.h>
 #include <map>
 #include <memory>
 #include <string_view>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "shmem_ft/base/process_watch.hpp"
 #include "tools/common/fd.hpp"
@@ -46,9 +47,9 @@ bool read_entry(std::int32_t pid, Entry& entry) {
     char state = '?';
     int parent = 0;
     unsigned long long start_time = 0;
-    const int fields = std::sscanf(bracket + 1,
-                                   " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-                                   &state, &parent, &start_time);
+    const int fields =
+        std::sscanf(bracket + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                    &state, &parent, &start_time);
     if (fields != 3) {
         return false;
     }

@@ -22,8 +22,8 @@ struct ProcessName {
 bool send_signal(const ProcessName& process, int signal);
 
 struct EndTreeOptions {
-    std::int64_t patience_ns = 0;       // between SIGTERM and SIGKILL
-    std::set<ProcessName> spared;       // not ours, nor their descendants
+    std::int64_t patience_ns = 0;  // between SIGTERM and SIGKILL
+    std::set<ProcessName> spared;  // not ours, nor their descendants
 };
 
 // Ends all descendants of the calling process, which must be a subreaper, and reaps them. Does not return before they

@@ -1,11 +1,12 @@
 #include "tools/oshrun/stderr_pump.hpp"
 
-#include <array>
-#include <cerrno>
 #include <poll.h>
-#include <string>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
 
 #include "tools/oshrun/stderr_filter.hpp"
 

@@ -1,0 +1,140 @@
+// C++20 on top of shmem.h and shmem_ft.h: owners that clean up, and spans instead of pointers with counts. Everything
+// here is inline and adds nothing to what the C calls do.
+#ifndef SHMEM_FT_HPP
+#define SHMEM_FT_HPP
+
+#include <shmem.h>
+#include <shmem_ft.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace shmem_ft {
+
+// shmem_init and shmem_finalize as a scope. Collective.
+class Job {
+public:
+    Job() { shmem_init(); }
+    ~Job() { shmem_finalize(); }
+    Job(const Job &) = delete;
+    Job &operator=(const Job &) = delete;
+
+    [[nodiscard]] int my_pe() const { return shmem_my_pe(); }
+    [[nodiscard]] int n_pes() const { return shmem_n_pes(); }
+};
+
+// A block of the symmetric heap. Construction and destruction are collective, in the same order on all PEs. The
+// elements are uninitialised bytes: initialise them where shmem_ft_algo_init says so. In a substitute the same
+// construction gives the block of the PE that it replaces.
+template <class T>
+class SymmetricArray {
+    static_assert(std::is_trivially_copyable_v<T>, "symmetric memory is saved and restored as bytes");
+
+public:
+    // Empty (false in a condition) on all PEs if the symmetric heap has no room.
+    explicit SymmetricArray(std::size_t count)
+        : data_(static_cast<T *>(alignof(T) > alignof(std::max_align_t) ? shmem_align(alignof(T), count * sizeof(T))
+                                                                        : shmem_malloc(count * sizeof(T)))),
+          count_(data_ == nullptr ? 0 : count) {}
+    ~SymmetricArray() { shmem_free(data_); }
+    SymmetricArray(SymmetricArray &&other) noexcept
+        : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+    SymmetricArray(const SymmetricArray &) = delete;
+    SymmetricArray &operator=(const SymmetricArray &) = delete;
+    SymmetricArray &operator=(SymmetricArray &&) = delete;  // would free, collectively, where nobody sees it
+
+    explicit operator bool() const { return data_ != nullptr; }
+    [[nodiscard]] std::span<T> span() const { return {data_, count_}; }
+    [[nodiscard]] T *data() const { return data_; }
+    [[nodiscard]] std::size_t size() const { return count_; }
+    [[nodiscard]] T &operator[](std::size_t i) const { return data_[i]; }
+    [[nodiscard]] T *begin() const { return data_; }
+    [[nodiscard]] T *end() const { return data_ + count_; }
+
+private:
+    T *data_;
+    std::size_t count_;
+};
+
+// Why a PE failed.
+class Status {
+public:
+    explicit Status(int value) : value_(value) {}
+
+    [[nodiscard]] int value() const { return value_; }
+    [[nodiscard]] int kind() const { return shmem_ft_status_kind(value_); }
+    [[nodiscard]] int signal() const { return shmem_ft_status_signal(value_); }
+    [[nodiscard]] int exit_code() const { return shmem_ft_status_exit_code(value_); }
+    [[nodiscard]] std::string text() const {
+        char buffer[160];
+        return shmem_ft_status_text(value_, buffer, sizeof buffer);
+    }
+
+private:
+    int value_;
+};
+
+// The PEs that failed since the previous status check: shmem_query_fault, with its arrays owned.
+class FaultList {
+public:
+    FaultList() { shmem_query_fault(&pes_, &statuses_, &count_); }
+    ~FaultList() {
+        std::free(pes_);
+        std::free(statuses_);
+    }
+    FaultList(FaultList &&other) noexcept
+        : pes_(std::exchange(other.pes_, nullptr)),
+          statuses_(std::exchange(other.statuses_, nullptr)),
+          count_(std::exchange(other.count_, 0)) {}
+    FaultList(const FaultList &) = delete;
+    FaultList &operator=(const FaultList &) = delete;
+    FaultList &operator=(FaultList &&) = delete;
+
+    [[nodiscard]] bool empty() const { return count_ == 0; }
+    [[nodiscard]] std::size_t size() const { return count_; }
+    [[nodiscard]] std::span<const int> pes() const { return {pes_, count_}; }
+    [[nodiscard]] Status status(std::size_t i) const { return Status(statuses_[i]); }
+
+    // Rolls back and replaces exactly these PEs. Collective over survivors and substitutes.
+    void restart() const { shmem_restart_pes(pes_, count_); }
+
+private:
+    int *pes_ = nullptr;
+    int *statuses_ = nullptr;
+    std::size_t count_ = 0;
+};
+
+// One turn of the protected loop: commits a version and returns true, or replaces who has failed, rolls back and
+// returns false. on_failure(const FaultList&) is called in between. Collective. Throws std::runtime_error, on all PEs,
+// if no version could be made although nobody failed (SHMEM_FT_ERROR_*).
+//     while (step < steps) {
+//         if (shmem_ft::checkpoint_or_recover()) { compute(step); ++step; }
+//     }
+template <class OnFailure>
+bool checkpoint_or_recover(OnFailure &&on_failure) {
+    const int result = shmem_checkpoint_all();
+    if (result == SHMEM_FT_SUCCESS) {
+        return true;
+    }
+    if (result != SHMEM_FT_FAILURE) {
+        throw std::runtime_error(result == SHMEM_FT_ERROR_OUT_OF_MEMORY ? "shmem_checkpoint_all: out of memory"
+                                                                        : "shmem_checkpoint_all: not initialized");
+    }
+    const FaultList faults;
+    std::forward<OnFailure>(on_failure)(faults);
+    faults.restart();
+    shmem_barrier_all();
+    return false;
+}
+
+inline bool checkpoint_or_recover() {
+    return checkpoint_or_recover([](const FaultList &) {});
+}
+
+}  // namespace shmem_ft
+#endif

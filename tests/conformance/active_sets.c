@@ -1,0 +1,157 @@
+/* The deprecated collectives over active sets. pSync must be as it was afterwards. */
+#include "tests/conformance/check.h"
+
+enum { MOST = 300 };
+static int me, npes;
+static long sync_words[SHMEM_SYNC_SIZE];
+
+/* An active set; index is the caller's place in it. */
+struct set {
+    int start, log_stride, size, index;
+};
+
+static int pe_of(struct set s, int index) { return s.start + (index << s.log_stride); }
+
+static void expect_sync_restored(void) {
+    for (int i = 0; i < SHMEM_SYNC_SIZE; i++) {
+        CHECK(sync_words[i] == SHMEM_SYNC_VALUE);
+    }
+}
+
+#define SET s.start, s.log_stride, s.size
+
+#define DEFINE(BITS, TYPE)                                                                                       \
+    static void check_moves_##BITS(struct set s, TYPE* dest, TYPE* source) {                                     \
+        const size_t counts[] = {0, 1, 20, MOST};                                                                \
+        const size_t members = (size_t)s.size;                                                                   \
+        for (int c = 0; c < 4; c++) {                                                                            \
+            const size_t count = counts[c];                                                                      \
+            for (size_t i = 0; i < count * members + 3; i++) {                                                   \
+                source[i] = (TYPE)(me * 100000 + (int)i);                                                        \
+            }                                                                                                    \
+            for (int root = 0; root < s.size; root++) {                                                          \
+                dest[0] = (TYPE)77;                                                                              \
+                shmem_barrier(SET, sync_words);                                                                  \
+                shmem_broadcast##BITS(dest, source, count, root, SET, sync_words);                               \
+                for (size_t i = 0; i < count && root != s.index; i++) {                                          \
+                    CHECK(dest[i] == (TYPE)(pe_of(s, root) * 100000 + (int)i));                                  \
+                }                                                                                                \
+                CHECK(root != s.index || dest[0] == (TYPE)77); /* the root's is not written */                   \
+                shmem_barrier(SET, sync_words);                                                                  \
+            }                                                                                                    \
+            shmem_fcollect##BITS(dest, source, count, SET, sync_words);                                          \
+            for (size_t i = 0; i < count * members; i++) {                                                       \
+                CHECK(dest[i] == (TYPE)(pe_of(s, (int)(i / count)) * 100000 + (int)(i % count)));                \
+            }                                                                                                    \
+            shmem_barrier(SET, sync_words);                                                                      \
+            shmem_collect##BITS(dest, source, (size_t)(s.index % 3), SET, sync_words);                           \
+            size_t at = 0;                                                                                       \
+            for (int k = 0; k < s.size; k++) {                                                                   \
+                for (int i = 0; i < k % 3; i++) {                                                                \
+                    CHECK(dest[at++] == (TYPE)(pe_of(s, k) * 100000 + i));                                       \
+                }                                                                                                \
+            }                                                                                                    \
+            shmem_sync(SET, sync_words);                                                                         \
+            shmem_alltoall##BITS(dest, source, count, SET, sync_words);                                          \
+            for (size_t i = 0; i < count * members; i++) {                                                       \
+                CHECK(dest[i] ==                                                                                 \
+                      (TYPE)(pe_of(s, (int)(i / count)) * 100000 + (int)((size_t)s.index * count + i % count))); \
+            }                                                                                                    \
+            shmem_sync(SET, sync_words);                                                                         \
+            const size_t few = count / 3;                                                                        \
+            shmem_alltoalls##BITS(dest, source, 2, 3, few, SET, sync_words);                                     \
+            for (size_t i = 0; i < few * members; i++) {                                                         \
+                CHECK(dest[2 * i] ==                                                                             \
+                      (TYPE)(pe_of(s, (int)(i / few)) * 100000 + (int)(((size_t)s.index * few + i % few) * 3))); \
+            }                                                                                                    \
+            shmem_sync(SET, sync_words);                                                                         \
+            expect_sync_restored();                                                                              \
+        }                                                                                                        \
+    }
+DEFINE(32, int32_t)
+DEFINE(64, int64_t)
+
+#define SUM_OF(a, b) ((a) + (b))
+#define PROD_OF(a, b) ((a) * (b))
+#define MAX_OF(a, b) ((a) > (b) ? (a) : (b))
+#define MIN_OF(a, b) ((a) < (b) ? (a) : (b))
+#define AND_OF(a, b) ((a) & (b))
+#define OR_OF(a, b) ((a) | (b))
+#define XOR_OF(a, b) ((a) ^ (b))
+
+static int value_of(int pe, int i) { return 1 + (pe + i) % 2; }
+
+#define CHECK_REDUCTION(NAME, TYPE, OPERATION, OPERATOR)                                          \
+    {                                                                                             \
+        static TYPE dest[MOST], source[MOST], work[MOST / 2 + 1 + SHMEM_REDUCE_MIN_WRKDATA_SIZE]; \
+        for (int count = 0; count <= MOST; count = count * 5 + 1) {                               \
+            for (int i = 0; i < MOST; i++) {                                                      \
+                source[i] = (TYPE)value_of(me, i);                                                \
+            }                                                                                     \
+            shmem_sync(SET, sync_words);                                                          \
+            TYPE* const result = count % 2 == 0 ? source : dest;                                  \
+            shmem_##NAME##_##OPERATION##_to_all(result, source, count, SET, work, sync_words);    \
+            for (int i = 0; i < count; i++) {                                                     \
+                TYPE expected = (TYPE)value_of(pe_of(s, 0), i);                                   \
+                for (int k = 1; k < s.size; k++) {                                                \
+                    expected = (TYPE)OPERATOR(expected, (TYPE)value_of(pe_of(s, k), i));          \
+                }                                                                                 \
+                CHECK_FOR(NAME OPERATION, result[i] == expected);                                 \
+            }                                                                                     \
+            shmem_sync(SET, sync_words);                                                          \
+        }                                                                                         \
+        expect_sync_restored();                                                                   \
+    }
+#define SUMS(NAME, TYPE) CHECK_REDUCTION(NAME, TYPE, sum, SUM_OF) CHECK_REDUCTION(NAME, TYPE, prod, PROD_OF)
+#define MINMAX(NAME, TYPE) CHECK_REDUCTION(NAME, TYPE, max, MAX_OF) CHECK_REDUCTION(NAME, TYPE, min, MIN_OF)
+#define LOGIC(NAME, TYPE)                    \
+    CHECK_REDUCTION(NAME, TYPE, and, AND_OF) \
+    CHECK_REDUCTION(NAME, TYPE, or, OR_OF)   \
+    CHECK_REDUCTION(NAME, TYPE, xor, XOR_OF)
+#define INTEGERS(X) X(short, short) X(int, int) X(long, long) X(longlong, long long)
+#define REALS(X) X(float, float) X(double, double) X(longdouble, long double)
+
+static void check_sums(struct set s) {
+    INTEGERS(SUMS)
+    REALS(SUMS)
+    SUMS(complexd, double _Complex)
+    SUMS(complexf, float _Complex)
+}
+
+static void check_min_max(struct set s) {
+    INTEGERS(MINMAX)
+    REALS(MINMAX)
+}
+
+static void check_logic(struct set s) { INTEGERS(LOGIC) }
+
+int main(void) {
+    shmem_init();
+    me = shmem_my_pe();
+    npes = shmem_n_pes();
+    for (int i = 0; i < SHMEM_SYNC_SIZE; i++) {
+        sync_words[i] = SHMEM_SYNC_VALUE;
+    }
+    const size_t bytes = ((size_t)npes * MOST + 3) * 8;
+    void* dest = shmem_malloc(bytes);
+    void* source = shmem_malloc(bytes);
+    CHECK(dest != NULL && source != NULL);
+    const struct set sets[] = {
+        {0, 0, npes, 0}, {npes - 1, 0, 1, 0}, {0, 1, (npes + 1) / 2, 0}, {npes / 2, 0, npes - npes / 2, 0}};
+    for (int i = 0; i < 4; i++) {
+        struct set s = sets[i];
+        for (s.index = 0; s.index < s.size; s.index++) {
+            if (pe_of(s, s.index) == me) {
+                check_moves_32(s, dest, source);
+                check_moves_64(s, dest, source);
+                check_sums(s);
+                check_min_max(s);
+                check_logic(s);
+                break;
+            }
+        }
+        shmem_barrier_all();
+    }
+    shmem_finalize();
+    return 0;
+}

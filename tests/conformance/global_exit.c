@@ -1,0 +1,49 @@
+/* shmem_global_exit(STATUS) from PE WHO ends everybody, whatever the others are doing. Arguments: WHO STATUS WHERE. */
+#include <shmem.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static long flag;
+
+/* Long enough for the others to be where they are to be found. */
+static void compute_a_while(void) {
+    struct timespec now, end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_nsec += 30000000;
+    do {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - end.tv_sec) * 1000000000L + now.tv_nsec - end.tv_nsec < 0);
+}
+
+int main(int argc, char** argv) {
+    if (argc != 4) {
+        fprintf(stderr, "usage: %s WHO STATUS barrier|wait|compute|lock\n", argv[0]);
+        return 2;
+    }
+    shmem_init();
+    static long lock;
+    const int who = atoi(argv[1]) % shmem_n_pes();
+    if (shmem_my_pe() == who && strcmp(argv[3], "lock") == 0) {
+        shmem_set_lock(&lock);
+    }
+    shmem_barrier_all();
+    if (shmem_my_pe() == who) {
+        compute_a_while();
+        printf("buffered output is flushed"); /* no newline: the driver looks for it */
+        shmem_global_exit(atoi(argv[2]));
+    }
+    if (strcmp(argv[3], "barrier") == 0) {
+        shmem_barrier_all();
+    } else if (strcmp(argv[3], "wait") == 0) {
+        shmem_long_wait_until(&flag, SHMEM_CMP_NE, 0);
+    } else if (strcmp(argv[3], "lock") == 0) {
+        shmem_set_lock(&lock);
+    } else {
+        for (volatile unsigned long i = 0;; i++) {
+        }
+    }
+    fprintf(stderr, "PE %d went on after shmem_global_exit of PE %d\n", shmem_my_pe(), who);
+    return 3;
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""What a wrong call looks like: one line that names the routine and the fault, a non-zero status, nobody left. And the
+end by shmem_global_exit from any PE, whatever the others do."""
+
+import argparse
+import subprocess
+import sys
+import unittest
+
+PROGRAMS = {}
+LIMIT_S = 60
+
+
+def job(pes, *command):
+    return subprocess.run(
+        [PROGRAMS["oshrun"], "-n", str(pes), *command], timeout=LIMIT_S, capture_output=True, text=True, check=False
+    )
+
+
+class OutsideOfAJob(unittest.TestCase):
+    def test_the_routine_is_named(self):
+        names = {
+            "put": "shmem_long_p",
+            "malloc": "shmem_malloc",
+            "barrier": "shmem_barrier_all",
+            "my_pe": "shmem_my_pe",
+            "lock": "shmem_set_lock",
+            "context": "shmem_ctx_create",
+        }
+        for when in ("before", "after"):
+            for word, routine in names.items():
+                with self.subTest(when=when, routine=routine):
+                    result = job(2, PROGRAMS["outside"], when, word)
+                    self.assertNotEqual(result.returncode, 0)
+                    self.assertIn(f"{routine} was called before shmem_init or after the last", result.stderr)
+
+
+class GlobalExit(unittest.TestCase):
+    def test_ends_everybody_with_its_status(self):
+        for where in ("barrier", "wait", "compute", "lock"):
+            for who, status in ((0, 0), (1, 7), (2, 99)):
+                with self.subTest(where=where, who=who, status=status):
+                    result = job(3, PROGRAMS["global_exit"], str(who), str(status), where)
+                    self.assertEqual(result.returncode, status, result.stderr)
+                    self.assertNotIn("went on", result.stderr)
+                    self.assertIn("buffered output is flushed", result.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("oshrun", "outside", "global-exit"):
+        parser.add_argument(f"--{name}", required=True)
+    options, rest = parser.parse_known_args()
+    PROGRAMS.update(vars(options))
+    unittest.main(argv=[sys.argv[0], *rest])
+
+
+if __name__ == "__main__":
+    main()

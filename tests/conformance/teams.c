@@ -1,0 +1,189 @@
+/* Teams and contexts: splitting, translation, invalid handles, team-relative PE numbers, sessions. */
+#include "tests/conformance/check.h"
+
+static int me, npes;
+static shmem_team_t kept_handle; /* handles may live in symmetric memory */
+
+static void check_predefined(void) {
+    CHECK(shmem_team_my_pe(SHMEM_TEAM_WORLD) == me && shmem_team_n_pes(SHMEM_TEAM_WORLD) == npes);
+    CHECK(shmem_team_my_pe(SHMEM_TEAM_SHARED) >= 0);
+    CHECK(shmem_team_n_pes(SHMEM_TEAM_SHARED) == npes); /* one node */
+    CHECK(shmem_team_sync(SHMEM_TEAM_SHARED) == 0);
+}
+
+static void check_strided(void) {
+    shmem_team_config_t config = {.num_contexts = 2};
+    const int half = (npes + 1) / 2;
+    shmem_team_t even = SHMEM_TEAM_WORLD;
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 2, half, &config, SHMEM_TEAM_NUM_CONTEXTS, &even) == 0);
+    CHECK((even == SHMEM_TEAM_INVALID) == (me % 2 == 1));
+    if (even != SHMEM_TEAM_INVALID) {
+        CHECK(shmem_team_my_pe(even) == me / 2 && shmem_team_n_pes(even) == half);
+        shmem_team_config_t got = {.num_contexts = -1};
+        CHECK(shmem_team_get_config(even, SHMEM_TEAM_NUM_CONTEXTS, &got) == 0 && got.num_contexts == 2);
+        CHECK(shmem_team_get_config(even, 0, NULL) == 0);
+        CHECK(shmem_team_translate_pe(even, half - 1, SHMEM_TEAM_WORLD) == 2 * (half - 1));
+        CHECK(shmem_team_translate_pe(SHMEM_TEAM_WORLD, 1 % npes, even) == (npes == 1 ? 0 : -1));
+        CHECK(shmem_team_sync(even) == 0); /* usable at once */
+        shmem_team_t last = SHMEM_TEAM_WORLD;
+        CHECK(shmem_team_split_strided(even, half - 1, 0, 1, NULL, 0, &last) == 0);
+        CHECK((last != SHMEM_TEAM_INVALID) == (shmem_team_my_pe(even) == half - 1));
+        if (last != SHMEM_TEAM_INVALID) {
+            CHECK(shmem_team_my_pe(last) == 0 && shmem_team_n_pes(last) == 1);
+            shmem_team_destroy(last);
+        }
+        shmem_team_destroy(even);
+    }
+    shmem_team_t reversed = SHMEM_TEAM_INVALID;
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, NULL, 0, &reversed) == 0);
+    CHECK(shmem_team_my_pe(reversed) == npes - 1 - me);
+    static long cell;
+    cell = -1;
+    shmem_barrier_all();
+    CHECK(shmem_team_ptr(reversed, &cell, 0) == shmem_ptr(&cell, npes - 1));
+    *(long*)shmem_team_ptr(reversed, &cell, shmem_team_my_pe(reversed)) = me;
+    CHECK(cell == me);
+    kept_handle = reversed;
+    shmem_barrier_all();
+    shmem_team_t theirs = SHMEM_TEAM_INVALID;
+    shmem_getmem(&theirs, &kept_handle, sizeof theirs, (me + 1) % npes);
+    CHECK(theirs == reversed);
+    shmem_barrier_all();
+    shmem_team_destroy(reversed);
+}
+
+static void check_bad_splits(void) {
+    static const int shift[][3] = {{0, 1, 1}, {1, 1, 0}, {0, 0, 2}, {-1, 1, 1}};
+    for (int i = 0; i < 4; i++) {
+        shmem_team_t team = SHMEM_TEAM_WORLD;
+        const int start = i == 1 ? npes : shift[i][0];
+        const int size = i == 0 ? npes + 1 : shift[i][2] + (i == 1);
+        CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, start, shift[i][1], size, NULL, 0, &team) != 0);
+        CHECK(team == SHMEM_TEAM_INVALID);
+    }
+    shmem_team_t team = SHMEM_TEAM_WORLD, other = SHMEM_TEAM_WORLD;
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_INVALID, 0, 1, 1, NULL, 0, &team) != 0 && team == SHMEM_TEAM_INVALID);
+    team = SHMEM_TEAM_WORLD;
+    CHECK(shmem_team_split_2d(SHMEM_TEAM_INVALID, 1, NULL, 0, &team, NULL, 0, &other) != 0);
+    CHECK(team == SHMEM_TEAM_INVALID && other == SHMEM_TEAM_INVALID);
+}
+
+static void check_2d(void) {
+    const int ranges[] = {1, 2, 3, npes, npes + 3};
+    for (int i = 0; i < 5; i++) {
+        const int xrange = ranges[i] < npes ? ranges[i] : npes;
+        shmem_team_t x = SHMEM_TEAM_INVALID, y = SHMEM_TEAM_INVALID;
+        CHECK(shmem_team_split_2d(SHMEM_TEAM_WORLD, ranges[i], NULL, 0, &x, NULL, 0, &y) == 0);
+        CHECK(shmem_team_my_pe(x) == me % xrange && shmem_team_my_pe(y) == me / xrange);
+        const int row_first = me / xrange * xrange;
+        CHECK(shmem_team_n_pes(x) == (npes - row_first < xrange ? npes - row_first : xrange));
+        for (int pe = 0; pe < shmem_team_n_pes(x); pe++) {
+            CHECK(shmem_team_translate_pe(x, pe, SHMEM_TEAM_WORLD) == row_first + pe);
+        }
+        for (int pe = 0; pe < shmem_team_n_pes(y); pe++) {
+            CHECK(shmem_team_translate_pe(y, pe, SHMEM_TEAM_WORLD) == me % xrange + pe * xrange);
+        }
+        CHECK(shmem_team_sync(x) == 0 && shmem_team_sync(y) == 0);
+        shmem_team_destroy(x);
+        shmem_team_destroy(y);
+    }
+}
+
+static void check_invalid_handles(void) {
+    shmem_team_config_t config = {.num_contexts = 7};
+    CHECK(shmem_team_my_pe(SHMEM_TEAM_INVALID) == -1 && shmem_team_n_pes(SHMEM_TEAM_INVALID) == -1);
+    CHECK(shmem_team_translate_pe(SHMEM_TEAM_INVALID, 0, SHMEM_TEAM_WORLD) == -1);
+    CHECK(shmem_team_translate_pe(SHMEM_TEAM_WORLD, 0, SHMEM_TEAM_INVALID) == -1);
+    CHECK(shmem_team_translate_pe(SHMEM_TEAM_WORLD, npes, SHMEM_TEAM_WORLD) == -1);
+    CHECK(shmem_team_get_config(SHMEM_TEAM_INVALID, SHMEM_TEAM_NUM_CONTEXTS, &config) != 0 && config.num_contexts == 7);
+    shmem_team_destroy(SHMEM_TEAM_INVALID);
+    shmem_ctx_t ctx = SHMEM_CTX_DEFAULT;
+    CHECK(shmem_team_create_ctx(SHMEM_TEAM_INVALID, 0, &ctx) != 0 && ctx == SHMEM_CTX_INVALID);
+    shmem_team_t team = SHMEM_TEAM_WORLD;
+    CHECK(shmem_ctx_get_team(SHMEM_CTX_INVALID, &team) != 0 && team == SHMEM_TEAM_INVALID);
+    shmem_ctx_destroy(SHMEM_CTX_INVALID);
+    shmem_ctx_fence(SHMEM_CTX_INVALID);
+    shmem_ctx_quiet(SHMEM_CTX_INVALID);
+    shmem_ctx_session_start(SHMEM_CTX_INVALID, 0, NULL, 0);
+    shmem_ctx_session_stop(SHMEM_CTX_INVALID);
+}
+
+static void check_contexts(void) {
+    const long options[] = {0, SHMEM_CTX_SERIALIZED, SHMEM_CTX_PRIVATE, SHMEM_CTX_NOSTORE,
+                            SHMEM_CTX_SERIALIZED | SHMEM_CTX_PRIVATE | SHMEM_CTX_NOSTORE};
+    static long cell;
+    const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
+    for (int i = 0; i < 5; i++) {
+        shmem_ctx_t ctx = SHMEM_CTX_INVALID;
+        shmem_team_t team = SHMEM_TEAM_INVALID;
+        CHECK(shmem_ctx_create(options[i], &ctx) == 0 && ctx != SHMEM_CTX_INVALID && ctx != SHMEM_CTX_DEFAULT);
+        CHECK(shmem_ctx_get_team(ctx, &team) == 0 && team == SHMEM_TEAM_WORLD);
+        const long value = me * 10 + i;
+        shmem_ctx_long_put_nbi(ctx, &cell, &value, 1, right);
+        shmem_ctx_destroy(ctx); /* completes what was done on it */
+        shmem_sync_all();
+        CHECK(cell == left * 10 + i);
+        shmem_sync_all();
+    }
+    shmem_team_t team = SHMEM_TEAM_INVALID;
+    CHECK(shmem_ctx_get_team(SHMEM_CTX_DEFAULT, &team) == 0 && team == SHMEM_TEAM_WORLD);
+}
+
+/* In a team that counts backwards, PE 0 of the context is the last of the world. */
+static void check_team_context(void) {
+    static long cell, count;
+    shmem_team_t reversed = SHMEM_TEAM_INVALID, team = SHMEM_TEAM_INVALID;
+    shmem_ctx_t ctx = SHMEM_CTX_INVALID;
+    const shmem_team_config_t config = {.num_contexts = 1};
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, npes - 1, -1, npes, &config, SHMEM_TEAM_NUM_CONTEXTS, &reversed) ==
+          0);
+    CHECK(shmem_team_create_ctx(reversed, 0, &ctx) == 0);
+    CHECK(shmem_ctx_get_team(ctx, &team) == 0 && team == reversed);
+    const shmem_ctx_session_config_t session = {.total_ops = 100};
+    shmem_ctx_session_start(ctx, SHMEM_CTX_SESSION_BATCH, &session, SHMEM_CTX_SESSION_TOTAL_OPS);
+    shmem_ctx_session_start(ctx, 0, NULL, 0);
+    if (me == 0) {
+        shmem_ctx_long_p(ctx, &cell, 99, 0);
+        shmem_ctx_quiet(ctx);
+    }
+    shmem_ctx_long_atomic_inc(ctx, &count, 0);
+    const int target = 0;
+    shmem_ctx_pe_quiet(ctx, &target, 1);
+    shmem_ctx_session_stop(ctx);
+    shmem_ctx_session_stop(ctx);
+    CHECK(shmem_team_sync(reversed) == 0);
+    CHECK(cell == (me == npes - 1 ? 99 : 0));
+    CHECK(count == (me == npes - 1 ? npes : 0));
+    CHECK(shmem_ctx_long_g(ctx, &cell, 0) == 99);
+    shmem_team_destroy(reversed); /* and the context with it */
+}
+
+/* Many more than fit in the tables at once, made and destroyed again. */
+static void check_turnover(void) {
+    for (int i = 0; i < 600; i++) {
+        shmem_team_t team = SHMEM_TEAM_INVALID;
+        shmem_ctx_t ctx = SHMEM_CTX_INVALID;
+        CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, npes, NULL, 0, &team) == 0);
+        CHECK(shmem_team_create_ctx(team, 0, &ctx) == 0);
+        if (i % 2 == 0) {
+            shmem_ctx_destroy(ctx);
+        }
+        shmem_team_destroy(team);
+    }
+}
+
+int main(void) {
+    shmem_init();
+    me = shmem_my_pe();
+    npes = shmem_n_pes();
+    check_predefined();
+    check_strided();
+    check_bad_splits();
+    check_2d();
+    check_invalid_handles();
+    check_contexts();
+    check_team_context();
+    check_turnover();
+    shmem_finalize();
+    return 0;
+}

@@ -1,0 +1,217 @@
+"""oshcc and oshc++ as a user has them: real programs, compiled, linked and run; and what shmem-ft says of them."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+HELLO = """
+#include <shmem.h>
+#include <stdio.h>
+long symmetric;
+int main(void) {
+    shmem_init();
+    shmem_long_p(&symmetric, 41 + shmem_my_pe(), (shmem_my_pe() + 1) % shmem_n_pes());
+    shmem_barrier_all();
+    printf("%ld\\n", symmetric);
+    shmem_finalize();
+    return 0;
+}
+"""
+
+GLOBALS = """
+#include <cstdio>
+#include <vector>
+#include <shmem_ft.h>
+double table[1000];
+std::vector<int> numbers;
+FILE *log_file;
+FILE *own_file SHMEM_FT_PRIVATE;
+struct Node { Node *next; } nodes[4];
+void (*action)();
+const char *title = "x";
+int main() { std::fprintf(stdout, "%zu", numbers.size()); return static_cast<int>(table[0]); }
+"""
+
+
+def tool(name, *arguments, cwd=None, env=None):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SHMEM_", "SMA_", "OSHC"))}
+    return subprocess.run([name, *arguments], cwd=cwd, env={**environment, **(env or {})}, capture_output=True, text=True,
+                          timeout=120)
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory(prefix="oshcc-test-")
+        self.folder = self._folder.name
+        self.write("hello.c", HELLO)
+
+    def tearDown(self):
+        self._folder.cleanup()
+
+    def write(self, name, text):
+        with open(os.path.join(self.folder, name), "w") as file:
+            file.write(text)
+
+    def good(self, name, *arguments, **options):
+        result = tool(name, *arguments, cwd=self.folder, **options)
+        self.assertEqual(result.returncode, 0, f"{name} {arguments}: {result.stderr}")
+        return result
+
+    def is_pie(self, name):
+        header = self.good("readelf", "-h", name).stdout
+        return "DYN" in header.partition("Type:")[2].splitlines()[0]
+
+    def check_runs(self, name):
+        result = self.good("oshrun", "-n", "2", "./" + name)
+        self.assertEqual((sorted(result.stdout.split()), result.stderr), (["41", "42"], ""))
+
+
+class Compiling(InFolder):
+    def test_one_step(self):
+        self.good("oshcc", "-O2", "-Wall", "-Werror", "hello.c", "-o", "hello")
+        self.assertFalse(self.is_pie("hello"))
+        self.check_runs("hello")
+
+    def test_two_steps(self):
+        self.good("oshcc", "-std=gnu11", "-c", "hello.c", "-MMD", "-MF", "hello.d")
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "hello.d")))
+        self.good("oshcc", "-o", "hello", "hello.o", "-lm")
+        self.check_runs("hello")
+
+    def test_position_independent(self):
+        self.good("oshcc", "-fPIE", "-pie", "hello.c", "-o", "hello")
+        self.assertTrue(self.is_pie("hello"))
+        self.check_runs("hello")
+
+    def test_static_library(self):
+        for options in [["--shmem-static"], ["--shmem-static", "-pie", "-fPIE"]]:
+            self.good("oshcc", *options, "hello.c", "-o", "hello")
+            self.assertNotIn("libshmem_ft", self.good("readelf", "-d", "hello").stdout)
+            self.check_runs("hello")
+
+    def test_cxx(self):
+        self.write("hello.cpp", HELLO.replace("<stdio.h>", "<cstdio>"))
+        for standard in ["c++14", "c++20"]:
+            self.good("oshc++", f"-std={standard}", "hello.cpp", "-o", "hello")
+            self.check_runs("hello")
+        self.good("oshc++", "-c", "hello.cpp")
+        self.good("oshc++", "--shmem-static", "hello.o", "-o", "hello")
+        self.check_runs("hello")
+
+    def test_shared_object_and_preprocessing(self):
+        self.write("part.c", "#include <shmem.h>\nint me(void) { return shmem_my_pe(); }\n")
+        self.good("oshcc", "-shared", "-fPIC", "part.c", "-o", "libpart.so")
+        self.assertIn("shmem_my_pe", self.good("oshcc", "-E", "part.c").stdout)
+        self.good("oshcc", "-S", "part.c")
+
+    def test_names_with_blanks(self):
+        self.write("a file.c", HELLO)
+        self.good("oshcc", "-DTEXT=\"a b\"", "a file.c", "-o", "a program")
+        self.check_runs("a program")
+
+    def test_errors_are_the_compilers(self):
+        self.write("broken.c", "int main(void) { return undeclared; }")
+        result = tool("oshcc", "broken.c", cwd=self.folder)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("undeclared", result.stderr)
+
+    def test_show(self):
+        shown = self.good("oshcc", "--showme", "hello.c").stdout
+        self.assertIn("-lshmem_ft", shown)
+        self.assertNotIn("-lshmem_ft", self.good("oshcc", "-show", "-c", "hello.c").stdout)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "a.out")))
+
+    def test_other_compilers(self):
+        shown = self.good("oshcc", "-show", "-c", "hello.c", env={"OSHCC_CC": "ccache other-cc -m64"}).stdout
+        self.assertTrue(shown.startswith("ccache other-cc -m64 "))
+        shown = self.good("oshc++", "-show", "-c", "hello.c", env={"OSHCXX_CXX": "other-c++"}).stdout
+        self.assertTrue(shown.startswith("other-c++ "))
+        result = tool("oshcc", "hello.c", cwd=self.folder, env={"OSHCC_CC": "no-such-compiler"})
+        self.assertEqual(result.returncode, 127)
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+        self.assertIn("no-such-compiler (OSHCC_CC names another one)", result.stderr)
+
+    def test_questions_to_the_compiler(self):
+        self.assertEqual(self.good("oshcc", "-dumpmachine").stderr, "")
+        self.good("oshcc", "--version")
+        self.assertTrue(self.good("oshcc", "--help").stdout.startswith("Usage: oshcc"))
+
+    def test_fully_static_is_refused(self):
+        result = tool("oshcc", "-static", "hello.c", cwd=self.folder)
+        self.assertEqual((result.returncode, len(result.stderr.splitlines())), (2, 1))
+        self.assertIn("--shmem-static", result.stderr)
+
+
+class Globals(InFolder):
+    def test_what_is_saved(self):
+        self.write("globals.cpp", GLOBALS)
+        self.good("oshc++", "-g", "globals.cpp", "-o", "globals")
+        text = self.good("shmem-ft", "globals", "globals").stdout
+        self.assertIn("at fixed addresses", text)
+        saved, _, rest = text.partition("Left out:")
+        left_out, _, warnings = rest.partition("To be looked at:")
+        for size, name in [("8000", "table"), ("24", "numbers"), ("8", "log_file"), ("32", "nodes")]:
+            self.assertRegex(saved, rf"{size}  {name} ")
+        self.assertNotIn("own_file", saved)
+        self.assertRegex(left_out, "8  shmem_ft_private .*SHMEM_FT_PRIVATE")
+        self.assertRegex(left_out, "8  stdout ")
+        self.assertIn("numbers: std::vector:", warnings)
+        self.assertIn("log_file: FILE *:", warnings)
+        self.assertIn("nodes: Node *:", warnings)
+        for name in ["own_file", "action", "title", "table"]:
+            self.assertNotIn(f"  {name}:", warnings)
+
+    def test_without_debug_information(self):
+        self.good("oshcc", "hello.c", "-o", "hello")
+        self.assertIn("compile with -g", self.good("shmem-ft", "globals", "hello").stdout)
+        self.good("strip", "hello")
+        self.assertIn("stripped", self.good("shmem-ft", "globals", "hello").stdout)
+
+    def test_no_programs(self):
+        self.write("text", "text")
+        for name in ["text", "nonexistent", "."]:
+            result = tool("shmem-ft", "globals", name, cwd=self.folder)
+            self.assertEqual((result.returncode, len(result.stderr.splitlines())), (1, 1), result.stderr)
+            self.assertIn(name, result.stderr)
+
+
+class Config(unittest.TestCase):
+    def test_every_value_has_an_origin(self):
+        text = tool("shmem-ft", "config", env={"SMA_SYMMETRIC_SIZE": "1G", "SHMEM_FT_BACKUP_MODE": "single"}).stdout
+        self.assertIn("SHMEM_SYMMETRIC_SIZE = 1G\n    from SMA_SYMMETRIC_SIZE in the environment\n", text)
+        self.assertIn("SHMEM_FT_BACKUP_MODE = single\n    from SHMEM_FT_BACKUP_MODE in the environment\n", text)
+        self.assertIn("SHMEM_FT_SPARES = 0\n    the default\n", text)
+
+    def test_bad_values(self):
+        result = tool("shmem-ft", "config", env={"SHMEM_FT_BACKUP_MODE": "tripple"})
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(result.stderr,
+                         "shmem-ft: error: SHMEM_FT_BACKUP_MODE=tripple: not one of none, single, double\n")
+
+    @unittest.skipIf("thread" in os.environ.get("SFT_SANITIZE", ""), "the heap lies elsewhere in such a build")
+    def test_the_document_is_up_to_date(self):
+        written = tool("shmem-ft", "config", "--markdown", env={"SHMEM_DEBUG": "1"}).stdout
+        path = os.path.join(os.environ["SFT_SOURCE_DIR"], "docs", "config.md")
+        with open(path) as file:
+            self.assertEqual(file.read(), written, "run: shmem-ft config --markdown > docs/config.md")
+
+
+class CommandLine(unittest.TestCase):
+    def test_wrong_words(self):
+        for arguments, culprit in [([], "no command given"), (["confg"], "did you mean config?"), (["x"], "x: no such"),
+                                   (["config", "--mark"], "--mark"), (["globals"], "no program given"),
+                                   (["globals", "a", "b"], "b: "), (["info", "x"], "x: ")]:
+            result = tool("shmem-ft", *arguments)
+            self.assertEqual((result.returncode, len(result.stderr.splitlines())), (2, 1), (arguments, result.stderr))
+            self.assertIn(culprit, result.stderr)
+
+    def test_help_and_version(self):
+        for arguments in [["--help"], ["config", "--help"], ["globals", "-h"]]:
+            self.assertTrue(tool("shmem-ft", *arguments).stdout.startswith("Usage: shmem-ft"), arguments)
+        self.assertRegex(tool("shmem-ft", "version").stdout, r"^shmem-ft \d+\.\d+\.\d+\n$")
+        self.assertIn("launcher", tool("shmem-ft", "info").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

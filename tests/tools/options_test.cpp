@@ -1,0 +1,132 @@
+#include "tools/oshrun/options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace sft::tools {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Options parsed(const Words& words) {
+    Options options;
+    std::string error_line;
+    EXPECT_TRUE(parse_options(words, options, error_line)) << error_line;
+    return options;
+}
+
+std::string refused(const Words& words) {
+    Options options;
+    std::string error_line;
+    EXPECT_FALSE(parse_options(words, options, error_line));
+    EXPECT_EQ(error_line.find('\n'), std::string::npos) << error_line;
+    return error_line;
+}
+
+TEST(Options, NumberOfPes) {
+    EXPECT_EQ(parsed({"-n", "4", "prog"}).pes, 4);
+    EXPECT_EQ(parsed({"-n4", "prog"}).pes, 4);
+    EXPECT_EQ(parsed({"-np", "4", "prog"}).pes, 4);
+    EXPECT_EQ(parsed({"--np=4", "prog"}).pes, 4);
+    EXPECT_EQ(parsed({"--np", "4", "prog"}).pes, 4);
+    EXPECT_EQ(parsed({"prog"}).pes, 0);
+    EXPECT_EQ(parsed({"prog"}).spares, -1);
+    EXPECT_EQ(parsed({"-n", "2", "-n", "3", "prog"}).pes, 3);
+}
+
+TEST(Options, Spares) {
+    EXPECT_EQ(parsed({"--spares", "2", "prog"}).spares, 2);
+    EXPECT_EQ(parsed({"--spares=0", "prog"}).spares, 0);
+    EXPECT_EQ(parsed({"-s", "1", "prog"}).spares, 1);
+}
+
+TEST(Options, WhatFollowsTheProgramIsItsOwn) {
+    EXPECT_EQ(parsed({"-n", "2", "prog", "-n", "3", "--spares", "x", "--", ":"}).command,
+              (Words{"prog", "-n", "3", "--spares", "x", "--", ":"}));
+    EXPECT_EQ(parsed({"-n", "2", "--", "prog", "--help"}).command, (Words{"prog", "--help"}));
+    EXPECT_EQ(parsed({"--", "-n", "2"}).command, (Words{"-n", "2"}));
+    EXPECT_EQ(parsed({"prog", ""}).command, (Words{"prog", ""}));
+}
+
+TEST(Options, Exports) {
+    const Options options = parsed({"-x", "A=1=2", "-x", "B", "--export", "C=", "-xD=4", "prog"});
+    ASSERT_EQ(options.exports.size(), 4U);
+    EXPECT_EQ(options.exports[0].name, "A");
+    EXPECT_EQ(options.exports[0].value, "1=2");
+    EXPECT_TRUE(options.exports[0].has_value);
+    EXPECT_FALSE(options.exports[1].has_value);
+    EXPECT_TRUE(options.exports[2].has_value);
+    EXPECT_EQ(options.exports[2].value, "");
+    EXPECT_EQ(options.exports[3].name, "D");
+    EXPECT_EQ(options.command, Words{"prog"});
+}
+
+TEST(Options, LauncherArguments) {
+    const Options options = parsed({"-L", "--bind-to core", "--launcher-args", "--mca a 'b c'", "prog"});
+    EXPECT_EQ(options.launcher_args, (Words{"--bind-to", "core", "--mca", "a", "b c"}));
+}
+
+TEST(Options, Flags) {
+    const Options options = parsed({"--verbose", "--events", "file", "prog"});
+    EXPECT_TRUE(options.is_verbose);
+    EXPECT_EQ(options.events_path, "file");
+    EXPECT_TRUE(parsed({"--help"}).wants_help);
+    EXPECT_TRUE(parsed({"-h", "prog"}).wants_help);
+    EXPECT_TRUE(parsed({"-V"}).wants_version);
+}
+
+TEST(Options, BadCountsNameTheValue) {
+    for (const char* text : {"0", "-1", "abc", "", "1.5", "4095", "100000", "99999999999999999999", " 2", "2x"}) {
+        EXPECT_EQ(refused({"-n", text, "prog"}), std::string("-n ") + text + ": not a number of PEs from 1 to 4094");
+    }
+    EXPECT_EQ(refused({"--spares", "-1", "prog"}), "--spares -1: not a number of spares from 0 to 4094");
+    EXPECT_EQ(refused({"--spares=", "prog"}), "--spares : not a number of spares from 0 to 4094");
+    EXPECT_EQ(refused({"--spares=-1", "prog"}), "--spares -1: not a number of spares from 0 to 4094");
+    EXPECT_NE(refused({"--verbose=1", "prog"}).find("--verbose=1: no such option"), std::string::npos);
+}
+
+TEST(Options, UnknownOptionsComeWithAHint) {
+    EXPECT_EQ(refused({"--spare", "1", "prog"}), "--spare: no such option; did you mean --spares?");
+    EXPECT_EQ(refused({"--sparse=1", "prog"}), "--sparse=1: no such option; did you mean --spares?");
+    EXPECT_EQ(refused({"-spares", "1", "prog"}), "-spares: no such option; did you mean --spares?");
+    EXPECT_EQ(refused({"--verbos", "prog"}), "--verbos: no such option; did you mean --verbose?");
+    EXPECT_EQ(refused({"-np4", "prog"}), "-np4: no such option; did you mean -np?");
+    EXPECT_NE(refused({"-number", "prog"}).find("-number: no such option"), std::string::npos);
+    EXPECT_NE(refused({"--bind-to", "core", "prog"}).find("--launcher-args"), std::string::npos);
+    EXPECT_NE(refused({"-H", "a,b", "prog"}).find("on this machine"), std::string::npos);
+    EXPECT_NE(refused({"--hostfile=x", "prog"}).find("on this machine"), std::string::npos);
+}
+
+TEST(Options, MissingThings) {
+    EXPECT_EQ(refused({}).substr(0, 16), "no program given");
+    EXPECT_EQ(refused({"-n", "2"}).substr(0, 16), "no program given");
+    EXPECT_EQ(refused({"-n", "2", "--"}).substr(0, 16), "no program given");
+    EXPECT_EQ(refused({"-n", "2", ""}).substr(0, 16), "no program given");
+    EXPECT_EQ(refused({"-n"}), "-n: its value is missing");
+    EXPECT_EQ(refused({"-n", "2", "--events"}), "--events: its value is missing");
+    EXPECT_EQ(refused({"--events=", "prog"}), "--events: the name of the file is empty");
+}
+
+TEST(Options, BadExports) {
+    for (const char* text : {"=1", "1A=2", "A-B", ""}) {
+        EXPECT_EQ(refused({"-x", text, "prog"}), std::string("-x ") + text + ": not NAME or NAME=VALUE");
+    }
+}
+
+TEST(Options, BadLauncherArguments) {
+    EXPECT_NE(refused({"-L", "--x 'y", "prog"}).find("a quote is not closed"), std::string::npos);
+    EXPECT_NE(refused({"-L", "-np 8", "prog"}).find("given with -n and --spares"), std::string::npos);
+}
+
+TEST(Options, TheHelpTextNamesEveryOption) {
+    const std::string help = help_text();
+    for (const char* name : {"-n N", "-np N", "--np N", "--spares S", "-x NAME", "-L ARGS", "--launcher-args ARGS",
+                             "--events FILE", "--verbose", "--help", "--version"}) {
+        EXPECT_NE(help.find(name), std::string::npos) << name;
+    }
+}
+
+}  // namespace
+}  // namespace sft::tools

@@ -1,0 +1,152 @@
+// Small parts of the tools that need no file of their own: texts, limits, the order in which a job is ended, and the
+// processes below a process.
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "shmem_ft/base/process_watch.hpp"
+#include "tools/common/text.hpp"
+#include "tools/oshrun/clock.hpp"
+#include "tools/oshrun/ending.hpp"
+#include "tools/oshrun/preflight.hpp"
+#include "tools/oshrun/process_tree.hpp"
+
+namespace sft::tools {
+namespace {
+
+using Words = std::vector<std::string>;
+
+TEST(Text, Numbers) {
+    EXPECT_EQ(parse_number("12", 0, 100), 12);
+    EXPECT_EQ(parse_number("0", 0, 100), 0);
+    for (const char* text : {"", " 1", "1 ", "+1", "1.0", "101", "-1", "99999999999999999999"}) {
+        EXPECT_EQ(parse_number(text, 0, 100), std::nullopt) << text;
+    }
+}
+
+TEST(Text, Nearest) {
+    constexpr std::string_view kWords[] = {"--spares", "--events", "-n"};
+    EXPECT_EQ(nearest("--spare", kWords), "--spares");
+    EXPECT_EQ(nearest("--evnets", kWords), "--events");
+    EXPECT_EQ(nearest("--something-else", kWords), "");
+}
+
+TEST(Text, SplittingAndQuoting) {
+    EXPECT_EQ(split_words("a  b\tc"), (Words{"a", "b", "c"}));
+    EXPECT_EQ(split_words(" 'a b' \"c \\\"d\" e\\ f '' "), (Words{"a b", "c \"d", "e f", ""}));
+    EXPECT_EQ(split_words(""), Words{});
+    EXPECT_EQ(split_words("'a"), std::nullopt);
+    const Words words = {"plain", "with blank", "it's", "", "$HOME", "a=b"};
+    EXPECT_EQ(split_words(shell_quoted(words).substr(0)),
+              std::optional(Words{"plain", "with blank", "it's", "", "$HOME", "a=b"}));
+    EXPECT_EQ(shell_quoted("plain"), "plain");
+    EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+}
+
+SystemLimits generous() { return {.pid_max = 4'000'000, .user_processes = std::nullopt, .open_files = 1'000'000}; }
+
+TEST(Limits, WhatASystemAllows) {
+    EXPECT_EQ(check_limits(4, 1, generous()), std::nullopt);
+    EXPECT_EQ(check_limits(4094, 0, generous()), std::nullopt);
+    EXPECT_EQ(check_limits(4094, 1, generous())->line,
+              "-n 4094 --spares 1: 4095 processes are more than the 4094 a job can have");
+    SystemLimits limits = generous();
+    limits.pid_max = 1000;
+    EXPECT_NE(check_limits(500, 0, limits)->line.find("kernel.pid_max"), std::string::npos);
+    limits = generous();
+    limits.user_processes = 1000;
+    EXPECT_NE(check_limits(500, 0, limits)->line.find("ulimit -u"), std::string::npos);
+    limits = generous();
+    limits.open_files = 1024;
+    EXPECT_NE(check_limits(500, 0, limits)->line.find("ulimit -Hn"), std::string::npos);
+    EXPECT_EQ(check_limits(16, 2, limits), std::nullopt);
+    EXPECT_EQ(check_limits(500, 0, limits)->exit_code, 2);
+}
+
+TEST(Preflight, Programs) {
+    std::string path;
+    EXPECT_EQ(find_program("/bin/sh", path), std::nullopt);
+    EXPECT_EQ(path, "/bin/sh");
+    EXPECT_EQ(find_program("sh", path), std::nullopt);
+    EXPECT_TRUE(path.ends_with("/sh"));
+    EXPECT_EQ(find_program("/nonexistent/x", path)->exit_code, 127);
+    EXPECT_EQ(find_program("/tmp", path)->exit_code, 126);
+    EXPECT_EQ(find_program("/etc/passwd", path)->exit_code, 126);
+    EXPECT_EQ(find_program("no such program", path)->line,
+              "'no such program': no such program in PATH or in this folder");
+}
+
+Words steps_until(Ending& ending, std::int64_t time_ns) {
+    Words steps;
+    while (const auto step = ending.take_step(time_ns)) {
+        constexpr const char* kNames[] = {"ask", "kill", "ask launcher", "kill launcher"};
+        steps.emplace_back(kNames[static_cast<int>(*step)]);
+    }
+    return steps;
+}
+
+TEST(Ending, AsksBeforeItKills) {
+    constexpr std::int64_t kMs = 1'000'000;
+    Ending ending(1000 * kMs);
+    EXPECT_EQ(steps_until(ending, 1199 * kMs), Words{});
+    EXPECT_EQ(ending.next_step_ns(), 1200 * kMs);
+    EXPECT_EQ(steps_until(ending, 1200 * kMs), Words{"ask"});
+    EXPECT_EQ(steps_until(ending, 2999 * kMs), Words{});
+    EXPECT_EQ(steps_until(ending, 3000 * kMs), Words{"kill"});
+    EXPECT_EQ(steps_until(ending, 60000 * kMs), (Words{"ask launcher", "kill launcher"}));
+    EXPECT_EQ(ending.next_step_ns(), std::nullopt);
+}
+
+TEST(Ending, CanBeHurried) {
+    constexpr std::int64_t kMs = 1'000'000;
+    Ending ending(0);
+    ending.skip_grace(0);
+    EXPECT_EQ(steps_until(ending, 0), Words{"ask"});
+    EXPECT_EQ(ending.next_step_ns(), 1800 * kMs);
+    ending.hurry(100 * kMs);
+    EXPECT_EQ(steps_until(ending, 100 * kMs), Words{"kill"});
+}
+
+// A child that starts a grandchild and ends at once, so that the grandchild becomes ours.
+TEST(ProcessTree, OrphansAreFoundAndEnded) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const pid_t bystander = fork();
+    if (bystander == 0) {
+        while (true) {
+            pause();
+        }
+    }
+    const ProcessName spared{bystander, process_start_time(bystander)};
+    const pid_t parent = fork();
+    if (parent == 0) {
+        if (fork() == 0) {
+            std::signal(SIGTERM, SIG_IGN);
+            while (true) {
+                pause();
+            }
+        }
+        _exit(0);
+    }
+    EXPECT_EQ(waitpid(parent, nullptr, 0), parent);
+    const auto found = descendants_of(getpid(), {spared});
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(descendants_of(getpid()).size(), 2U);
+
+    const std::int64_t begin_ns = now_ns();
+    end_descendants({.patience_ns = 100'000'000, .spared = {spared}});
+    EXPECT_GE(now_ns() - begin_ns, 100'000'000) << "it was asked first";
+    EXPECT_FALSE(send_signal(found[0], 0));
+    EXPECT_TRUE(send_signal(spared, SIGKILL));
+    EXPECT_FALSE(send_signal({getpid(), 1}, SIGKILL)) << "another start time is another process";
+    end_descendants({});
+    EXPECT_TRUE(descendants_of(getpid()).empty());
+}
+
+}  // namespace
+}  // namespace sft::tools

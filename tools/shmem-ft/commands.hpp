@@ -1,0 +1,21 @@
+// The subcommands of shmem-ft. Each prints to stdout and returns the exit status.
+#pragma once
+
+#include <string>
+
+namespace sft::tools {
+
+struct ConfigCommand {
+    bool as_markdown = false;  // the text of docs/config.md, which does not depend on the environment
+};
+[[nodiscard]] int run_config(const ConfigCommand& command);
+
+struct GlobalsCommand {
+    std::string program;
+    bool show_all = false;
+};
+[[nodiscard]] int run_globals(const GlobalsCommand& command);
+
+[[nodiscard]] int run_info();
+
+}  // namespace sft::tools

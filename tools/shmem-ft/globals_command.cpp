@@ -1,0 +1,138 @@
+// shmem-ft globals PROGRAM: which globals a checkpoint of the program holds, which it leaves out and why, and which of
+// those it holds are unlikely to mean anything after a recovery.
+
+#include <cxxabi.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "symheap/elf_image.hpp"
+#include "tools/common/text.hpp"
+#include "tools/shmem-ft/commands.hpp"
+#include "tools/shmem-ft/risky_types.hpp"
+
+namespace sft::tools {
+namespace {
+
+constexpr std::size_t kShownMax = 30;
+
+const ElfRange* range_of(const std::vector<ElfRange>& ranges, std::uint64_t address) {
+    const auto found = std::find_if(ranges.begin(), ranges.end(), [address](const ElfRange& range) {
+        return range.begin <= address && address < range.end;
+    });
+    return found == ranges.end() ? nullptr : &*found;
+}
+
+std::uint64_t total_bytes(const std::vector<ElfRange>& ranges) {
+    std::uint64_t bytes = 0;
+    for (const ElfRange& range : ranges) {
+        bytes += range.bytes();
+    }
+    return bytes;
+}
+
+// Why a range is left out, in words for the reader; `what` is the name of a section or of a symbol.
+std::string reason_for(const std::string& what) {
+    if (what == "shmem_ft_private") {
+        return "marked SHMEM_FT_PRIVATE, or this library's own state";
+    }
+    if (what.starts_with(".got") || what == ".plt.got") {
+        return "addresses of functions in shared libraries";
+    }
+    if (what == ".dynamic" || what.starts_with(".data.rel.ro")) {
+        return "of the loader, or constant after loading";
+    }
+    if (what == ".init_array" || what == ".fini_array" || what == ".preinit_array" || what == ".ctors" ||
+        what == ".dtors" || what == ".jcr" || what == ".tm_clone_table") {
+        return "of the C runtime";
+    }
+    if (what.starts_with("asan") || what.starts_with("__sancov") || what.starts_with("__llvm")) {
+        return "of an instrumentation";
+    }
+    return "lives in a shared library or the C runtime; the program holds a copy of it";
+}
+
+std::string readable(const std::string& symbol) {
+    if (!symbol.starts_with("_Z")) {
+        return symbol;  // the demangler would take a plain "f" for the type float
+    }
+    int status = 0;
+    const std::unique_ptr<char, decltype(&std::free)> name(
+        abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
+    return status == 0 && name ? name.get() : symbol;
+}
+
+void print_saved(const ElfImage& image, std::vector<ElfSymbol> symbols, bool show_all) {
+    std::erase_if(symbols, [&](const ElfSymbol& symbol) {
+        return symbol.bytes == 0 || range_of(image.saved, symbol.address) == nullptr;
+    });
+    fmt::print("Saved: {} bytes", total_bytes(image.saved));
+    if (symbols.empty()) {
+        fmt::print("{}\n", image.saved.empty() ? "" : "; the program has no symbols that would name them (stripped)");
+        for (const ElfRange& range : image.saved) {
+            fmt::print("  {:>12}  {}\n", range.bytes(), range.what);
+        }
+        return;
+    }
+    fmt::print(" in {} named objects, the largest first\n", symbols.size());
+    std::stable_sort(symbols.begin(), symbols.end(),
+                     [](const ElfSymbol& a, const ElfSymbol& b) { return a.bytes > b.bytes; });
+    const std::size_t shown = show_all ? symbols.size() : std::min(symbols.size(), kShownMax);
+    for (std::size_t i = 0; i < shown; ++i) {
+        fmt::print("  {:>12}  {:<40} {}\n", symbols[i].bytes, readable(symbols[i].name), symbols[i].section);
+    }
+    if (shown < symbols.size()) {
+        fmt::print("  and {} more (--all shows them)\n", symbols.size() - shown);
+    }
+}
+
+void print_left_out(const ElfImage& image) {
+    fmt::print("\nLeft out: {} bytes\n", total_bytes(image.left_out));
+    for (const ElfRange& range : image.left_out) {
+        fmt::print("  {:>12}  {:<28} {}\n", range.bytes(), range.what, reason_for(range.what));
+    }
+}
+
+void print_warnings(const ElfImage& image, const std::string& program) {
+    const TypeReport report = find_risky_globals(program);
+    if (!report.has_debug_info) {
+        fmt::print("\nNo debug information: compile with -g to be warned of pointers and handles among the globals.\n");
+        return;
+    }
+    bool is_first = true;
+    for (const TypedGlobal& global : report.risky) {
+        if (range_of(image.saved, global.address) == nullptr) {
+            continue;
+        }
+        fmt::print("{}  {}: {}\n", is_first ? "\nTo be looked at:\n" : "", global.name, global.warning);
+        is_first = false;
+    }
+    if (is_first) {
+        fmt::print("\nNo pointers or handles among the saved globals.\n");
+    }
+}
+
+}  // namespace
+
+int run_globals(const GlobalsCommand& command) {
+    ElfImage image;
+    std::string error;
+    if (!read_elf_image(command.program, image, error)) {
+        print_line("shmem-ft: error: " + error);
+        return 1;
+    }
+    fmt::print("{}: {}\n\n", command.program,
+               image.position_independent ? "position-independent (oshrun loads it at the same address everywhere)"
+                                          : "at fixed addresses");
+    print_saved(image, read_data_symbols(command.program), command.show_all);
+    print_left_out(image);
+    print_warnings(image, command.program);
+    return 0;
+}
+
+}  // namespace sft::tools
