@@ -27,7 +27,7 @@ bool Coordinator::all_marked(const std::vector<Assignment>& members, std::uint64
 
 void Coordinator::decide(const Agreed& seen, const std::optional<Agreed>& next) const {
     if (next && control_.decide(seen, *next)) {
-        control_.ring_all();
+        control_.ring_working();
     }
 }
 
@@ -113,7 +113,7 @@ Coordinator::Await Coordinator::await_checkpoint_step(const Agreed& before, Step
         return all_marked(members, marker, false);
     });
     // The last one to arrive finds the step complete and is never asleep: it wakes the others, once for all.
-    control_.ring_all();
+    control_.ring_working();
     return result;
 }
 
@@ -157,7 +157,7 @@ CheckpointOutcome Coordinator::checkpoint() {
     const std::uint64_t folded = make_marker(round_, DeathCount(0), Step::folded);
     waiter_.block_until(
         [&] { return all_marked(members, folded, true) || control_.agreed().stage == Stage::ended; });
-    control_.ring_all();
+    control_.ring_working();
     return control_.agreed().stage == Stage::ended ? CheckpointOutcome::ended : CheckpointOutcome::committed;
 }
 

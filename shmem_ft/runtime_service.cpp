@@ -121,6 +121,9 @@ void Runtime::serve() noexcept {
             }
         }
         if (control_.agreed().stage == Stage::ended && !finished_) {
+            if (control_.end_owner() == self()) {
+                return;  // the application's thread has ended the job and still has to tell why
+            }
             leave_ended_job();
         }
     }
@@ -146,7 +149,7 @@ void Runtime::process_ended(ProcId process) noexcept {
     if (first) {
         note_death(process, reason, seen_ns);
     }
-    control_.ring_all();
+    control_.ring_working();
     control_.slot(self()).doorbell.ring();
 }
 
@@ -212,7 +215,14 @@ PeId Runtime::sleep_as_spare() noexcept {
 
 void Runtime::leave_ended_job() noexcept {
     const auto status = static_cast<int>(control_.header().end_record.load() >> 32);
-    std::fflush(nullptr);
+    // What the program has printed is not lost. Only a stream that is free is flushed: this may be the service thread,
+    // and the application's may hold one for ever, waiting for input.
+    for (FILE* const stream : {stdout, stderr}) {
+        if (::ftrylockfile(stream) == 0) {
+            ::fflush_unlocked(stream);
+            ::funlockfile(stream);
+        }
+    }
     ::_exit(status);
 }
 

@@ -118,6 +118,14 @@ void ControlSegment::detach() noexcept {
     }
 }
 
+void ControlSegment::ring_working() const noexcept {
+    for (std::int32_t process = 0; process < header_->n_processes; ++process) {
+        if (process < header_->n_pes || slots_[process].bound_pe.load() != 0) {
+            slots_[process].doorbell.ring_if_sleeping();
+        }
+    }
+}
+
 void ControlSegment::ring_all() const noexcept {
     for (std::int32_t process = 0; process < header_->n_processes; ++process) {
         slots_[process].doorbell.ring_if_sleeping();

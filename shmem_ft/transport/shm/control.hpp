@@ -112,7 +112,13 @@ public:
     [[nodiscard]] bool is_dead(ProcId process) const noexcept {
         return header_->death_log.contains(process, header_->death_log.length());
     }
+    // The process whose reason ended the job; kNoProc while it has not ended.
+    [[nodiscard]] ProcId end_owner() const noexcept {
+        return ProcId(static_cast<std::int32_t>(header_->end_record.load() & 0xffffffffU) - 1);
+    }
     void ring_all() const noexcept;
+    // All but the spares that nobody has called: what happens between PEs must not cost a sleeping process anything.
+    void ring_working() const noexcept;
 
 private:
     [[nodiscard]] bool map(std::size_t bytes, std::string& error);
