@@ -64,7 +64,8 @@ struct Image::Header {
 
 Image::Image(std::byte* base, const LiveState& live) noexcept : header_(reinterpret_cast<Header*>(base)) {
     std::byte* table = base + kPage;
-    const std::size_t total = blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
+    const std::size_t total =
+        blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
     std::byte* data = table + pages_of(total * sizeof(std::uint64_t));
     for (const auto& [region, bytes] : {std::pair{&heap_, live.heap.bytes}, std::pair{&globals_, live.globals.bytes},
                                         std::pair{&library_, live.library.bytes}}) {
@@ -75,7 +76,8 @@ Image::Image(std::byte* base, const LiveState& live) noexcept : header_(reinterp
 }
 
 std::size_t Image::bytes_for(const LiveState& live) noexcept {
-    const std::size_t total = blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
+    const std::size_t total =
+        blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
     return kPage + pages_of(total * sizeof(std::uint64_t)) + pages_of(live.heap.bytes) + pages_of(live.globals.bytes) +
            pages_of(live.library.bytes);
 }

@@ -36,16 +36,16 @@ struct ByteExtent {
 
 // The live memory that images are made of and loaded into.
 struct LiveState {
-    AddressRange heap;               // a multiple of kBlockBytes long
-    int heap_fd = -1;                // its memory file: tells which pages exist
+    AddressRange heap;  // a multiple of kBlockBytes long
+    int heap_fd = -1;   // its memory file: tells which pages exist
     AddressRange globals;
-    std::vector<ByteExtent> saved;   // the parts of globals that are written back
+    std::vector<ByteExtent> saved;  // the parts of globals that are written back
     AddressRange library;
 };
 
 struct ImageStats {
-    std::size_t bytes_stored = 0;    // of the live state that exist
-    std::size_t bytes_copied = 0;    // of them that differed
+    std::size_t bytes_stored = 0;  // of the live state that exist
+    std::size_t bytes_copied = 0;  // of them that differed
 };
 
 class Image {

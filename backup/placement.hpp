@@ -15,9 +15,9 @@
 namespace sft {
 
 struct PlacementInput {
-    std::span<const ProcId> holders;         // by PE
-    std::span<const ProcId> current_keepers; // by PE; kNoProc: none or dead
-    std::span<const ProcId> idle_spares;     // living spares that hold no PE, ascending
+    std::span<const ProcId> holders;          // by PE
+    std::span<const ProcId> current_keepers;  // by PE; kNoProc: none or dead
+    std::span<const ProcId> idle_spares;      // living spares that hold no PE, ascending
 };
 
 [[nodiscard]] std::vector<ProcId> place_keepers(const PlacementInput& input);

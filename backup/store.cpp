@@ -49,8 +49,8 @@ bool BackupStore::use_keeper(const Door& door, PeId pe, const LiveState& live, s
         return false;
     }
     const std::size_t room = room_bytes(live);
-    const bool shown = (shadow_.address() != nullptr || shadow_.reserve(room, error)) &&
-                       shadow_.show(fd, pe.index() * room, error);
+    const bool shown =
+        (shadow_.address() != nullptr || shadow_.reserve(room, error)) && shadow_.show(fd, pe.index() * room, error);
     ::close(fd);
     has_shadow_ = shown;
     return shown;

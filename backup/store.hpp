@@ -50,9 +50,7 @@ public:
                                              std::size_t heap_bytes);
 
 private:
-    [[nodiscard]] static std::size_t room_bytes(const LiveState& live) noexcept {
-        return 2 * Image::bytes_for(live);
-    }
+    [[nodiscard]] static std::size_t room_bytes(const LiveState& live) noexcept { return 2 * Image::bytes_for(live); }
     [[nodiscard]] static Image slot(std::byte* room, Version version, const LiveState& live) noexcept {
         return {room + (version.value() % 2) * Image::bytes_for(live), live};
     }
@@ -62,10 +60,10 @@ private:
                                              Load&& load);
 
     BackupMode mode_ = BackupMode::none;
-    Segment kept_;             // shadows kept for others; not mapped here
-    Window shadow_;            // own shadow, in the keeper's memory
+    Segment kept_;   // shadows kept for others; not mapped here
+    Window shadow_;  // own shadow, in the keeper's memory
     bool has_shadow_ = false;
-    Window local_;             // private memory
+    Window local_;  // private memory
 };
 
 }  // namespace sft

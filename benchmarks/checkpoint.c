@@ -40,23 +40,24 @@ static double slowest(double ms) {
     return slowest_ms;
 }
 
-static int by_value(const void *a, const void *b) {
-    const double difference = *(const double *)a - *(const double *)b;
+static int by_value(const void* a, const void* b) {
+    const double difference = *(const double*)a - *(const double*)b;
     return difference < 0 ? -1 : difference > 0;
 }
 
-static void report(const char *what, size_t mib, double *samples, int count, double bound_ms) {
+static void report(const char* what, size_t mib, double* samples, int count, double bound_ms) {
     if (shmem_my_pe() == 0) {
         qsort(samples, (size_t)count, sizeof *samples, by_value);
-        printf("{\"what\": \"%s\", \"pes\": %d, \"mib\": %zu, \"median_ms\": %.3f, \"least_ms\": %.3f, \"most_ms\": %.3f, "
-               "\"bound_ms\": %.3f}\n",
-               what, shmem_n_pes(), mib, samples[count / 2], samples[0], samples[count - 1], bound_ms);
+        printf(
+            "{\"what\": \"%s\", \"pes\": %d, \"mib\": %zu, \"median_ms\": %.3f, \"least_ms\": %.3f, \"most_ms\": %.3f, "
+            "\"bound_ms\": %.3f}\n",
+            what, shmem_n_pes(), mib, samples[count / 2], samples[0], samples[count - 1], bound_ms);
         fflush(stdout);
     }
 }
 
-static double measure_memcpy(const char *heap, size_t bytes, size_t mib) {
-    char *copy = malloc(bytes);
+static double measure_memcpy(const char* heap, size_t bytes, size_t mib) {
+    char* copy = malloc(bytes);
     double samples[REPEATS];
     memset(copy, 1, bytes);
     for (int i = 0; i < REPEATS; i++) {
@@ -73,7 +74,7 @@ static double measure_memcpy(const char *heap, size_t bytes, size_t mib) {
     return median;
 }
 
-static void change(char *heap, size_t bytes, enum Phase now) {
+static void change(char* heap, size_t bytes, enum Phase now) {
     if (now < SPARSE) {
         memset(heap, (int)now + 1, bytes);
     } else if (now < CLEAN) {
@@ -83,11 +84,11 @@ static void change(char *heap, size_t bytes, enum Phase now) {
     }
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     shmem_init();
     const size_t mib = argc > 1 ? (size_t)atol(argv[1]) : 64;
     const size_t bytes = mib << 20;
-    char *const heap = shmem_malloc(bytes);
+    char* const heap = shmem_malloc(bytes);
     if (heap == NULL || shmem_n_pes() < 2) {
         fprintf(stderr, "checkpoint: error: needs at least 2 PEs and SHMEM_SYMMETRIC_SIZE above %zu MiB\n", mib);
         shmem_global_exit(2);

@@ -23,37 +23,37 @@ static double now_ns(void) {
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-static void report(const char *operation, size_t bytes, double ns) {
+static void report(const char* operation, size_t bytes, double ns) {
     if (shmem_my_pe() == 0) {
         printf("{\"operation\": \"%s\", \"bytes\": %zu, \"ns\": %.2f}\n", operation, bytes, ns);
         fflush(stdout);
     }
 }
 
-typedef void (*Operation)(char *remote, char *local, size_t bytes);
+typedef void (*Operation)(char* remote, char* local, size_t bytes);
 
-static void do_put(char *remote, char *local, size_t bytes) { shmem_putmem(remote, local, bytes, 1); }
-static void do_get(char *remote, char *local, size_t bytes) { shmem_getmem(local, remote, bytes, 1); }
-static void do_put_nbi(char *remote, char *local, size_t bytes) { shmem_putmem_nbi(remote, local, bytes, 1); }
-static void do_p_static(char *remote, char *local, size_t bytes) {
+static void do_put(char* remote, char* local, size_t bytes) { shmem_putmem(remote, local, bytes, 1); }
+static void do_get(char* remote, char* local, size_t bytes) { shmem_getmem(local, remote, bytes, 1); }
+static void do_put_nbi(char* remote, char* local, size_t bytes) { shmem_putmem_nbi(remote, local, bytes, 1); }
+static void do_p_static(char* remote, char* local, size_t bytes) {
     (void)remote, (void)local, (void)bytes;
     shmem_long_p(&word, 1, 1);
 }
-static void do_put_long(char *remote, char *local, size_t bytes) {
+static void do_put_long(char* remote, char* local, size_t bytes) {
     (void)bytes;
-    shmem_long_put((long *)remote, (long *)local, 1, 1);
+    shmem_long_put((long*)remote, (long*)local, 1, 1);
 }
-static void do_get_long(char *remote, char *local, size_t bytes) {
+static void do_get_long(char* remote, char* local, size_t bytes) {
     (void)bytes;
-    shmem_long_get((long *)local, (long *)remote, 1, 1);
+    shmem_long_get((long*)local, (long*)remote, 1, 1);
 }
-static void do_fetch_add(char *remote, char *local, size_t bytes) {
+static void do_fetch_add(char* remote, char* local, size_t bytes) {
     (void)local, (void)bytes;
-    shmem_long_atomic_fetch_add((long *)remote, 1, 1);
+    shmem_long_atomic_fetch_add((long*)remote, 1, 1);
 }
 
 /* Only PE 0 works; the other one sleeps in the barrier. */
-static void measure(const char *name, Operation operation, char *remote, char *local, size_t bytes) {
+static void measure(const char* name, Operation operation, char* remote, char* local, size_t bytes) {
     const long count = bytes <= 4096 ? 200000 : (long)(400000000UL / bytes);
     double least = 1e18;
     shmem_barrier_all();
@@ -85,7 +85,7 @@ static void measure_barrier(void) {
     report("barrier_all", 0, least);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     shmem_init();
     if (argc > 1) {
         batches = atoi(argv[1]);
@@ -94,8 +94,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "node_latency: error: needs 2 PEs and at least 1 batch\n");
         shmem_global_exit(2);
     }
-    char *const remote = shmem_malloc(LARGEST);
-    char *const local = malloc(LARGEST);
+    char* const remote = shmem_malloc(LARGEST);
+    char* const local = malloc(LARGEST);
     if (remote == NULL || local == NULL) {
         fprintf(stderr, "node_latency: error: no memory\n");
         shmem_global_exit(2);

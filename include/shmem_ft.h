@@ -15,16 +15,16 @@ extern "C" {
 /* Results of shmem_checkpoint_all. Errors that are no fault are negative. */
 #define SHMEM_FT_SUCCESS 0
 #define SHMEM_FT_FAILURE 1
-#define SHMEM_FT_ERROR_OUT_OF_MEMORY (-1)  /* no memory for the copies; the last version stays valid */
+#define SHMEM_FT_ERROR_OUT_OF_MEMORY (-1) /* no memory for the copies; the last version stays valid */
 #define SHMEM_FT_ERROR_NOT_INITIALIZED (-2)
 
 /* Why a PE failed: what shmem_ft_status_kind gives for a status from shmem_query_fault. */
 #define SHMEM_FT_KILLED_BY_SIGNAL 1
-#define SHMEM_FT_EXITED 2       /* ended without shmem_finalize */
+#define SHMEM_FT_EXITED 2 /* ended without shmem_finalize */
 #define SHMEM_FT_HUNG 3
 #define SHMEM_FT_NODE_LOST 4
 #define SHMEM_FT_UNREACHABLE 5
-#define SHMEM_FT_DIED 6         /* the system did not tell how */
+#define SHMEM_FT_DIED 6 /* the system did not tell how */
 
 /* A global marked with this attribute is neither saved nor rolled back:
  *     static FILE *log_file SHMEM_FT_PRIVATE;

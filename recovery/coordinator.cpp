@@ -155,8 +155,7 @@ CheckpointOutcome Coordinator::checkpoint() {
     mark(DeathCount(0), Step::folded);
     const std::vector<Assignment> members = assignments(after);
     const std::uint64_t folded = make_marker(round_, DeathCount(0), Step::folded);
-    waiter_.block_until(
-        [&] { return all_marked(members, folded, true) || control_.agreed().stage == Stage::ended; });
+    waiter_.block_until([&] { return all_marked(members, folded, true) || control_.agreed().stage == Stage::ended; });
     control_.ring_working();
     return control_.agreed().stage == Stage::ended ? CheckpointOutcome::ended : CheckpointOutcome::committed;
 }
@@ -239,14 +238,9 @@ RestartOutcome Coordinator::restart(const RestartRequest& request) {
                 }
                 propose_plan(seen, request);
                 break;
-            case Stage::plan:
-                work_on_plan(seen);
-                break;
-            case Stage::restored:
-                work_on_protection(seen);
-                break;
-            default:
-                return RestartOutcome::ended;
+            case Stage::plan: work_on_plan(seen); break;
+            case Stage::restored: work_on_protection(seen); break;
+            default: return RestartOutcome::ended;
         }
     }
 }
@@ -313,8 +307,7 @@ void Coordinator::await_attempt(const Agreed& seen, const std::vector<Assignment
 }
 
 void Coordinator::await_further_death(const Agreed& seen) {
-    waiter_.block_until(
-        [&] { return control_.agreed() != seen || control_.death_log().length() > seen.deaths; });
+    waiter_.block_until([&] { return control_.agreed() != seen || control_.death_log().length() > seen.deaths; });
     decide(seen, plan(seen, low_half(round_), control_.death_log().length()));
 }
 
@@ -344,12 +337,8 @@ void Coordinator::work_on_plan(const Agreed& seen) {
     bind(plan);
     if (!restored_in_round_) {
         switch (duties_.restore(plan.assignments[me_.index()], seen.version)) {
-            case Duties::Restored::done:
-                restored_in_round_ = true;
-                break;
-            case Duties::Restored::source_gone:
-                await_further_death(seen);
-                return;
+            case Duties::Restored::done: restored_in_round_ = true; break;
+            case Duties::Restored::source_gone: await_further_death(seen); return;
             case Duties::Restored::corrupt:
                 failed_plan_ = plan;
                 ended_here_ = end_job(kExitError);

@@ -129,7 +129,7 @@ void Bootstrap::watch_launcher(void (*lost)()) noexcept {
 
 std::uint64_t program_fingerprint() noexcept {
     const int fd = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    struct stat info{};
+    struct stat info {};
     if (fd < 0) {
         return 0;
     }

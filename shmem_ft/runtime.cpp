@@ -5,12 +5,11 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-
-#include <algorithm>
 
 #include "backup/placement.hpp"
 #include "shmem_ft/base/clock.hpp"
@@ -26,7 +25,7 @@ constexpr std::uint32_t kSpinsCrowded = 20;
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 std::uint64_t memory_bytes() {
-    struct sysinfo info{};
+    struct sysinfo info {};
     return ::sysinfo(&info) == 0 ? (info.totalram + info.totalswap) * info.mem_unit : 0;
 }
 
@@ -93,17 +92,20 @@ bool Runtime::compare_cards(const BootCard& mine, const BootCard& first, std::st
         error = format("process %d runs another program (%s) than process 0 (%s): all PEs must run the same file", rank,
                        mine.program, first.program);
     } else if (mine.globals_begin != first.globals_begin || mine.globals_bytes != first.globals_bytes) {
-        error = format("the globals of process %d lie at another address than those of process 0: link with -no-pie "
-                       "(oshcc does) or start with oshrun",
-                       rank);
+        error = format(
+            "the globals of process %d lie at another address than those of process 0: link with -no-pie "
+            "(oshcc does) or start with oshrun",
+            rank);
     } else if (mine.heap_base != first.heap_base || mine.heap_bytes != first.heap_bytes) {
-        error = format("process %d has another symmetric heap than process 0: SHMEM_SYMMETRIC_SIZE and "
-                       "SHMEM_FT_HEAP_BASE must be the same for all",
-                       rank);
+        error = format(
+            "process %d has another symmetric heap than process 0: SHMEM_SYMMETRIC_SIZE and "
+            "SHMEM_FT_HEAP_BASE must be the same for all",
+            rank);
     } else if (mine.spares != first.spares || mine.backup_mode != first.backup_mode) {
-        error = format("process %d has other settings than process 0: SHMEM_FT_SPARES and SHMEM_FT_BACKUP_MODE must be "
-                       "the same for all",
-                       rank);
+        error = format(
+            "process %d has other settings than process 0: SHMEM_FT_SPARES and SHMEM_FT_BACKUP_MODE must be "
+            "the same for all",
+            rank);
     }
     return error.empty();
 }
@@ -263,9 +265,10 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
         std::string gone;
         if (!map_peer(peer, held[i].holder, gone) && !is_substitute_ && !control_.is_dead(held[i].holder) &&
             process_start_time(control_.slot(held[i].holder).pid) != 0) {
-            error = format("cannot map the memory of PE %zu (%s): /proc/PID/fd of processes of the same user must be "
-                           "readable",
-                           i, gone.c_str());
+            error = format(
+                "cannot map the memory of PE %zu (%s): /proc/PID/fd of processes of the same user must be "
+                "readable",
+                i, gone.c_str());
             return false;
         }
     }
@@ -321,8 +324,9 @@ bool Runtime::start(int generation, std::string& error) {
         return false;
     }
     const bool starts_as_spare = self().value() >= first_spare();
-    coordinator_ = std::make_unique<Coordinator>(control_, self(), first_spare(),
-                                                 Waiter(&control_.slot(self()).doorbell, &never_, kSpinsCrowded), *this);
+    coordinator_ =
+        std::make_unique<Coordinator>(control_, self(), first_spare(),
+                                      Waiter(&control_.slot(self()).doorbell, &never_, kSpinsCrowded), *this);
     if (!starts_as_spare) {
         if (!take_pe(PeId(self().value()), error)) {
             return false;

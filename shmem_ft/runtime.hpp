@@ -145,8 +145,8 @@ private:
     FaultGate never_;                      // for waits that do not end at a fault
 
     PeId me_ = kNoPe;
-    bool is_substitute_ = false;  // started as a spare
-    bool joined_ = true;          // a substitute that has not joined yet: false
+    bool is_substitute_ = false;         // started as a spare
+    bool joined_ = true;                 // a substitute that has not joined yet: false
     std::atomic<bool> finished_{false};  // past the last finalize, or on the way out by shmem_global_exit
     std::uint32_t own_init_calls_ = 0;
     std::uint32_t restored_init_calls_ = 0;

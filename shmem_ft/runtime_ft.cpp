@@ -1,10 +1,9 @@
 // shmem_checkpoint_all, shmem_query_fault, shmem_restart_pes, shmem_ft_algo_init: what this process does in the
 // protocols of recovery/coordinator.hpp.
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
-
-#include <algorithm>
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
@@ -35,16 +34,13 @@ int Runtime::checkpoint() noexcept {
     const CheckpointOutcome outcome = coordinator_->checkpoint();
     const Agreed agreed = control_.agreed();
     switch (outcome) {
-        case CheckpointOutcome::committed:
-            report_span("checkpoint", begin, now_ns(), agreed.version.value());
-            return 0;
+        case CheckpointOutcome::committed: report_span("checkpoint", begin, now_ns(), agreed.version.value()); return 0;
         case CheckpointOutcome::fault:
             engine_.gate.pending.store(true);
             list_failed(agreed.deaths);
             report_span("agree", begin, now_ns(), agreed.version.value());
             return 1;
-        case CheckpointOutcome::ended:
-            break;
+        case CheckpointOutcome::ended: break;
     }
     leave_ended_job();
 }
@@ -95,7 +91,8 @@ std::string Runtime::explain(const Plan& plan) const {
     std::string who;
     for (const Coordinator::Failed& failed : coordinator_->failed_pes(agreed, agreed.deaths)) {
         if (std::find(plan.affected.begin(), plan.affected.end(), failed.pe) != plan.affected.end()) {
-            who += format("%sPE %d failed (%s)", who.empty() ? "" : ", ", failed.pe.value(), describe(failed.reason).c_str());
+            who += format("%sPE %d failed (%s)", who.empty() ? "" : ", ", failed.pe.value(),
+                          describe(failed.reason).c_str());
         }
     }
     switch (plan.outcome) {
@@ -105,8 +102,7 @@ std::string Runtime::explain(const Plan& plan) const {
             return who + " and there is no spare left to take over: start the job with more spares (oshrun --spares)";
         case PlanOutcome::copies_lost:
             return who + ", and so has the process that kept the copy of the last checkpoint: the data is lost";
-        case PlanOutcome::possible:
-            break;
+        case PlanOutcome::possible: break;
     }
     return "a stored copy of the last checkpoint is corrupt and there is no other one";
 }
@@ -122,9 +118,10 @@ void Runtime::end_unrecoverable() noexcept {
 void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const std::int64_t begin = now_ns();
     if (joined_ && lost_initialisation()) {
-        fail_job(format("PE %d was initialised after the last checkpoint, which would be lost by going back: call "
-                        "shmem_checkpoint_all right after initialisation",
-                        me_.value()));
+        fail_job(
+            format("PE %d was initialised after the last checkpoint, which would be lost by going back: call "
+                   "shmem_checkpoint_all right after initialisation",
+                   me_.value()));
     }
     if (!joined_ && failed_.empty()) {
         int* list = nullptr;
@@ -172,12 +169,9 @@ Duties::Restored Runtime::become_restored(const Assignment& own, Version version
     // The keeper may be this process itself: a shadow that it kept while it slept.
     const ProcessSlot& keeper = control_.slot(own.keeper);
     switch (BackupStore::fetch({keeper.pid, keeper.store_fd}, me_, version, live_)) {
-        case BackupStore::Fetched::done:
-            return Restored::done;
-        case BackupStore::Fetched::keeper_gone:
-            return Restored::source_gone;
-        case BackupStore::Fetched::corrupt:
-            break;
+        case BackupStore::Fetched::done: return Restored::done;
+        case BackupStore::Fetched::keeper_gone: return Restored::source_gone;
+        case BackupStore::Fetched::corrupt: break;
     }
     return Restored::corrupt;
 }
@@ -257,8 +251,7 @@ std::uint32_t Runtime::logical_init_calls() const noexcept { return std::max(own
 
 bool Runtime::lost_initialisation() const noexcept {
     const Version version = control_.agreed().version;
-    return version != kNoVersion &&
-           logical_init_calls() > control_.slot(self()).init_calls[version.value() % 2].load();
+    return version != kNoVersion && logical_init_calls() > control_.slot(self()).init_calls[version.value() % 2].load();
 }
 
 int Runtime::algo_init() noexcept {

@@ -10,18 +10,12 @@ namespace {
 
 const char* name_of(HeapCall call) {
     switch (call) {
-        case HeapCall::malloc:
-            return "shmem_malloc";
-        case HeapCall::calloc:
-            return "shmem_calloc";
-        case HeapCall::align:
-            return "shmem_align";
-        case HeapCall::realloc:
-            return "shmem_realloc";
-        case HeapCall::free:
-            return "shmem_free";
-        case HeapCall::malloc_with_hints:
-            return "shmem_malloc_with_hints";
+        case HeapCall::malloc: return "shmem_malloc";
+        case HeapCall::calloc: return "shmem_calloc";
+        case HeapCall::align: return "shmem_align";
+        case HeapCall::realloc: return "shmem_realloc";
+        case HeapCall::free: return "shmem_free";
+        case HeapCall::malloc_with_hints: return "shmem_malloc_with_hints";
     }
     return "a heap routine";
 }
@@ -32,20 +26,20 @@ void* Runtime::replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_
     const auto journal = heap_.journal();
     if (replayed_heap_calls_ >= journal.size()) {
         const bool recorded_all = heap_.calls() <= Heap::kJournalCalls;
-        fail_job(format("PE %d, a substitute, calls %s as heap call %llu before shmem_restart_pes, but %s",
-                        me_.value(), name_of(call), static_cast<unsigned long long>(replayed_heap_calls_ + 1),
+        fail_job(format("PE %d, a substitute, calls %s as heap call %llu before shmem_restart_pes, but %s", me_.value(),
+                        name_of(call), static_cast<unsigned long long>(replayed_heap_calls_ + 1),
                         recorded_all ? "the PE it replaces had made fewer before the last checkpoint"
                                      : "only the first 4096 heap calls of a program are recorded"));
     }
     const HeapRecord& record = journal[replayed_heap_calls_++];
     if (record.call != call || record.first != first || record.second != second) {
-        fail_job(format("PE %d, a substitute, calls %s(%llu, %llu) as heap call %llu before shmem_restart_pes, but the PE it "
-                        "replaces had called %s(%llu, %llu): the calls before the checkpoint loop must not depend on "
-                        "the PE or the time",
-                        me_.value(), name_of(call), static_cast<unsigned long long>(first),
-                        static_cast<unsigned long long>(second), static_cast<unsigned long long>(replayed_heap_calls_),
-                        name_of(record.call), static_cast<unsigned long long>(record.first),
-                        static_cast<unsigned long long>(record.second)));
+        fail_job(format(
+            "PE %d, a substitute, calls %s(%llu, %llu) as heap call %llu before shmem_restart_pes, but the PE it "
+            "replaces had called %s(%llu, %llu): the calls before the checkpoint loop must not depend on "
+            "the PE or the time",
+            me_.value(), name_of(call), static_cast<unsigned long long>(first), static_cast<unsigned long long>(second),
+            static_cast<unsigned long long>(replayed_heap_calls_), name_of(record.call),
+            static_cast<unsigned long long>(record.first), static_cast<unsigned long long>(record.second)));
     }
     return heap_.decode(record.result);
 }
@@ -54,28 +48,24 @@ void* Runtime::do_heap_call(HeapCall call, std::uint64_t first, std::uint64_t se
     void* result = nullptr;
     switch (call) {
         case HeapCall::malloc:
-        case HeapCall::malloc_with_hints:
-            return heap_.allocate(first);
+        case HeapCall::malloc_with_hints: return heap_.allocate(first);
         case HeapCall::calloc:
             result = heap_.allocate(first * second);
             if (result != nullptr) {
                 heap_.zero(result, first * second);
             }
             return result;
-        case HeapCall::align:
-            return heap_.allocate_aligned(second, first);
-        case HeapCall::realloc:
-            return heap_.reallocate(heap_.decode(first), second);
-        case HeapCall::free:
-            heap_.free(heap_.decode(first));
-            return nullptr;
+        case HeapCall::align: return heap_.allocate_aligned(second, first);
+        case HeapCall::realloc: return heap_.reallocate(heap_.decode(first), second);
+        case HeapCall::free: heap_.free(heap_.decode(first)); return nullptr;
     }
     return result;
 }
 
 std::uint64_t Runtime::heap_offset(const void* address, const char* routine) noexcept {
     if (!live_.heap.contains(address)) {
-        fail_job(format("PE %d: %s was given %p, which is no block of the symmetric heap", me_.value(), routine, address));
+        fail_job(
+            format("PE %d: %s was given %p, which is no block of the symmetric heap", me_.value(), routine, address));
     }
     return heap_.encode(address);
 }

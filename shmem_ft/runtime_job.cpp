@@ -7,6 +7,7 @@
 #include <sys/personality.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,10 @@ namespace sft {
 SFT_LIBRARY_STATE Runtime* g_runtime = nullptr;
 
 namespace {
+
+// SHMEM_THREAD_SERIALIZED. Two threads of a PE may not be in collectives at once, even on different teams: a channel
+// serves one thread at a time.
+constexpr int kThreadLevelMax = 2;
 
 SFT_LIBRARY_STATE int g_init_depth = 0;
 SFT_LIBRARY_STATE int g_generation = 0;
@@ -223,7 +228,7 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
         ++g_generation;
         g_runtime = runtime;
         g_engine = &runtime->engine();
-        g_thread_level = options.requested_thread_level;
+        g_thread_level = std::min(options.requested_thread_level, kThreadLevelMax);
         g_finalize_at_exit = options.finalize_at_exit;
     }
     ++g_init_depth;

@@ -22,10 +22,23 @@ constexpr std::uint64_t page_ceil(std::uint64_t address) { return page_floor(add
 
 // Sections among the writable ones whose bytes belong to the loader, the C runtime or an instrumentation, or that
 // the user and this library keep private.
-constexpr std::array<std::string_view, 17> kForeignSections = {
-    ".got",        ".got.plt", ".plt.got", ".dynamic", ".init_array",      ".fini_array",
-    ".preinit_array", ".ctors", ".dtors",  ".jcr",     ".tm_clone_table",  ".data.rel.ro",
-    ".data.rel.ro.local", "shmem_ft_private", "asan_globals", "__sancov_guards", "__llvm_prf_cnts"};
+constexpr std::array<std::string_view, 17> kForeignSections = {".got",
+                                                               ".got.plt",
+                                                               ".plt.got",
+                                                               ".dynamic",
+                                                               ".init_array",
+                                                               ".fini_array",
+                                                               ".preinit_array",
+                                                               ".ctors",
+                                                               ".dtors",
+                                                               ".jcr",
+                                                               ".tm_clone_table",
+                                                               ".data.rel.ro",
+                                                               ".data.rel.ro.local",
+                                                               "shmem_ft_private",
+                                                               "asan_globals",
+                                                               "__sancov_guards",
+                                                               "__llvm_prf_cnts"};
 
 // An open ELF file; closes what it opened.
 class ElfFile {
@@ -109,7 +122,8 @@ bool find_range(const Segments& segments, ElfImage& image, std::string& error) {
             continue;
         }
         if (image.end != 0 && range.begin != image.end) {
-            error = "its globals lie in several separate segments, which is not supported: link with the default script";
+            error =
+                "its globals lie in several separate segments, which is not supported: link with the default script";
             return false;
         }
         if (image.end == 0) {

@@ -16,7 +16,7 @@ namespace sft {
 struct ElfRange {
     std::uint64_t begin = 0;  // virtual address as in the file (add the load bias for a running PIE)
     std::uint64_t end = 0;
-    std::string what;         // section or symbol name
+    std::string what;  // section or symbol name
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return end - begin; }
 };

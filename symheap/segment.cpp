@@ -40,8 +40,7 @@ bool Segment::create(const char* name, std::size_t bytes, std::string& error) {
 
 bool Segment::map_at(void* address, std::string& error) {
     const int fixed = address == nullptr ? 0 : MAP_FIXED_NOREPLACE;
-    void* mapped =
-        ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed, fd_, 0);
+    void* mapped = ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed, fd_, 0);
     if (mapped == MAP_FAILED || (address != nullptr && mapped != address)) {
         error = format("cannot map %zu bytes of shared memory at %p: %s", bytes_, address,
                        mapped == MAP_FAILED ? std::strerror(errno) : "the address is taken");

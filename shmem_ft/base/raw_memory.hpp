@@ -33,7 +33,8 @@ SFT_NOT_INSTRUMENTED inline bool raw_equal(const void* a, const void* b, std::si
     const auto* first = static_cast<const volatile unsigned char*>(a);
     const auto* second = static_cast<const volatile unsigned char*>(b);
     std::size_t i = 0;
-    for (; i + 8 <= bytes && reinterpret_cast<std::uintptr_t>(a) % 8 == 0 && reinterpret_cast<std::uintptr_t>(b) % 8 == 0;
+    for (;
+         i + 8 <= bytes && reinterpret_cast<std::uintptr_t>(a) % 8 == 0 && reinterpret_cast<std::uintptr_t>(b) % 8 == 0;
          i += 8) {
         if (*reinterpret_cast<const volatile std::uint64_t*>(first + i) !=
             *reinterpret_cast<const volatile std::uint64_t*>(second + i)) {

@@ -45,7 +45,7 @@ TEST_F(ImageTest, HolesComeBackAsHoles) {
     image.store(Version(1), live.state);
     live.scribble(random, 500);
     ASSERT_TRUE(image.load(Version(1), live.state));
-    struct stat info{};
+    struct stat info {};
     ASSERT_EQ(::fstat(live.heap.fd(), &info), 0);
     EXPECT_LE(static_cast<std::size_t>(info.st_blocks) * 512, kBlockBytes) << "only the block that existed exists";
     EXPECT_EQ(live.heap.address()[5 * kBlockBytes], std::byte{9});

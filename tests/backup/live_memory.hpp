@@ -14,8 +14,7 @@
 namespace sft {
 
 struct LiveMemory {
-    explicit LiveMemory(std::size_t heap_blocks)
-        : globals(3 * kBlockBytes + 4096), library(1000) {
+    explicit LiveMemory(std::size_t heap_blocks) : globals(3 * kBlockBytes + 4096), library(1000) {
         std::string error;
         EXPECT_TRUE(heap.create("live", heap_blocks * kBlockBytes, error) && heap.map_at(nullptr, error)) << error;
         state.heap = {reinterpret_cast<std::uintptr_t>(heap.address()), heap.bytes()};

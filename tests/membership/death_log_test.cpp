@@ -37,7 +37,8 @@ TEST(DeathLog, ConcurrentAppendersAgree) {
             witnesses.emplace_back([&, witness] {
                 for (int i = 0; i < kDead; ++i) {
                     const int process = (i * (2 * witness + 1) + run) % kDead;  // another order for each
-                    firsts += log->append(ProcId(process), {FailureKind::signal, static_cast<std::uint16_t>(witness + 1)});
+                    firsts +=
+                        log->append(ProcId(process), {FailureKind::signal, static_cast<std::uint16_t>(witness + 1)});
                 }
             });
         }

@@ -124,8 +124,8 @@ public:
 
 Process::Process(World& world, ProcId self, std::uint32_t lives)
     : kept(static_cast<std::size_t>(world.n_pes), std::vector<Copy>(2)), world_(world), self_(self), lives_(lives) {
-    coordinator_ = std::make_unique<Coordinator>(
-        world.control, self, world.n_pes, Waiter(&world.control.slot(self).doorbell, &never_, 10), *this);
+    coordinator_ = std::make_unique<Coordinator>(world.control, self, world.n_pes,
+                                                 Waiter(&world.control.slot(self).doorbell, &never_, 10), *this);
 }
 
 void Process::ship(Version version) {
@@ -252,7 +252,8 @@ void Process::run() {
 TEST(Coordinator, WithoutDeathsEveryoneComputesTheChain) {
     World world(5, 2, 0);
     for (auto& process : world.processes) {
-        process = std::make_unique<Process>(world, ProcId(static_cast<std::int32_t>(&process - world.processes.data())), 0);
+        process =
+            std::make_unique<Process>(world, ProcId(static_cast<std::int32_t>(&process - world.processes.data())), 0);
     }
     world.run();
     for (std::int32_t pe = 0; pe < 5; ++pe) {

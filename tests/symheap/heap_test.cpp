@@ -22,7 +22,7 @@ struct MappedHeap {
         heap.create({reinterpret_cast<std::uintptr_t>(segment.address()), bytes}, segment.fd());
     }
     [[nodiscard]] std::size_t existing_bytes() const {
-        struct stat info{};
+        struct stat info {};
         ::fstat(segment.fd(), &info);
         return static_cast<std::size_t>(info.st_blocks) * 512;
     }

@@ -75,8 +75,8 @@ public:
         Pair& pair = pairs_[from.index()];
         ChannelCell& cell = pair.incoming->cells[pair.received % kChannelDepth];
         const std::uint32_t expected = pair.received + 1;
-        if (!waiter_->block_until(
-                [&] { return cell.sequence.load(std::memory_order_acquire) == expected; })) [[unlikely]] {
+        if (!waiter_->block_until([&] { return cell.sequence.load(std::memory_order_acquire) == expected; }))
+            [[unlikely]] {
             return false;
         }
         if (bytes != 0) {

@@ -67,7 +67,7 @@ bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::s
 
 bool ControlSegment::attach(std::int32_t pid, int fd, std::string& error) {
     fd_ = open_descriptor_of(pid, fd);
-    struct stat info{};
+    struct stat info {};
     if (fd_ < 0 || ::fstat(fd_, &info) != 0) {
         error = format("cannot open the control segment of process %d: %s", pid, std::strerror(errno));
         return false;

@@ -53,10 +53,10 @@ struct alignas(64) ProcessSlot {
     std::int32_t store_fd;
     std::uint64_t start_time;
     std::atomic<ProcessState> state;
-    std::atomic<std::int32_t> bound_pe;     // spares: the PE it was bound to + 1; 0: none
+    std::atomic<std::int32_t> bound_pe;  // spares: the PE it was bound to + 1; 0: none
     std::atomic<std::uint64_t> marker;
-    std::atomic<std::uint64_t> list_hash[2];  // of the list given to shmem_restart_pes, by parity of the round
-    std::atomic<std::uint32_t> exit_status; // status given to exit() + 1: last words for kernels that do not tell
+    std::atomic<std::uint64_t> list_hash[2];   // of the list given to shmem_restart_pes, by parity of the round
+    std::atomic<std::uint32_t> exit_status;    // status given to exit() + 1: last words for kernels that do not tell
     std::atomic<std::uint32_t> init_calls[2];  // calls of shmem_ft_algo_init at a version, by its parity
 };
 
@@ -101,9 +101,7 @@ public:
         return rings_[to.index() * static_cast<std::size_t>(header_->n_pes) + from.index()];
     }
 
-    [[nodiscard]] Agreed agreed() const noexcept {
-        return unpack(header_->agreed.load(std::memory_order_seq_cst));
-    }
+    [[nodiscard]] Agreed agreed() const noexcept { return unpack(header_->agreed.load(std::memory_order_seq_cst)); }
     // Whether `next` was decided by this call.
     bool decide(const Agreed& seen, const Agreed& next) const noexcept {
         std::uint64_t expected = pack(seen);
