@@ -37,7 +37,8 @@ class Bootstrap {
 public:
     // Connects to the PMIx server of the launcher.
     [[nodiscard]] bool connect(std::string& error);
-    void disconnect() noexcept;
+    // As often as connect() succeeded, at the end of the process.
+    static void disconnect() noexcept;
 
     [[nodiscard]] ProcId self() const noexcept { return self_; }
     [[nodiscard]] std::int32_t n_processes() const noexcept { return n_processes_; }

@@ -34,17 +34,25 @@ SFT_LIBRARY_STATE int g_thread_level = 0;
 SFT_LIBRARY_STATE bool g_finalize_at_exit = false;
 SFT_LIBRARY_STATE bool g_hooks_installed = false;
 SFT_LIBRARY_STATE pid_t g_owner_pid = 0;
+// Completed initialisations. The connection to the launcher outlives the last shmem_finalize: a process that left and
+// came back for the next shmem_init would look dead to the fences of the others in between.
+SFT_LIBRARY_STATE int g_connections = 0;
 
 void at_exit(int status, void*) {
-    if (g_runtime == nullptr || ::getpid() != g_owner_pid) {
+    if (::getpid() != g_owner_pid) {
         return;
     }
-    if (g_finalize_at_exit) {
+    if (g_runtime != nullptr && g_finalize_at_exit) {
         g_init_depth = 1;
         job::finalize();
+    }
+    if (g_runtime != nullptr) {
+        g_runtime->record_exit(status);
         return;
     }
-    g_runtime->record_exit(status);
+    for (; g_connections > 0; --g_connections) {
+        Bootstrap::disconnect();
+    }
 }
 
 // The globals are shared memory, so parent and child would write the same ones. The child copies them first thing;
@@ -195,7 +203,6 @@ void Runtime::finish() noexcept {
     report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
     stop_service();
     store_.release();
-    bootstrap_.disconnect();
 }
 
 // ---- fork ----
@@ -226,6 +233,7 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
             return 1;
         }
         ++g_generation;
+        ++g_connections;
         g_runtime = runtime;
         g_engine = &runtime->engine();
         g_thread_level = std::min(options.requested_thread_level, kThreadLevelMax);
