@@ -110,6 +110,7 @@ int run_wrapper(const WrapperLanguage& language, int argc, char** argv) {
         return EXIT_SUCCESS;
     }
     std::vector<char*> words;
+    words.reserve(command.size() + 1);
     for (const std::string& word : command) {
         words.push_back(const_cast<char*>(word.c_str()));
     }

@@ -99,6 +99,7 @@ int exec_pe(int argc, char** argv) {
         words.push_back(decode_argument(argv[i]));
     }
     std::vector<char*> pointers;
+    pointers.reserve(words.size() + 2);
     for (std::string& word : words) {
         pointers.push_back(word.data());
     }

@@ -46,6 +46,7 @@ bool Launcher::start(const std::vector<std::string>& command, int stdin_fd, std:
     stderr_ = Fd(ends[0]);
     const Fd write_end(ends[1]);
     std::vector<char*> words;
+    words.reserve(command.size() + 1);
     for (const std::string& word : command) {
         words.push_back(const_cast<char*>(word.c_str()));
     }
