@@ -6,7 +6,6 @@ Prints the medians of the runs; without Open MPI's compiler wrapper only ours.
 import json
 import os
 import pathlib
-import shutil
 import statistics
 import subprocess
 import sys
@@ -22,18 +21,29 @@ def run(command: list, environment: dict) -> dict[tuple[str, int], float]:
     return {(row["operation"], row["bytes"]): row["ns"] for row in rows}
 
 
+def open_mpi(name: str, version_option: str) -> str | None:
+    """Open MPI's tool of that name, which is called like ours: the first one on the path that says whose it is."""
+    for folder in os.environ["PATH"].split(os.pathsep):
+        tool = pathlib.Path(folder) / name
+        if os.access(tool, os.X_OK):
+            answer = subprocess.run([tool, version_option], capture_output=True, check=False)
+            if any(own in answer.stdout for own in (b"Open SHMEM", b"OpenRTE")):
+                return str(tool)
+    return None
+
+
 def main(build: pathlib.Path, repeats: int) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         ours = [build / "bin/oshrun", "-n", "2", build / "benchmarks/bench_node_latency"]
         libraries = {"shmem_ft": (ours, dict(os.environ)), "shmem_ft_none": (ours, {**os.environ, "SHMEM_FT_BACKUP_MODE": "none"})}
-        wrapper = shutil.which("oshcc.openmpi")
-        if wrapper:
+        wrapper, launcher = open_mpi("oshcc", "--showme:version"), open_mpi("oshrun", "--version")
+        if wrapper and launcher:
             program = pathlib.Path(folder) / "node_latency_openmpi"
             subprocess.run([wrapper, "-O2", SOURCE, "-o", program], check=True)
             # Its memory hooks crash in shmem_finalize on Debian 12; this switches them off.
             environment = {**os.environ, "OMPI_MCA_memory": "^patcher", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": folder}
-            libraries["open_mpi"] = ([shutil.which("oshrun.openmpi"), "-n", "2", program], environment)
+            libraries["open_mpi"] = ([launcher, "-n", "2", program], environment)
         samples = {name: [] for name in libraries}
         for _ in range(repeats):
             for name, (command, environment) in libraries.items():
