@@ -48,7 +48,8 @@ void card_key(int generation, char (&key)[PMIX_MAX_KEYLEN + 1]) {
 bool Bootstrap::connect(std::string& error) {
     pmix_proc_t self;
     const pmix_status_t status = PMIx_Init(&self, nullptr, 0);
-    if (status != PMIX_SUCCESS) {
+    // Without a launcher PMIx is usable but has no server: a job of this one process.
+    if (status != PMIX_SUCCESS && status != PMIX_ERR_UNREACH) {
         error = format("cannot reach the launcher's PMIx server (%s): start the program with oshrun",
                        PMIx_Error_string(status));
         return false;

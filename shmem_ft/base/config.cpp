@@ -272,6 +272,21 @@ bool find_unknown_variable(std::string& error_line) {
     return false;
 }
 
+struct Found {
+    const char* variable = nullptr;  // null: not set
+    const char* text = "";
+};
+
+Found find_in_environment(const SettingInfo& setting) {
+    for (const char* variable : {setting.name, setting.alias}) {
+        const char* text = *variable == '\0' ? nullptr : std::getenv(variable);
+        if (text != nullptr) {
+            return {variable, text};
+        }
+    }
+    return {};
+}
+
 std::string bad_value_line(const char* variable, std::string_view value, const SettingInfo& setting) {
     constexpr std::size_t kShownMax = 60;
     std::string shown(value.substr(0, kShownMax));
@@ -288,15 +303,7 @@ std::string bad_value_line(const char* variable, std::string_view value, const S
 
 std::span<const SettingInfo> settings() noexcept { return kSettings; }
 
-const char* setting_origin(const SettingInfo& setting) {
-    if (std::getenv(setting.name) != nullptr) {
-        return setting.name;
-    }
-    if (*setting.alias != '\0' && std::getenv(setting.alias) != nullptr) {
-        return setting.alias;
-    }
-    return nullptr;
-}
+const char* setting_origin(const SettingInfo& setting) { return find_in_environment(setting).variable; }
 
 std::string setting_value(const SettingInfo& setting, const Config& config) {
     switch (row_of(setting)) {
@@ -323,13 +330,15 @@ bool load_config(Config& config, std::string& error_line) {
     }
     Config loaded;
     for (const SettingInfo& setting : kSettings) {
-        const char* variable = setting_origin(setting);
-        if (variable == nullptr && !has_default(setting)) {
-            continue;
+        Found found = find_in_environment(setting);
+        if (found.variable == nullptr) {
+            if (!has_default(setting)) {
+                continue;
+            }
+            found = {setting.name, setting.default_value};
         }
-        const char* text = variable == nullptr ? setting.default_value : std::getenv(variable);
-        if (!parse_into(setting, text, loaded)) {
-            error_line = bad_value_line(variable == nullptr ? setting.name : variable, text, setting);
+        if (!parse_into(setting, found.text, loaded)) {
+            error_line = bad_value_line(found.variable, found.text, setting);
             return false;
         }
     }
