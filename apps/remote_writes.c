@@ -89,6 +89,11 @@ static void write_blocks(Board *board, const Local *local, const Options *option
     shmem_quiet(); /* values is about to go */
 }
 
+/* Wraps around, which signed numbers may not. */
+static long next_compared(long seen, long value) {
+    return (long)((unsigned long)(seen ^ 1) + (unsigned long)(value & ~1L));
+}
+
 static void write_atomics(Board *board, const Local *local, const Options *options, uint64_t received, int target) {
     const long value = number(options, received, 77, (uint64_t)target);
     shmem_long_atomic_add(&board->added, value, target);
@@ -102,7 +107,7 @@ static void write_atomics(Board *board, const Local *local, const Options *optio
     /* While a failure is pending the fetch brings a zero and the swap does nothing: hence the bound. */
     for (int attempt = 0; attempt < 1000; attempt++) {
         const long seen = shmem_long_atomic_fetch(&board->compared, target);
-        if (shmem_long_atomic_compare_swap(&board->compared, seen, (seen ^ 1) + (value & ~1L), target) == seen) {
+        if (shmem_long_atomic_compare_swap(&board->compared, seen, next_compared(seen, value), target) == seen) {
             break;
         }
     }

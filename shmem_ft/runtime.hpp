@@ -54,6 +54,7 @@ public:
     [[noreturn]] void global_exit(int status) noexcept;
     // This process has learnt that the job has been ended by another one.
     [[noreturn]] void leave_ended_job() noexcept;
+    static void flush_output() noexcept;
 
     int checkpoint() noexcept;
     void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept;

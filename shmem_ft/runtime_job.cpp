@@ -163,6 +163,7 @@ void Runtime::fail_job(const std::string& line) noexcept {
 void Runtime::global_exit(int status) noexcept {
     // Only this PE runs its exit handlers; the others are told by its end and flush their output.
     finished_ = true;
+    flush_output();  // before anybody can lose patience with the exit handlers
     coordinator_->end_job(status);
     report(JobEventKind::global_exit, status, 0, "", now_ns(), 0);
     std::exit(status);

@@ -213,16 +213,20 @@ PeId Runtime::sleep_as_spare() noexcept {
     return PeId(slot.bound_pe.load() - 1);
 }
 
-void Runtime::leave_ended_job() noexcept {
-    const auto status = static_cast<int>(control_.header().end_record.load() >> 32);
-    // What the program has printed is not lost. Only a stream that is free is flushed: this may be the service thread,
-    // and the application's may hold one for ever, waiting for input.
+// What the program has printed is not lost. Only a stream that is free is flushed: this may be the service thread, and
+// the application's may hold one for ever, waiting for input.
+void Runtime::flush_output() noexcept {
     for (FILE* const stream : {stdout, stderr}) {
         if (::ftrylockfile(stream) == 0) {
             ::fflush_unlocked(stream);
             ::funlockfile(stream);
         }
     }
+}
+
+void Runtime::leave_ended_job() noexcept {
+    const auto status = static_cast<int>(control_.header().end_record.load() >> 32);
+    flush_output();
     ::_exit(status);
 }
 
