@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "shmem_ft/base/report.hpp"
@@ -64,6 +65,11 @@ bool Bootstrap::connect(std::string& error) {
         self_ = ProcId(0);
     }
     return true;
+}
+
+std::int32_t Bootstrap::rank_by_environment() noexcept {
+    const char* text = std::getenv("PMIX_RANK");
+    return text == nullptr ? 0 : static_cast<std::int32_t>(std::strtol(text, nullptr, 10));
 }
 
 void Bootstrap::disconnect() noexcept { PMIx_Finalize(nullptr, 0); }

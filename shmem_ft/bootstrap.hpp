@@ -37,6 +37,8 @@ class Bootstrap {
 public:
     // Connects to the PMIx server of the launcher.
     [[nodiscard]] bool connect(std::string& error);
+    // What self() will be, known before connect().
+    [[nodiscard]] static std::int32_t rank_by_environment() noexcept;
     // As often as connect() succeeded, at the end of the process.
     static void disconnect() noexcept;
 

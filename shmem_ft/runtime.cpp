@@ -309,15 +309,17 @@ bool Runtime::start(int generation, std::string& error) {
     if (!load_config(config_, error)) {
         return false;
     }
-    if (!bootstrap_.connect(error)) {
-        return false;
-    }
+    // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever, and
+    // then only oshrun, which has heard of all of them, can end the job.
     if (!config_.job_socket.empty()) {
-        channel_.set_rank(self().value());
+        channel_.set_rank(Bootstrap::rank_by_environment());
         if (!channel_.connect(config_.job_socket, error)) {
             return false;
         }
         report(JobEventKind::hello, 0, 0, "", now_ns(), 0);
+    }
+    if (!bootstrap_.connect(error)) {
+        return false;
     }
     bootstrap_.watch_launcher(&launcher_lost);
     if (!create_memory(error) || !meet_the_others(generation, error) || !watch_processes(error)) {

@@ -74,10 +74,12 @@ def excuses(scenario, outcome, reference: Reference, rules: Rules) -> list:
     commits = _first_commits(outcome.events)
     deaths = _deaths_seen(outcome)
     sent = [death.time_ns for death in outcome.deaths]
+    # A victim lives on for a while: until the next step (SIGUSR2), or until the kernel gets round to it.
+    last_ns = max(sent + [time for time, _ in deaths], default=0)
     found = []
     if not commits or (sent and min(sent) <= min(commits.values())):
         found.append("a PE died before the first commit")
-    if sent and commits.get(reference.last_version, outcome.ended_ns) <= max(sent) + 2_000_000:
+    if sent and commits.get(reference.last_version, outcome.ended_ns) <= last_ns + 2_000_000:
         found.append("a PE died after the last commit")
     if len(deaths) > scenario.spares:
         found.append("more deaths than spares")
@@ -85,7 +87,8 @@ def excuses(scenario, outcome, reference: Reference, rules: Rules) -> list:
         begin = commits.get(version)
         end = commits.get(version + 1, outcome.ended_ns)
         # A death shortly before the commit may be noticed after it only.
-        if begin is not None and any(begin - 5_000_000 <= time <= end + 5_000_000 for time in sent):
+        if begin is not None and any(begin - 5_000_000 <= time <= end + 5_000_000
+                                     for time in sent + [time for time, _ in deaths]):
             found.append("a PE died between an initialisation block and the checkpoint after it")
     repairs = _repairs(outcome.events)
     for i, (first_time, first_pe) in enumerate(deaths):
