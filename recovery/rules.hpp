@@ -1,0 +1,59 @@
+// What follows from what in a job: commits, faults, recovery plans, ends. Pure; whoever leads applies it, the others
+// only accept the result (shmem_ft/membership/agreement.hpp), so nothing here has to be computed alike by everybody.
+//
+// Fault model: the arguments may name any number of deaths, of holders, keepers, substitutes and spares, between any two
+// calls.
+//
+// Invariants (besides those of job_state.hpp)
+//  1. A PE whose holder lives keeps it; so a spare that was given a PE is never given another.
+//  2. Every PE that gets a new holder has a shadow: its keeper lives and has had it since the last commit.
+//  3. A PE is exposed from its keeper's death until everybody has been protected again.
+//  4. The list of failed PEs that a fault was declared with never changes before the restart is over.
+#pragma once
+
+#include "shmem_ft/membership/agreement.hpp"
+
+namespace sft {
+
+// What to do when a PE cannot be replaced.
+enum class UnreplacedPolicy : std::uint8_t { abort, wait };
+
+class JobRules final : public Rules {
+public:
+    explicit JobRules(JobShape shape) : shape_(shape) {}
+
+    // The value that a job starts with.
+    [[nodiscard]] static JobState first_state(const JobShape& shape);
+    // Stands for the list of failed PEs that shmem_query_fault gives; order matters.
+    [[nodiscard]] static std::uint64_t hash_of(std::span<const std::int32_t> pes) noexcept;
+    [[nodiscard]] static std::uint64_t hash_of(std::span<const FailedPe> failed);
+
+    void set_policy(UnreplacedPolicy policy) noexcept { policy_ = policy; }
+    // Spares may have joined.
+    void set_shape(JobShape shape) noexcept { shape_ = shape; }
+
+    [[nodiscard]] JobState after_ready(const JobState& state, Goal goal) const override;
+    [[nodiscard]] std::optional<JobState> after_restart(const JobState& state, const Readiness& ready,
+                                                        std::span<const Death> dead) const override;
+    [[nodiscard]] std::optional<JobState> after_deaths(const JobState& state,
+                                                       std::span<const Death> dead) const override;
+    [[nodiscard]] JobState after_end_request(const JobState& state, const EndRequest& request,
+                                             std::span<const Death> dead) const override;
+    [[nodiscard]] JobState after_loss_of_all(const JobState& state, std::span<const Death> dead) const override;
+
+    // How many further deaths of PEs, one after another or at once, whichever they are, the job survives now.
+    [[nodiscard]] std::int32_t protected_losses(const JobState& state, std::span<const Death> dead) const;
+
+private:
+    struct News;  // deaths that a state does not have
+
+    [[nodiscard]] News note_deaths(JobState& state, std::span<const Death> dead) const;
+    [[nodiscard]] JobState faulted(const JobState& state, std::span<const Death> dead) const;
+    [[nodiscard]] std::optional<JobState> planned(const JobState& state, std::span<const Death> dead) const;
+    [[nodiscard]] JobState ended(const JobState& state, EndReason reason, std::vector<PeId> lost) const;
+
+    JobShape shape_;
+    UnreplacedPolicy policy_ = UnreplacedPolicy::abort;
+};
+
+}  // namespace sft

@@ -1,0 +1,194 @@
+// Agreement on one JobState after the other, by messages along a tree, without I/O.
+//
+// Fault model: any participant may die at any step, the leader included, any number of them. A process that is declared
+// dead is dead (it was killed before, or stops itself when it learns of it); deaths reach somebody's process_died()
+// sooner or later. Messages between two living processes arrive once and in order; nothing is said about different
+// pairs. A dead process's messages may or may not arrive. Nobody lies. Under a partition at most the side that has more
+// than half of the slots which are not certainly dead decides anything; the other side stops itself.
+//
+// Participants are the living holders of the PEs, in the order of the PEs (a job of one PE adds the spare that keeps its
+// copy). The one of the lowest PE leads. They form a tree of fan-out k over their order, so a step down or up takes
+// O(log P) messages one after the other and no process sends more than k at a time.
+//
+// Without failures a value costs one sweep up and one down: whoever is ready, and whose subtree is, says so to its
+// parent; when the leader has heard of everybody it decides what follows, and tells. Being ready is accepting: all have
+// accepted what follows from being ready, so it can be decided at once.
+//
+// When a participant dies, or the leader does, whoever leads now begins a ballot: it collects from every living
+// participant what it knows to be decided, what it has accepted and what it is ready for. Then
+//   - somebody knows a later value: it was decided, so the ballot begins again from it;
+//   - all have accepted the same next value: it may have been decided, so it is decided;
+//   - else it cannot have been decided, since deciding takes the acceptance of all that live: the leader chooses what
+//     the deaths demand (JobRules), proposes it, and decides it when all have accepted.
+//
+// Invariants (checked by tests/sim)
+//  1. Two processes never decide different values with one index.
+//  2. A process decides the values in the order of their indices and skips one only by adopting a later decided one.
+//  3. A value with index i + 1 is decided only if every participant of value i that lives has accepted it.
+//  4. What a process has accepted is changed only by a proposal of a higher ballot, and forgotten only when the next
+//     value is decided.
+//
+// Memory: O(deaths + fan-out) per process; nothing grows with the number of PEs.
+//
+// Threads: none of its own; the owner calls it from one thread at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "shmem_ft/membership/job_state.hpp"
+#include "shmem_ft/membership/message.hpp"
+#include "shmem_ft/membership/mutation.hpp"
+#include "shmem_ft/membership/tree.hpp"
+
+namespace sft {
+
+// What follows from what: pure, the same everywhere. Implemented by recovery/rules.hpp.
+class Rules {
+public:
+    virtual ~Rules() = default;
+
+    // Everybody is ready for `goal`. Not called for Goal::restart.
+    [[nodiscard]] virtual JobState after_ready(const JobState& state, Goal goal) const = 0;
+    // Everybody is ready for a restart with the list that `hash` stands for, or `is_mixed`: with different ones.
+    // Nothing: not now (a spare is awaited).
+    [[nodiscard]] virtual std::optional<JobState> after_restart(const JobState& state, const Readiness& ready,
+                                                                std::span<const Death> dead) const = 0;
+    // What has to be decided because of deaths that `state` does not have. Nothing: go on without them.
+    [[nodiscard]] virtual std::optional<JobState> after_deaths(const JobState& state,
+                                                               std::span<const Death> dead) const = 0;
+    [[nodiscard]] virtual JobState after_end_request(const JobState& state, const EndRequest& request,
+                                                     std::span<const Death> dead) const = 0;
+    // Every holder is dead.
+    [[nodiscard]] virtual JobState after_loss_of_all(const JobState& state, std::span<const Death> dead) const = 0;
+};
+
+// What the agreement does to the world outside. Called from within the calls below, in order.
+class AgreementWorld {
+public:
+    virtual ~AgreementWorld() = default;
+
+    virtual void send(ProcId to, const Message& message) = 0;
+    // `after` is decided; the agreement holds it already.
+    virtual void decided(const JobState& before, const JobState& after) = 0;
+    // A death that this process has not known, from whomever it was heard.
+    virtual void heard_of_death(const Death& death) = 0;
+    // The others have declared this process dead, or it is on the smaller side of a partition: it must stop at once.
+    virtual void must_stop() = 0;
+};
+
+class Agreement {
+public:
+    struct Options {
+        JobShape shape;
+        ProcId self = kNoProc;
+        std::int32_t fan_out = kFanOut;
+        const Rules* rules = nullptr;
+        AgreementWorld* world = nullptr;
+        JobState first;  // what everybody starts with
+    };
+    explicit Agreement(const Options& options);
+
+    // This process's PE is ready for the goal that leads on from decided(). A process that holds no PE has none; a
+    // witness is always ready. Ignored when the value has moved on (index differs).
+    void ready(std::uint64_t index, Goal goal, std::uint64_t hash = 0);
+    void process_died(const Death& death);
+    // `process` has left the finished job: so it is finished.
+    void process_left(ProcId process);
+    void receive(ProcId from, const Message& message);
+    void request_end(EndReason reason, std::int32_t exit_status);
+    // The rules have changed their mind: a spare was added, patience has ended.
+    void reconsider();
+
+    [[nodiscard]] const JobState& decided() const noexcept { return state_; }
+    [[nodiscard]] const std::vector<Death>& known_deaths() const noexcept { return dead_; }  // sorted by process
+    [[nodiscard]] const JobShape& shape() const noexcept { return shape_; }
+    [[nodiscard]] ProcId self() const noexcept { return self_; }
+    // Who leads, as far as this process knows; kNoProc: nobody is left to.
+    [[nodiscard]] ProcId leader() const;
+    // Somebody whose silence would keep this process waiting for ever, so its life should be watched; kNoProc: nobody.
+    [[nodiscard]] ProcId depends_on() const;
+    [[nodiscard]] Ballot ballot() const noexcept { return ballot_; }
+    // For the table of costs.
+    [[nodiscard]] std::size_t bytes() const noexcept;
+
+private:
+    struct Child {
+        ProcId process = kNoProc;
+        bool has_reported = false;
+        bool has_accepted = false;
+        Readiness ready;
+        Acceptance accepted;
+    };
+
+    // agreement.cpp: what comes in
+    void take_collect(ProcId from, const Message& message);
+    void take_report(ProcId from, const Message& message);
+    void take_ready(ProcId from, const Message& message);
+    void take_propose(ProcId from, const Message& message);
+    void take_accepted(ProcId from, const Message& message);
+    void take_decide(const Message& message);
+    void take_deaths(const Message& message);
+    void take_census(ProcId from, const Message& message);
+    [[nodiscard]] bool learn(const Death& death);
+    void report_deaths();
+
+    // agreement_lead.cpp: the leader's side, and what goes out
+    void begin_ballot();
+    void lead();
+    void propose(JobState next);
+    void decide(JobState next);
+    void tell_spares();
+    void adopt(const JobState& next);
+    void join(Ballot ballot, std::vector<Death> dead, ProcId parent);
+    void forward(const Message& message);
+    void answer();
+    void say_ready();
+    void say_accepted();
+    [[nodiscard]] bool have_all_reported() const noexcept;
+    [[nodiscard]] Readiness subtree_readiness() const noexcept;
+    [[nodiscard]] Acceptance own_acceptance() const noexcept;
+    [[nodiscard]] Acceptance subtree_acceptance() const noexcept;
+    [[nodiscard]] bool has_quorum() const;
+    [[nodiscard]] bool is_leading() const noexcept { return parent_ == kNoProc && my_slot_ >= 0; }
+    [[nodiscard]] Child* child(ProcId process) noexcept;
+    void look_after_orphans();
+    void count_census();
+    void send(ProcId to, Message message);
+
+    JobShape shape_;
+    ProcId self_;
+    std::int32_t fan_out_;
+    const Rules* rules_;
+    AgreementWorld* world_;
+
+    JobState state_;
+    std::vector<Death> dead_;  // sorted by process: state_.deaths and what has been heard since
+
+    // The ballot this process takes part in, and its place in the tree.
+    Ballot ballot_;
+    Ballot highest_seen_;
+    std::vector<Death> ballot_dead_;  // sorted: whom the tree leaves out
+    std::int32_t my_slot_ = -1;       // -1: no participant
+    ProcId parent_ = kNoProc;         // none: this process leads the ballot
+    std::vector<Child> children_;
+    bool has_answered_ = true;  // collect of this ballot (there is none in the first one)
+    bool has_said_ready_ = false;
+    bool has_said_accepted_ = false;
+
+    // About the next value.
+    Readiness own_ready_;
+    std::unique_ptr<JobState> proposal_;  // accepted
+    Ballot proposal_ballot_;
+    bool is_proposing_ = false;  // leader: waits for acceptances
+
+    EndRequest end_request_;  // own, until the job has ended
+    EndRequest heard_end_;    // leader: anybody's
+    std::vector<ProcId> census_awaited_;
+    bool has_census_begun_ = false;
+};
+
+}  // namespace sft

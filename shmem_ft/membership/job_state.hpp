@@ -1,0 +1,139 @@
+// What the processes of a job agree on: one value after the other, each with the next index.
+//
+// Plain data and pure questions to it. Who decides the next value, and how, is agreement.hpp; which value follows
+// from what is recovery/rules.hpp.
+//
+//      running --all arrived--> shipping --all shipped--> folding --all folded--> running      (version + 1)
+//      running | shipping --a holder died--> faulted
+//      running | faulted --all restart with one list--> planned        (lists that differ: the same stage again)
+//      planned --all restored--> restored --all protected--> running   (view + 1)
+//      planned | restored --a holder or keeper died--> planned         (attempt + 1)
+//      running --all finish--> finished;  any but these two --> ended
+//
+// A PE is a number; who holds it follows from the list of replacements: process p holds PE p unless it is listed.
+// So a job without failures has no table of PEs anywhere, whatever its size.
+//
+// Invariants (check_invariants)
+//  1. deaths grows at its end only; every process is in it at most once.
+//  2. replacements and exposed are sorted by PE, each PE once; no PE is held by two processes.
+//  3. version grows by one from folding to running, and by no other step.
+//  4. view grows by one from restored to running, and by no other step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shmem_ft/base/ids.hpp"
+#include "shmem_ft/base/process_watch.hpp"
+
+namespace sft {
+
+enum class Stage : std::uint8_t {
+    running = 1,
+    shipping = 2,
+    folding = 3,
+    faulted = 4,
+    planned = 5,
+    restored = 6,
+    finished = 7,
+    ended = 8
+};
+[[nodiscard]] const char* name_of(Stage stage) noexcept;
+
+// What a holder is ready for. All of them ready for the same goal makes the next value.
+enum class Goal : std::uint8_t { none = 0, arrive, ship, fold, restart, restore, protect, finish, any };
+[[nodiscard]] const char* name_of(Goal goal) noexcept;
+
+enum class EndReason : std::uint8_t {
+    none = 0,
+    requested,          // shmem_global_exit, or an error that one process tells
+    nothing_committed,  // a PE died before the first commit
+    no_spare,           // nobody left to take over
+    copies_lost,        // a PE and the keeper of its shadow are dead
+    past_the_end,       // a PE died while others were in the last shmem_finalize
+};
+
+struct Death {
+    ProcId process = kNoProc;
+    FailureReason reason;
+    // The kernel says so, or it was killed before it was declared. Not certain: unreachable, may be alive elsewhere.
+    bool is_certain = true;
+
+    friend bool operator==(const Death&, const Death&) noexcept = default;
+};
+
+struct Replacement {
+    PeId pe = kNoPe;
+    ProcId process = kNoProc;
+
+    friend bool operator==(Replacement, Replacement) noexcept = default;
+};
+
+struct FailedPe {
+    PeId pe = kNoPe;
+    FailureReason reason;
+
+    friend bool operator==(FailedPe, FailedPe) noexcept = default;
+};
+
+// Who holds a PE and whose memory has its shadow.
+struct Assignment {
+    ProcId holder = kNoProc;
+    ProcId keeper = kNoProc;  // none: there is no shadow
+
+    friend bool operator==(const Assignment&, const Assignment&) = default;
+};
+
+struct JobState {
+    std::uint64_t index = 0;
+    Stage stage = Stage::running;
+    Version version = kNoVersion;
+    std::uint32_t view = 0;
+    std::uint32_t attempt = 0;     // of the current restart; 0: none
+    std::uint32_t rejections = 0;  // restarts that were refused because the lists of the callers differed
+    ProcId witness = kNoProc;      // in a job of one PE: the spare that keeps its shadow
+    EndReason end_reason = EndReason::none;
+    ProcId ended_by = kNoProc;
+    std::int32_t exit_status = 0;
+    std::vector<Death> deaths;  // in agreed order
+    std::vector<Replacement> replacements;
+    std::vector<PeId> exposed;      // PEs whose shadow is gone; they have their local copy
+    std::vector<FailedPe> failed;   // the list of shmem_query_fault, until the restart is over
+    std::vector<FailedPe> further;  // who failed after that list was decided
+    std::vector<PeId> lost;         // end_reason copies_lost, no_spare: whose
+
+    friend bool operator==(const JobState&, const JobState&) = default;
+};
+
+// Sizes that never change during a job, and the questions that need them.
+struct JobShape {
+    std::int32_t n_pes = 0;
+    std::int32_t n_processes = 0;
+
+    [[nodiscard]] ProcId holder(const JobState& state, PeId pe) const noexcept;
+    // The PE that `process` holds; kNoPe: none.
+    [[nodiscard]] PeId held_by(const JobState& state, ProcId process) const noexcept;
+    // The next PE's holder, in a job of one PE the witness; none while the PE is exposed.
+    [[nodiscard]] ProcId keeper(const JobState& state, PeId pe) const noexcept;
+    // The same without regard to whether the shadow exists.
+    [[nodiscard]] ProcId keeper_to_be(const JobState& state, PeId pe) const noexcept;
+    [[nodiscard]] Assignment assignment(const JobState& state, PeId pe) const noexcept {
+        return {holder(state, pe), keeper(state, pe)};
+    }
+    // Started as a spare, holds no PE and is not in `dead` (sorted by process).
+    [[nodiscard]] std::vector<ProcId> idle_spares(const JobState& state, std::span<const Death> dead) const;
+};
+
+[[nodiscard]] bool contains(std::span<const Death> sorted_by_process, ProcId process) noexcept;
+// Keeps the list sorted by process; an entry that is there stays as it is. True: it was new.
+bool insert_sorted(std::vector<Death>& deaths, const Death& death);
+
+// Empty, or which invariant is violated. `before` is the value with the index below.
+[[nodiscard]] std::string check_invariants(const JobShape& shape, const JobState& state, const JobState* before);
+// One line for traces.
+[[nodiscard]] std::string to_string(const JobState& state);
+
+}  // namespace sft

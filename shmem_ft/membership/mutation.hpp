@@ -1,0 +1,38 @@
+// Deliberate protocol bugs for the simulator's self-check: with each of them switched in, it has to find a violation.
+// In every other build is_mutated() is false at compile time and the bugs do not exist.
+#pragma once
+
+namespace sft {
+
+enum class Mutation : int {
+    none = 0,
+    decide_without_child,      // the leader does not wait for its last child
+    answer_before_children,    // an inner node answers collect before its subtree has
+    forget_acceptance,         // a new ballot makes a process forget what it has accepted
+    ignore_forced_value,       // a new leader chooses freely although all have accepted a value
+    accept_old_ballot,         // a proposal of an older ballot is accepted
+    keep_lower_ballot,         // collect of a higher ballot is ignored if one is under way
+    no_ballot_after_death,     // the leader does not begin a ballot when a participant dies
+    drop_deaths_of_others,     // deaths that a report brings are dropped
+    commit_before_shipped,     // a checkpoint is committed when all have arrived
+    skip_folding,              // nobody waits until all have folded
+    restore_wrong_version,     // a restart goes back to the version before
+    forget_exposed,            // a PE whose keeper died still counts as protected
+    reuse_bound_spare,         // a new attempt gives a substitute's PE to another spare
+    same_spare_twice,          // two PEs get one spare
+    view_check_missing,        // a ready of an older value is counted for this one
+    resume_before_protected,   // a restart is over when all are restored
+    minority_decides,          // the smaller side of a partition goes on
+    ignore_exclusion,          // a process that was declared dead goes on
+    adopt_without_forwarding,  // collect is not passed on when it brings a later value
+    count_
+};
+
+#ifdef SFT_MUTATIONS
+extern Mutation g_mutation;
+[[nodiscard]] inline bool is_mutated(Mutation mutation) noexcept { return g_mutation == mutation; }
+#else
+[[nodiscard]] constexpr bool is_mutated(Mutation) noexcept { return false; }
+#endif
+
+}  // namespace sft
