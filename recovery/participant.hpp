@@ -8,7 +8,8 @@
 //
 // Invariants
 //  1. ship(v + 1) writes only the slot that does not hold v; v stays whole until v + 1 is committed.
-//  2. A checkpoint returns success only after everybody has folded v + 1 into its local copy, so that no put of the next
+//  2. A checkpoint returns success only after everybody has folded v + 1 into its local copy, so that no put of the
+//  next
 //     step can reach memory that is still being copied.
 //  3. restore() reads copies of the committed version only and writes only the own memory; it is done once per restart,
 //     however many attempts that takes, because no application code runs in between.
@@ -16,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "shmem_ft/membership/job_state.hpp"
 
@@ -24,12 +26,12 @@ namespace sft {
 class Participant {
 public:
     enum class Do : std::uint8_t {
-        wait,      // for the next decision
-        ship,      // own live state -> keeper's slot of version + 1
-        fold,      // own live state -> local copy, as version + 1
-        restore,   // own memory <- version, from the local copy or, as a substitute, from the keeper
-        protect,   // map the new holders, ship version to the keeper if there is no shadow there, reset counters
-        give_up,   // a copy is corrupt: end the job
+        wait,     // for the next decision; or the work that is under way, again, if there is any
+        ship,     // own live state -> keeper's slot of version + 1
+        fold,     // own live state -> local copy, as version + 1
+        restore,  // own memory <- version, from the local copy or, as a substitute, from the keeper
+        protect,  // map the new holders, ship version to the keeper if there is no shadow there, reset counters
+        give_up,  // a copy is corrupt: end the job
         // The call returns:
         committed,
         fault,
@@ -63,6 +65,7 @@ private:
     enum class Call : std::uint8_t { none, checkpoint, restart, finish };
 
     Do become_ready(const JobState& state, Goal goal, std::uint64_t hash = 0);
+    Do work(const JobState& state, Do what);
     Do leave(Do result);
     Do step_checkpoint(const JobState& state);
     Do step_restart(const JobState& state);
@@ -75,9 +78,12 @@ private:
     std::uint32_t view_before_ = 0;
     std::uint32_t rejections_before_ = 0;
     bool joins_ = false;
+    bool has_shipped_ = false;
     bool has_folded_ = false;
     bool has_restored_ = false;
-    std::uint64_t worked_on_ = 0;  // index + 1 of the value whose work is done or under way
+    std::uint64_t protected_index_ = 0;  // + 1; 0: none
+    Do work_ = Do::wait;                 // under way
+    std::uint64_t begun_index_ = 0;      // of the value that it was begun for
 };
 
 }  // namespace sft

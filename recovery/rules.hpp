@@ -1,8 +1,8 @@
 // What follows from what in a job: commits, faults, recovery plans, ends. Pure; whoever leads applies it, the others
 // only accept the result (shmem_ft/membership/agreement.hpp), so nothing here has to be computed alike by everybody.
 //
-// Fault model: the arguments may name any number of deaths, of holders, keepers, substitutes and spares, between any two
-// calls.
+// Fault model: the arguments may name any number of deaths, of holders, keepers, substitutes and spares, between any
+// two calls.
 //
 // Invariants (besides those of job_state.hpp)
 //  1. A PE whose holder lives keeps it; so a spare that was given a PE is never given another.
@@ -29,6 +29,8 @@ public:
     [[nodiscard]] static std::uint64_t hash_of(std::span<const FailedPe> failed);
 
     void set_policy(UnreplacedPolicy policy) noexcept { policy_ = policy; }
+    // SHMEM_FT_BACKUP_MODE=none: no PE can be brought back.
+    void set_keeps_copies(bool keeps) noexcept { keeps_copies_ = keeps; }
     // Spares may have joined.
     void set_shape(JobShape shape) noexcept { shape_ = shape; }
 
@@ -54,6 +56,7 @@ private:
 
     JobShape shape_;
     UnreplacedPolicy policy_ = UnreplacedPolicy::abort;
+    bool keeps_copies_ = true;
 };
 
 }  // namespace sft

@@ -6,13 +6,17 @@
 // pairs. A dead process's messages may or may not arrive. Nobody lies. Under a partition at most the side that has more
 // than half of the slots which are not certainly dead decides anything; the other side stops itself.
 //
-// Participants are the living holders of the PEs, in the order of the PEs (a job of one PE adds the spare that keeps its
-// copy). The one of the lowest PE leads. They form a tree of fan-out k over their order, so a step down or up takes
-// O(log P) messages one after the other and no process sends more than k at a time.
+// Participants are the living holders of the PEs, in the order of their process numbers (a job of one PE adds the spare
+// that keeps its copy). The first one leads; since the dead do not come back and substitutes have higher numbers than
+// everybody before them, leadership only moves on to higher numbers. They form a tree of fan-out k over their order, so
+// a step down or up takes O(log P) messages one after the other and no process sends more than k at a time.
 //
 // Without failures a value costs one sweep up and one down: whoever is ready, and whose subtree is, says so to its
-// parent; when the leader has heard of everybody it decides what follows, and tells. Being ready is accepting: all have
-// accepted what follows from being ready, so it can be decided at once.
+// parent; when the leader has heard of everybody it decides what follows, and tells. Being ready is accepting. That is
+// enough where it does not matter whether a process that died was ready (needs_proposal: no). Where it does, because a
+// value claims something about everybody (all copies of the version exist), the leader first proposes the value and
+// collects acceptances, which costs one more sweep up and down; then no value is decided that rests on the readiness of
+// a process that was not ready.
 //
 // When a participant dies, or the leader does, whoever leads now begins a ballot: it collects from every living
 // participant what it knows to be decided, what it has accepted and what it is ready for. Then
@@ -45,6 +49,11 @@
 #include "shmem_ft/membership/tree.hpp"
 
 namespace sft {
+
+// Whether what follows from readiness for `goal` has to be proposed before it is decided.
+[[nodiscard]] constexpr bool needs_proposal(Goal goal) noexcept {
+    return goal == Goal::ship || goal == Goal::protect || goal == Goal::finish || goal == Goal::restart;
+}
 
 // What follows from what: pure, the same everywhere. Implemented by recovery/rules.hpp.
 class Rules {
@@ -133,7 +142,11 @@ private:
     void take_decide(const Message& message);
     void take_deaths(const Message& message);
     void take_census(ProcId from, const Message& message);
+    void take_end_request(const Message& message);
+    void take_later_state(const Message& message);
     [[nodiscard]] bool learn(const Death& death);
+    [[nodiscard]] bool learn_all(std::span<const Death> deaths);
+    void react_to_deaths();
     void report_deaths();
 
     // agreement_lead.cpp: the leader's side, and what goes out
@@ -141,23 +154,30 @@ private:
     void lead();
     void propose(JobState next);
     void decide(JobState next);
-    void tell_spares();
-    void adopt(const JobState& next);
-    void join(Ballot ballot, std::vector<Death> dead, ProcId parent);
+    void tell_spares() const;
+    void tell_own_share_of_spares() const;
+    enum class Lead { as_before, anew };
+    void adopt(JobState next, Lead lead = Lead::as_before);
+    void join(Ballot ballot, const JobState& state, std::vector<Death> dead, ProcId parent);
+    void progress();
     void forward(const Message& message);
     void answer();
     void say_ready();
     void say_accepted();
     [[nodiscard]] bool have_all_reported() const noexcept;
+    [[nodiscard]] bool have_all_accepted() const noexcept;
     [[nodiscard]] Readiness subtree_readiness() const noexcept;
     [[nodiscard]] Acceptance own_acceptance() const noexcept;
     [[nodiscard]] Acceptance subtree_acceptance() const noexcept;
     [[nodiscard]] bool has_quorum() const;
-    [[nodiscard]] bool is_leading() const noexcept { return parent_ == kNoProc && my_slot_ >= 0; }
+    [[nodiscard]] bool is_leading() const noexcept { return parent_ == kNoProc && is_participant_; }
     [[nodiscard]] Child* child(ProcId process) noexcept;
     void look_after_orphans();
+    [[nodiscard]] bool is_over() const noexcept {
+        return state_.stage == Stage::finished || state_.stage == Stage::ended;
+    }
+    [[nodiscard]] Message make(MessageKind kind) const;
     void count_census();
-    void send(ProcId to, Message message);
 
     JobShape shape_;
     ProcId self_;
@@ -170,10 +190,9 @@ private:
 
     // The ballot this process takes part in, and its place in the tree.
     Ballot ballot_;
-    Ballot highest_seen_;
     std::vector<Death> ballot_dead_;  // sorted: whom the tree leaves out
-    std::int32_t my_slot_ = -1;       // -1: no participant
-    ProcId parent_ = kNoProc;         // none: this process leads the ballot
+    bool is_participant_ = false;
+    ProcId parent_ = kNoProc;  // none: this process leads the ballot
     std::vector<Child> children_;
     bool has_answered_ = true;  // collect of this ballot (there is none in the first one)
     bool has_said_ready_ = false;
@@ -185,8 +204,9 @@ private:
     Ballot proposal_ballot_;
     bool is_proposing_ = false;  // leader: waits for acceptances
 
-    EndRequest end_request_;  // own, until the job has ended
-    EndRequest heard_end_;    // leader: anybody's
+    EndRequest end_request_;        // own, until the job has ended
+    EndRequest heard_end_;          // anybody's, on its way to the leader
+    ProcId told_leader_ = kNoProc;  // who has been told of the own request
     std::vector<ProcId> census_awaited_;
     bool has_census_begun_ = false;
 };

@@ -1,8 +1,8 @@
 // Suspicion by silence, without I/O: who is watched by whom, and when silence has lasted too long.
 //
 // Every process watches the next living processes round the ring of all processes of the job (so each is watched by
-// `fan` others, and nobody watches more than that), and besides whomever its progress depends on. It shows that it lives
-// by heartbeats that the owner of this object sends or publishes; the owner says what it has heard.
+// `fan` others, and nobody watches more than that), and besides whomever its progress depends on. It shows that it
+// lives by heartbeats that the owner of this object sends or publishes; the owner says what it has heard.
 //
 // Fault model: a process may be silent for any time without being dead (stopped, starved, cut off). Silence therefore
 // never makes a death: it makes a suspect, which the owner must kill, or fence off, before it is declared dead.
@@ -23,8 +23,8 @@ public:
     struct Options {
         ProcId self = kNoProc;
         std::int32_t n_processes = 0;
-        std::int64_t period_ns = 0;   // between heartbeats
-        std::int64_t bound_ns = 0;    // silence that makes a suspect; 0: nobody is suspected
+        std::int64_t period_ns = 0;  // between heartbeats
+        std::int64_t bound_ns = 0;   // silence that makes a suspect; 0: nobody is suspected
         std::int32_t fan = 2;
     };
     explicit Detector(const Options& options) : options_(options) {}

@@ -135,8 +135,8 @@ std::string check_invariants(const JobShape& shape, const JobState& state, const
 }
 
 std::string to_string(const JobState& state) {
-    std::string text = format("%llu:%s v%u view %u", static_cast<unsigned long long>(state.index),
-                              name_of(state.stage), state.version.value(), state.view);
+    std::string text = format("%llu:%s v%u view %u", static_cast<unsigned long long>(state.index), name_of(state.stage),
+                              state.version.value(), state.view);
     if (state.attempt != 0) {
         text += format(" attempt %u", state.attempt);
     }

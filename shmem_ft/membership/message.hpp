@@ -15,10 +15,11 @@
 
 namespace sft {
 
-// A leader's attempt to lead: the higher number wins; a slot never uses a number twice.
+// A leader's attempt to lead. Leaders follow each other in the order of their process numbers, so the later leader's
+// ballots are higher whatever numbers the earlier one has used; a leader never uses a number twice.
 struct Ballot {
+    std::int32_t leader = 0;  // its process number
     std::uint32_t number = 0;
-    std::int32_t slot = 0;
 
     friend constexpr auto operator<=>(Ballot, Ballot) noexcept = default;
 };
@@ -59,17 +60,17 @@ struct EndRequest {
 };
 
 enum class MessageKind : std::uint8_t {
-    ready = 1,     // up the tree: my subtree is ready
-    collect,       // down: a new ballot, with the last decided value and the deaths its leader knows
-    report,        // up: the answer of my subtree to collect
-    propose,       // down: accept this as the next value
-    accepted,      // up: my subtree has accepted it
-    decide,        // down: this is the next value
-    deaths,        // to the leader: have you heard?
-    end_request,   // to the leader
-    census,        // between spares when every holder is dead: what have you heard last?
+    ready = 1,    // up the tree: my subtree is ready
+    collect,      // down: a new ballot, with the last decided value and the deaths its leader knows
+    report,       // up: the answer of my subtree to collect
+    propose,      // down: accept this as the next value
+    accepted,     // up: my subtree has accepted it
+    decide,       // down: this is the next value
+    deaths,       // to the leader: have you heard?
+    end_request,  // to the leader
+    census,       // between spares when every holder is dead: what have you heard last?
     census_reply,
-    excluded,      // to a process that has been declared dead: stop
+    excluded,  // to a process that has been declared dead: stop
     heartbeat,
 };
 inline constexpr std::uint8_t kMessageKinds = static_cast<std::uint8_t>(MessageKind::heartbeat);

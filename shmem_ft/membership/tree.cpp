@@ -5,58 +5,47 @@
 namespace sft {
 
 Tree::Tree(const JobShape& shape, const JobState& state, std::span<const Death> dead, std::int32_t fan_out)
-    : shape_(shape),
-      state_(state),
-      fan_out_(fan_out),
-      n_slots_(shape.n_pes + (shape.n_pes == 1 && state.witness != kNoProc ? 1 : 0)) {
+    : n_pes_(shape.n_pes), fan_out_(fan_out) {
     for (const Death& death : dead) {
-        const PeId pe = shape.held_by(state, death.process);
-        if (pe != kNoPe) {
-            absent_.push_back(pe.value());
-        } else if (death.process == state.witness && n_slots_ > shape.n_pes) {
-            absent_.push_back(shape.n_pes);
+        if (death.process.value() < n_pes_) {
+            absent_.push_back(death.process.value());
         }
     }
-    std::sort(absent_.begin(), absent_.end());
-}
-
-std::int32_t Tree::slot_of(ProcId process) const {
-    const PeId pe = shape_.held_by(state_, process);
-    std::int32_t slot = pe.value();
-    if (pe == kNoPe && n_slots_ > shape_.n_pes && process == state_.witness) {
-        slot = shape_.n_pes;
+    for (const Replacement& replacement : state.replacements) {
+        if (!contains(dead, replacement.process)) {
+            extra_.push_back(replacement.process);
+        }
     }
-    return slot >= 0 && !std::binary_search(absent_.begin(), absent_.end(), slot) ? slot : -1;
-}
-
-ProcId Tree::process_at(std::int32_t slot) const {
-    return slot < shape_.n_pes ? shape_.holder(state_, PeId(slot)) : state_.witness;
-}
-
-std::int32_t Tree::root_slot() const { return n_living() > 0 ? slot_at(0) : -1; }
-
-ProcId Tree::parent_of(std::int32_t slot) const {
-    const std::int32_t place = place_of(slot);
-    return place == 0 ? kNoProc : process_at(slot_at((place - 1) / fan_out_));
-}
-
-std::vector<ProcId> Tree::children_of(std::int32_t slot) const {
-    std::vector<ProcId> children;
-    const std::int64_t first = static_cast<std::int64_t>(place_of(slot)) * fan_out_ + 1;
-    const std::int64_t end = std::min<std::int64_t>(first + fan_out_, n_living());
-    for (std::int64_t place = first; place < end; ++place) {
-        children.push_back(process_at(slot_at(static_cast<std::int32_t>(place))));
+    if (state.witness != kNoProc && shape.held_by(state, state.witness) == kNoPe && !contains(dead, state.witness)) {
+        extra_.push_back(state.witness);
     }
-    return children;
+    std::sort(extra_.begin(), extra_.end());
 }
 
-std::int32_t Tree::place_of(std::int32_t slot) const {
-    const auto before = std::lower_bound(absent_.begin(), absent_.end(), slot) - absent_.begin();
-    return slot - static_cast<std::int32_t>(before);
+std::int32_t Tree::size() const noexcept {
+    return n_pes_ - static_cast<std::int32_t>(absent_.size()) + static_cast<std::int32_t>(extra_.size());
 }
 
-// The slot with that many living ones before it: the absent ones up to it shift it.
-std::int32_t Tree::slot_at(std::int32_t place) const {
+std::int32_t Tree::place_of(ProcId process) const {
+    const std::int32_t n_originals = n_pes_ - static_cast<std::int32_t>(absent_.size());
+    if (process.value() >= n_pes_) {
+        const auto at = std::lower_bound(extra_.begin(), extra_.end(), process);
+        const bool is_there = at != extra_.end() && *at == process;
+        return is_there ? n_originals + static_cast<std::int32_t>(at - extra_.begin()) : -1;
+    }
+    const auto at = std::lower_bound(absent_.begin(), absent_.end(), process.value());
+    if (process.value() < 0 || (at != absent_.end() && *at == process.value())) {
+        return -1;
+    }
+    return process.value() - static_cast<std::int32_t>(at - absent_.begin());
+}
+
+ProcId Tree::process_at(std::int32_t place) const {
+    const std::int32_t n_originals = n_pes_ - static_cast<std::int32_t>(absent_.size());
+    if (place >= n_originals) {
+        return extra_[static_cast<std::size_t>(place - n_originals)];
+    }
+    // Each absent one up to it shifts it by one.
     std::size_t low = 0;
     std::size_t high = absent_.size();
     while (low < high) {
@@ -67,7 +56,22 @@ std::int32_t Tree::slot_at(std::int32_t place) const {
             high = middle;
         }
     }
-    return place + static_cast<std::int32_t>(low);
+    return ProcId(place + static_cast<std::int32_t>(low));
+}
+
+ProcId Tree::parent_of(ProcId process) const {
+    const std::int32_t place = place_of(process);
+    return place <= 0 ? kNoProc : process_at((place - 1) / fan_out_);
+}
+
+std::vector<ProcId> Tree::children_of(ProcId process) const {
+    std::vector<ProcId> children;
+    const std::int64_t first = static_cast<std::int64_t>(place_of(process)) * fan_out_ + 1;
+    const std::int64_t end = std::min<std::int64_t>(first + fan_out_, size());
+    for (std::int64_t place = first; place < end; ++place) {
+        children.push_back(process_at(static_cast<std::int32_t>(place)));
+    }
+    return children;
 }
 
 }  // namespace sft

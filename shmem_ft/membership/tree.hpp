@@ -1,8 +1,8 @@
-// The tree of the participants of a ballot: pure arithmetic over slots.
+// The tree of the participants of a ballot: pure arithmetic.
 //
-// Slot s is PE s; a job of one PE has slot 1 for its witness. Slots whose process is dead are left out; the others,
-// numbered in their order, form a complete tree with a given fan-out: i's children are i * k + 1 ... i * k + k. Only
-// the slots that are left out take memory.
+// Participants in the order of their process numbers: the living processes that hold the PE of their own number, then
+// the living substitutes and, in a job of one PE, its witness. They form a complete tree with a given fan-out: the
+// children of place i are i * k + 1 ... i * k + k. Only the dead and the substitutes take memory.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +20,23 @@ public:
     // dead: sorted by process.
     Tree(const JobShape& shape, const JobState& state, std::span<const Death> dead, std::int32_t fan_out);
 
-    [[nodiscard]] std::int32_t n_slots() const noexcept { return n_slots_; }
-    [[nodiscard]] std::int32_t n_living() const noexcept {
-        return n_slots_ - static_cast<std::int32_t>(absent_.size());
-    }
-    // -1: the process has no slot, or is left out.
-    [[nodiscard]] std::int32_t slot_of(ProcId process) const;
-    [[nodiscard]] ProcId process_at(std::int32_t slot) const;
-    // The lowest slot that is not left out; -1: none.
-    [[nodiscard]] std::int32_t root_slot() const;
-    // kNoProc for the root.
-    [[nodiscard]] ProcId parent_of(std::int32_t slot) const;
-    [[nodiscard]] std::vector<ProcId> children_of(std::int32_t slot) const;
+    [[nodiscard]] std::int32_t size() const noexcept;
+    // -1: no participant.
+    [[nodiscard]] std::int32_t place_of(ProcId process) const;
+    // REQUIRES: 0 <= place < size().
+    [[nodiscard]] ProcId process_at(std::int32_t place) const;
+    // kNoProc: there are no participants.
+    [[nodiscard]] ProcId root() const { return size() > 0 ? process_at(0) : kNoProc; }
+    // REQUIRES: a participant. kNoProc for the root.
+    [[nodiscard]] ProcId parent_of(ProcId process) const;
+    // REQUIRES: a participant.
+    [[nodiscard]] std::vector<ProcId> children_of(ProcId process) const;
 
 private:
-    [[nodiscard]] std::int32_t place_of(std::int32_t slot) const;
-    [[nodiscard]] std::int32_t slot_at(std::int32_t place) const;
-
-    const JobShape& shape_;
-    const JobState& state_;
+    std::int32_t n_pes_;
     std::int32_t fan_out_;
-    std::int32_t n_slots_;
-    std::vector<std::int32_t> absent_;  // slots left out, ascending
+    std::vector<std::int32_t> absent_;  // of 0 ... n_pes - 1, ascending
+    std::vector<ProcId> extra_;         // from n_pes on, ascending
 };
 
 }  // namespace sft

@@ -1,0 +1,130 @@
+#include "recovery/participant.hpp"
+
+namespace sft {
+
+// ---- the calls ----
+
+Participant::Do Participant::checkpoint(const JobState& state) {
+    call_ = Call::checkpoint;
+    has_shipped_ = false;
+    has_folded_ = false;
+    return decided(state);
+}
+
+Participant::Do Participant::restart(const JobState& state, std::uint64_t list_hash, bool joins) {
+    call_ = Call::restart;
+    list_hash_ = list_hash;
+    joins_ = joins;
+    view_before_ = state.view;
+    rejections_before_ = state.rejections;
+    has_restored_ = false;
+    protected_index_ = 0;
+    return decided(state);
+}
+
+Participant::Do Participant::finish(const JobState& state) {
+    call_ = Call::finish;
+    return decided(state);
+}
+
+Participant::Do Participant::decided(const JobState& state) {
+    if (work_ != Do::wait) {
+        return work_;  // it is completed first, whatever has been decided meanwhile
+    }
+    ready_ = {};
+    if (call_ != Call::none && state.stage == Stage::ended) {
+        return leave(Do::ended);
+    }
+    switch (call_) {
+        case Call::none: return Do::wait;
+        case Call::checkpoint: return step_checkpoint(state);
+        case Call::restart: return step_restart(state);
+        case Call::finish: return step_finish(state);
+    }
+    return Do::wait;
+}
+
+Participant::Do Participant::done(const JobState& state, Done result) {
+    const Do work = std::exchange(work_, Do::wait);
+    if (result == Done::corrupt) {
+        return leave(Do::give_up);
+    }
+    const bool is_ok = result == Done::ok;
+    switch (work) {
+        case Do::ship: has_shipped_ = is_ok; break;
+        case Do::fold: has_folded_ = is_ok; break;
+        case Do::restore: has_restored_ = is_ok; break;
+        case Do::protect: protected_index_ = is_ok ? begun_index_ + 1 : 0; break;
+        default: break;
+    }
+    if (!is_ok && state.index == begun_index_) {
+        return Do::wait;  // the source is dead; what follows from its death will be decided
+    }
+    return decided(state);
+}
+
+// ---- helpers ----
+
+Participant::Do Participant::become_ready(const JobState& state, Goal goal, std::uint64_t hash) {
+    ready_ = {goal, hash};
+    index_ = state.index;
+    return Do::wait;
+}
+
+Participant::Do Participant::work(const JobState& state, Do what) {
+    work_ = what;
+    begun_index_ = state.index;
+    return what;
+}
+
+Participant::Do Participant::leave(Do result) {
+    call_ = Call::none;
+    ready_ = {};
+    return result;
+}
+
+// ---- what a value means for a call ----
+
+Participant::Do Participant::step_checkpoint(const JobState& state) {
+    switch (state.stage) {
+        case Stage::shipping: return has_shipped_ ? become_ready(state, Goal::ship) : work(state, Do::ship);
+        case Stage::folding: return has_folded_ ? become_ready(state, Goal::fold) : work(state, Do::fold);
+        case Stage::finished: return leave(Do::ended);
+        default: break;
+    }
+    // Whoever has folded has seen the commit; a fault that was declared straight after it is the next call's.
+    if (has_folded_) {
+        return leave(Do::committed);
+    }
+    return state.stage == Stage::running ? become_ready(state, Goal::arrive) : leave(Do::fault);
+}
+
+Participant::Do Participant::step_restart(const JobState& state) {
+    // A slow process may find that the others have resumed, and even met the next fault already.
+    if (state.view != view_before_) {
+        return leave(Do::resumed);
+    }
+    switch (state.stage) {
+        case Stage::running:
+        case Stage::faulted:
+            if (joins_) {
+                return leave(Do::resumed);
+            }
+            return state.rejections != rejections_before_ ? leave(Do::rejected)
+                                                          : become_ready(state, Goal::restart, list_hash_);
+        case Stage::planned: return has_restored_ ? become_ready(state, Goal::restore) : work(state, Do::restore);
+        case Stage::restored:
+            return protected_index_ == state.index + 1 ? become_ready(state, Goal::protect) : work(state, Do::protect);
+        default: return Do::wait;
+    }
+}
+
+Participant::Do Participant::step_finish(const JobState& state) {
+    switch (state.stage) {
+        case Stage::running: return become_ready(state, Goal::finish);
+        case Stage::finished: return leave(Do::finished);
+        default: return leave(Do::fault);
+    }
+}
+
+}  // namespace sft

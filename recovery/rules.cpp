@@ -1,0 +1,302 @@
+#include "recovery/rules.hpp"
+
+#include <algorithm>
+
+#include "shmem_ft/base/report.hpp"
+
+namespace sft {
+namespace {
+
+constexpr std::uint64_t kHashSeed = 0xcbf29ce484222325U;
+constexpr std::uint64_t kHashPrime = 0x100000001b3U;
+
+std::uint64_t hash_on(std::uint64_t hash, std::int32_t pe) noexcept {
+    return (hash ^ static_cast<std::uint32_t>(pe)) * kHashPrime;
+}
+
+void insert_sorted(std::vector<PeId>& list, PeId pe) {
+    const auto at = std::lower_bound(list.begin(), list.end(), pe);
+    if (at == list.end() || *at != pe) {
+        list.insert(at, pe);
+    }
+}
+
+void set_holder(std::vector<Replacement>& replacements, PeId pe, ProcId process) {
+    const auto at = std::lower_bound(replacements.begin(), replacements.end(), pe,
+                                     [](const Replacement& item, PeId wanted) { return item.pe < wanted; });
+    if (at != replacements.end() && at->pe == pe) {
+        at->process = process;
+    } else {
+        replacements.insert(at, {pe, process});
+    }
+}
+
+bool is_among(const std::vector<Death>& deaths, ProcId process) {
+    return std::any_of(deaths.begin(), deaths.end(), [&](const Death& death) { return death.process == process; });
+}
+
+JobState next_of(const JobState& state) {
+    JobState next = state;
+    ++next.index;
+    return next;
+}
+
+}  // namespace
+
+struct JobRules::News {
+    std::vector<FailedPe> failed;
+    bool is_keeper_lost = false;
+};
+
+JobState JobRules::first_state(const JobShape& shape) {
+    JobState first;
+    if (shape.n_pes == 1 && shape.n_processes > 1) {
+        first.witness = ProcId(1);
+    }
+    return first;
+}
+
+std::uint64_t JobRules::hash_of(std::span<const std::int32_t> pes) noexcept {
+    std::uint64_t hash = kHashSeed ^ pes.size();
+    for (const std::int32_t pe : pes) {
+        hash = hash_on(hash, pe);
+    }
+    return hash;
+}
+
+std::uint64_t JobRules::hash_of(std::span<const FailedPe> failed) {
+    std::uint64_t hash = kHashSeed ^ failed.size();
+    for (const FailedPe& item : failed) {
+        hash = hash_on(hash, item.pe.value());
+    }
+    return hash;
+}
+
+// Enters the deaths that `state` does not have. A PE is exposed when whoever holds, or was to hold, its shadow is dead.
+JobRules::News JobRules::note_deaths(JobState& state, std::span<const Death> dead) const {
+    News news;
+    for (const Death& death : dead) {
+        if (is_among(state.deaths, death.process)) {
+            continue;
+        }
+        state.deaths.push_back(death);
+        const PeId pe = shape_.held_by(state, death.process);
+        if (pe != kNoPe) {
+            news.failed.push_back({pe, death.reason});
+        }
+        if (pe != kNoPe && shape_.n_pes > 1) {
+            news.is_keeper_lost = true;
+            if (!is_mutated(Mutation::forget_exposed)) {
+                insert_sorted(state.exposed, PeId((pe.value() + shape_.n_pes - 1) % shape_.n_pes));
+            }
+        }
+        if (death.process == state.witness) {
+            news.is_keeper_lost = true;
+            state.witness = kNoProc;
+            insert_sorted(state.exposed, PeId(0));
+        }
+    }
+    return news;
+}
+
+JobState JobRules::ended(const JobState& state, EndReason reason, std::vector<PeId> lost) const {
+    JobState next = state;
+    next.stage = Stage::ended;
+    next.end_reason = reason;
+    next.exit_status = kExitError;
+    next.lost = std::move(lost);
+    return next;
+}
+
+JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) const {
+    JobState next = next_of(state);
+    next.failed = note_deaths(next, dead).failed;
+    next.further.clear();
+    next.stage = Stage::faulted;
+    if (next.version == kNoVersion) {
+        std::vector<PeId> lost;
+        for (const FailedPe& item : next.failed) {
+            lost.push_back(item.pe);
+        }
+        return ended(next, EndReason::nothing_committed, std::move(lost));
+    }
+    return next;
+}
+
+// A restart begins, or begins again with more deaths. Nothing: a spare has to be awaited.
+std::optional<JobState> JobRules::planned(const JobState& state, std::span<const Death> dead) const {
+    JobState next = next_of(state);
+    const News news = note_deaths(next, dead);
+    next.further.insert(next.further.end(), news.failed.begin(), news.failed.end());
+    next.stage = Stage::planned;
+    ++next.attempt;
+    if (next.version == kNoVersion) {
+        return ended(next, EndReason::nothing_committed, {});
+    }
+    std::vector<ProcId> spares = shape_.idle_spares(next, dead);
+    auto spare = spares.begin();
+    std::vector<PeId> without_copy;
+    std::vector<PeId> without_spare;
+    std::vector<Replacement> takeovers;
+    for (const Death& death : next.deaths) {
+        const PeId pe = shape_.held_by(next, death.process);
+        if (pe == kNoPe) {
+            continue;
+        }
+        if (shape_.keeper(next, pe) == kNoProc || !keeps_copies_) {
+            without_copy.push_back(pe);
+        } else if (spare == spares.end()) {
+            without_spare.push_back(pe);
+        } else {
+            takeovers.push_back({pe, *spare});
+            if (!is_mutated(Mutation::same_spare_twice)) {
+                ++spare;
+            }
+        }
+    }
+    if (!without_copy.empty()) {
+        return ended(next, EndReason::copies_lost, std::move(without_copy));
+    }
+    if (!without_spare.empty()) {
+        if (policy_ == UnreplacedPolicy::wait) {
+            return std::nullopt;
+        }
+        return ended(next, EndReason::no_spare, std::move(without_spare));
+    }
+    for (const Replacement& takeover : takeovers) {
+        set_holder(next.replacements, takeover.pe, takeover.process);
+    }
+    if (is_mutated(Mutation::reuse_bound_spare) && next.attempt > 1 && spare != spares.end()) {
+        for (Replacement& replacement : next.replacements) {
+            replacement.process = *spare;
+            break;
+        }
+    }
+    return next;
+}
+
+JobState JobRules::after_ready(const JobState& state, Goal goal) const {
+    JobState next = next_of(state);
+    switch (goal) {
+        case Goal::arrive:
+            next.stage = is_mutated(Mutation::commit_before_shipped) ? Stage::folding : Stage::shipping;
+            break;
+        case Goal::ship: next.stage = Stage::folding; break;
+        case Goal::fold:
+            next.stage = Stage::running;
+            next.version = state.version.next();
+            break;
+        case Goal::restore:
+            next.stage = Stage::restored;
+            if (shape_.n_pes == 1) {
+                // The old witness may have become the PE: its shadow needs another place.
+                const ProcId old = state.witness;
+                if (old == kNoProc || shape_.held_by(state, old) != kNoPe) {
+                    std::vector<Death> dead;
+                    for (const Death& death : state.deaths) {
+                        sft::insert_sorted(dead, death);
+                    }
+                    const std::vector<ProcId> idle = shape_.idle_spares(state, dead);
+                    next.witness = idle.empty() ? kNoProc : idle.front();
+                    next.exposed = {PeId(0)};
+                }
+            }
+            if (is_mutated(Mutation::resume_before_protected)) {
+                next.stage = Stage::running;
+                ++next.view;
+                next.exposed.clear();
+            }
+            break;
+        case Goal::protect:
+            next.stage = Stage::running;
+            ++next.view;
+            next.attempt = 0;
+            next.exposed.clear();
+            if (shape_.n_pes == 1 && state.witness == kNoProc) {
+                next.exposed = {PeId(0)};
+            }
+            next.failed.clear();
+            next.further.clear();
+            break;
+        case Goal::finish: next.stage = Stage::finished; break;
+        case Goal::none:
+        case Goal::restart:
+        case Goal::any: break;
+    }
+    return next;
+}
+
+std::optional<JobState> JobRules::after_restart(const JobState& state, const Readiness& ready,
+                                                std::span<const Death> dead) const {
+    if (ready.is_mixed || ready.hash != hash_of(state.failed)) {
+        JobState next = next_of(state);
+        ++next.rejections;
+        return next;
+    }
+    return planned(state, dead);
+}
+
+std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<const Death> dead) const {
+    if (state.stage == Stage::finished || state.stage == Stage::ended || state.stage == Stage::folding) {
+        return std::nullopt;  // a commit that is decided is completed by those that live
+    }
+    JobState probe = state;
+    const News news = note_deaths(probe, dead);
+    const bool is_anybody_left = [&] {
+        return shape_.n_pes > 1 || !is_among(probe.deaths, shape_.holder(probe, PeId(0)));
+    }();
+    switch (state.stage) {
+        case Stage::running:
+        case Stage::shipping:
+            if (!news.failed.empty()) {
+                return faulted(state, dead);
+            }
+            if (state.stage == Stage::running && probe.witness != state.witness) {
+                ++probe.index;
+                return probe;
+            }
+            return std::nullopt;
+        case Stage::faulted:
+            // Nobody is left to ask for the restart.
+            return is_anybody_left ? std::nullopt : planned(state, dead);
+        case Stage::planned:
+        case Stage::restored: return news.failed.empty() && !news.is_keeper_lost ? std::nullopt : planned(state, dead);
+        default: return std::nullopt;
+    }
+}
+
+JobState JobRules::after_end_request(const JobState& state, const EndRequest& request,
+                                     std::span<const Death> dead) const {
+    JobState next = next_of(state);
+    static_cast<void>(note_deaths(next, dead));
+    next = ended(next, request.reason, {});
+    next.ended_by = request.from;
+    next.exit_status = request.exit_status;
+    return next;
+}
+
+JobState JobRules::after_loss_of_all(const JobState& state, std::span<const Death> dead) const {
+    JobState next = next_of(state);
+    const News news = note_deaths(next, dead);
+    next.further.insert(next.further.end(), news.failed.begin(), news.failed.end());
+    std::vector<PeId> lost;
+    for (const FailedPe& item : next.further) {
+        lost.push_back(item.pe);
+    }
+    const bool has_version = next.version != kNoVersion;
+    return ended(next, has_version ? EndReason::copies_lost : EndReason::nothing_committed, std::move(lost));
+}
+
+std::int32_t JobRules::protected_losses(const JobState& state, std::span<const Death> dead) const {
+    if (state.version == kNoVersion || !keeps_copies_) {
+        return 0;
+    }
+    JobState now = state;
+    static_cast<void>(note_deaths(now, dead));
+    if (!now.exposed.empty()) {
+        return 0;
+    }
+    return shape_.idle_spares(now, dead).empty() ? 0 : 1;
+}
+
+}  // namespace sft

@@ -1,0 +1,311 @@
+// What comes in. What the leader makes of it, and what goes out, is in agreement_lead.cpp.
+
+#include "shmem_ft/membership/agreement.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sft {
+Agreement::Agreement(const Options& options)
+    : shape_(options.shape),
+      self_(options.self),
+      fan_out_(options.fan_out),
+      rules_(options.rules),
+      world_(options.world),
+      state_(options.first) {
+    const Tree tree(shape_, state_, {}, fan_out_);
+    is_participant_ = tree.place_of(self_) >= 0;
+    ballot_ = Ballot{tree.root().value(), 0};
+    if (is_participant_) {
+        parent_ = tree.parent_of(self_);
+        for (const ProcId process : tree.children_of(self_)) {
+            children_.push_back(
+                {.process = process, .has_reported = true, .has_accepted = false, .ready = {}, .accepted = {}});
+        }
+    }
+}
+
+std::size_t Agreement::bytes() const noexcept {
+    const auto state_bytes = [](const JobState& state) {
+        return state.deaths.capacity() * sizeof(Death) + state.replacements.capacity() * sizeof(Replacement) +
+               state.exposed.capacity() * sizeof(PeId) +
+               (state.failed.capacity() + state.further.capacity()) * sizeof(FailedPe) +
+               state.lost.capacity() * sizeof(PeId);
+    };
+    return sizeof *this + state_bytes(state_) + (dead_.capacity() + ballot_dead_.capacity()) * sizeof(Death) +
+           children_.capacity() * sizeof(Child) + census_awaited_.capacity() * sizeof(ProcId) +
+           (proposal_ ? sizeof(JobState) + state_bytes(*proposal_) : 0);
+}
+
+ProcId Agreement::leader() const { return Tree(shape_, state_, dead_, fan_out_).root(); }
+
+ProcId Agreement::depends_on() const {
+    const ProcId leading = leader();
+    return is_over() || leading == self_ ? kNoProc : leading;
+}
+
+void Agreement::ready(std::uint64_t index, Goal goal, std::uint64_t hash) {
+    if (index != state_.index || !is_participant_) {
+        return;
+    }
+    own_ready_ = {goal, false, hash};
+    progress();
+}
+
+void Agreement::reconsider() { progress(); }
+
+void Agreement::receive(ProcId from, const Message& message) {
+    if (message.kind == MessageKind::excluded) {
+        if (!is_mutated(Mutation::ignore_exclusion)) {
+            world_->must_stop();
+        }
+        return;
+    }
+    if (contains(dead_, from)) {
+        // What the dead have said has been heard by somebody who lives, or was never decided. Whoever was taken for
+        // dead across a partition and speaks again is told to stop.
+        const auto death = std::find_if(dead_.begin(), dead_.end(), [&](const Death& d) { return d.process == from; });
+        if (!death->is_certain) {
+            world_->send(from, make(MessageKind::excluded));
+        }
+        if (!is_mutated(Mutation::ignore_exclusion)) {
+            return;
+        }
+    }
+    switch (message.kind) {
+        case MessageKind::ready: take_ready(from, message); break;
+        case MessageKind::collect: take_collect(from, message); break;
+        case MessageKind::report: take_report(from, message); break;
+        case MessageKind::propose: take_propose(from, message); break;
+        case MessageKind::accepted: take_accepted(from, message); break;
+        case MessageKind::decide: take_decide(message); break;
+        case MessageKind::deaths: take_deaths(message); break;
+        case MessageKind::end_request: take_end_request(message); break;
+        case MessageKind::census:
+        case MessageKind::census_reply: take_census(from, message); break;
+        case MessageKind::excluded:
+        case MessageKind::heartbeat: break;
+    }
+}
+
+// ---- deaths ----
+
+bool Agreement::learn(const Death& death) {
+    if (death.process == self_) {
+        if (!is_mutated(Mutation::ignore_exclusion)) {
+            world_->must_stop();
+        }
+        return false;
+    }
+    if (!insert_sorted(dead_, death)) {
+        return false;
+    }
+    world_->heard_of_death(death);
+    return true;
+}
+
+bool Agreement::learn_all(std::span<const Death> deaths) {
+    bool is_news = false;
+    for (const Death& death : deaths) {
+        is_news = learn(death) || is_news;
+    }
+    return is_news;
+}
+
+void Agreement::process_died(const Death& death) {
+    if (learn(death)) {
+        react_to_deaths();
+    }
+}
+
+void Agreement::process_left(ProcId process) {
+    if (!is_over() && !contains(dead_, process)) {
+        // It cannot have left before `finished` was decided, and that follows from what is decided here.
+        adopt(rules_->after_ready(state_, Goal::finish));
+    }
+}
+
+void Agreement::react_to_deaths() {
+    if (is_over()) {
+        return;
+    }
+    const Tree tree(shape_, state_, dead_, fan_out_);
+    if (tree.size() == 0) {
+        look_after_orphans();
+        return;
+    }
+    has_census_begun_ = false;
+    if (tree.root() != self_) {
+        report_deaths();
+    } else if (is_mutated(Mutation::no_ballot_after_death)) {
+        progress();
+    } else {
+        if (ballot_.leader != self_.value() || Tree(shape_, state_, ballot_dead_, fan_out_).size() != tree.size()) {
+            begin_ballot();
+        }
+        progress();
+    }
+}
+
+// Everything that the leader's ballot does not show it to know. Whenever something is added, or the leader is another
+// one, all of it is said again: what was said to a leader that died is lost.
+void Agreement::report_deaths() {
+    const ProcId leading = leader();
+    Message message = make(MessageKind::deaths);
+    for (const Death& death : dead_) {
+        if (!contains(ballot_dead_, death.process)) {
+            message.deaths.push_back(death);
+        }
+    }
+    if (!message.deaths.empty()) {
+        world_->send(leading, message);
+    }
+    if (end_request_.is_set && told_leader_ != leading) {
+        request_end(end_request_.reason, end_request_.exit_status);
+    }
+}
+
+void Agreement::take_deaths(const Message& message) {
+    if (learn_all(message.deaths)) {
+        react_to_deaths();
+    }
+}
+
+// ---- a ballot, from below ----
+
+void Agreement::take_collect(ProcId from, const Message& message) {
+    if (message.ballot <= ballot_ || !message.state || (is_mutated(Mutation::keep_lower_ballot) && !has_answered_)) {
+        return;
+    }
+    static_cast<void>(learn_all(message.deaths));
+    if (message.index < state_.index) {
+        // A later value has been decided than the leader knows: it will begin again with that.
+        Message later = make(MessageKind::report);
+        later.state = state_;
+        later.deaths = dead_;
+        world_->send(ProcId(message.ballot.leader), later);
+        return;
+    }
+    join(message.ballot, *message.state, message.deaths, from);
+    if (!is_mutated(Mutation::adopt_without_forwarding) || message.index == state_.index) {
+        forward(message);
+    }
+    if (message.index > state_.index) {
+        adopt(*message.state);
+    }
+    if (dead_.size() != ballot_dead_.size()) {
+        react_to_deaths();  // the leader may wait for one of them through this process
+    }
+    progress();
+}
+
+void Agreement::take_later_state(const Message& message) {
+    if (message.index <= state_.index) {
+        return;
+    }
+    adopt(*message.state);
+    if (!is_over() && leader() == self_) {
+        begin_ballot();
+        progress();
+    }
+}
+
+void Agreement::take_report(ProcId from, const Message& message) {
+    if (message.state) {
+        static_cast<void>(learn_all(message.deaths));
+        take_later_state(message);
+        return;
+    }
+    Child* const sender = message.ballot == ballot_ ? child(from) : nullptr;
+    if (sender == nullptr || message.index != state_.index) {
+        return;
+    }
+    sender->has_reported = true;
+    sender->ready = message.ready;
+    sender->accepted = message.accepted;
+    if (message.end.is_set) {
+        heard_end_ = message.end;
+    }
+    if (!is_mutated(Mutation::drop_deaths_of_others) && learn_all(message.deaths)) {
+        react_to_deaths();
+    }
+    progress();
+}
+
+void Agreement::take_ready(ProcId from, const Message& message) {
+    Child* const sender = message.ballot == ballot_ ? child(from) : nullptr;
+    if (sender == nullptr || (message.index != state_.index && !is_mutated(Mutation::view_check_missing))) {
+        return;
+    }
+    sender->ready = message.ready;
+    sender->accepted = message.accepted;
+    progress();
+}
+
+void Agreement::take_propose(ProcId from, const Message& message) {
+    const bool is_current = message.ballot == ballot_ && from == parent_;
+    if ((!is_current && !is_mutated(Mutation::accept_old_ballot)) || !message.state ||
+        message.index != state_.index + 1) {
+        return;
+    }
+    proposal_ = std::make_unique<JobState>(*message.state);
+    proposal_ballot_ = message.ballot;
+    has_said_accepted_ = false;
+    for (Child& item : children_) {
+        item.has_accepted = false;
+    }
+    forward(message);
+    progress();
+}
+
+void Agreement::take_accepted(ProcId from, const Message& message) {
+    Child* const sender = message.ballot == ballot_ ? child(from) : nullptr;
+    if (sender != nullptr && message.index == state_.index + 1) {
+        sender->has_accepted = true;
+        progress();
+    }
+}
+
+void Agreement::take_decide(const Message& message) {
+    if (!message.state || message.index <= state_.index) {
+        return;
+    }
+    if (message.ballot == ballot_) {
+        forward(message);
+    }
+    adopt(*message.state);
+    progress();
+}
+
+void Agreement::take_end_request(const Message& message) {
+    if (!message.end.is_set || is_over()) {
+        return;
+    }
+    heard_end_ = message.end;
+    const ProcId leading = leader();
+    if (leading == self_) {
+        progress();
+    } else if (leading != kNoProc) {
+        world_->send(leading, message);
+    }
+}
+
+// ---- the spares when every holder is dead ----
+
+void Agreement::take_census(ProcId from, const Message& message) {
+    if (message.kind == MessageKind::census) {
+        Message reply = make(MessageKind::census_reply);
+        reply.state = state_;
+        reply.deaths = dead_;
+        world_->send(from, reply);
+        return;
+    }
+    static_cast<void>(learn_all(message.deaths));
+    if (message.state && message.index > state_.index) {
+        adopt(*message.state);
+    }
+    std::erase(census_awaited_, from);
+    react_to_deaths();
+}
+
+}  // namespace sft

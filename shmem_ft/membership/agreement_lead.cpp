@@ -1,0 +1,337 @@
+// The leader's side of the agreement, and what every participant sums up and passes on.
+
+#include <algorithm>
+#include <utility>
+
+#include "shmem_ft/membership/agreement.hpp"
+
+namespace sft {
+
+Message Agreement::make(MessageKind kind) const {
+    Message message;
+    message.kind = kind;
+    message.ballot = ballot_;
+    message.index = state_.index;
+    return message;
+}
+
+// ---- ballots ----
+
+void Agreement::join(Ballot ballot, const JobState& state, std::vector<Death> dead, ProcId parent) {
+    ballot_ = ballot;
+    ballot_dead_ = std::move(dead);
+    parent_ = parent;
+    const Tree tree(shape_, state, ballot_dead_, fan_out_);
+    is_participant_ = tree.place_of(self_) >= 0;
+    children_.clear();
+    if (is_participant_) {
+        for (const ProcId process : tree.children_of(self_)) {
+            Child item;
+            item.process = process;
+            children_.push_back(item);
+        }
+    }
+    has_answered_ = parent == kNoProc;
+    has_said_ready_ = false;
+    has_said_accepted_ = false;
+    is_proposing_ = false;
+    if (is_mutated(Mutation::forget_acceptance)) {
+        proposal_.reset();
+    }
+}
+
+// At most one side of a partition has more than half of those that are not certainly dead: each side's living processes
+// are not certainly dead for the other, so two such halves would have to overlap.
+bool Agreement::has_quorum() const {
+    std::vector<Death> certain;
+    std::copy_if(dead_.begin(), dead_.end(), std::back_inserter(certain), [](const Death& d) { return d.is_certain; });
+    if (certain.size() == dead_.size() || is_mutated(Mutation::minority_decides)) {
+        return true;
+    }
+    return 2 * Tree(shape_, state_, dead_, fan_out_).size() > Tree(shape_, state_, certain, fan_out_).size();
+}
+
+// REQUIRES: this process leads, as far as it knows. ENSURES: everybody else is asked; nobody has answered yet.
+void Agreement::begin_ballot() {
+    if (!has_quorum()) {
+        world_->must_stop();
+        return;
+    }
+    join({self_.value(), ballot_.leader == self_.value() ? ballot_.number + 1 : 1}, state_, dead_, kNoProc);
+    Message collect = make(MessageKind::collect);
+    collect.state = state_;
+    collect.deaths = ballot_dead_;
+    forward(collect);
+}
+
+void Agreement::forward(const Message& message) {
+    for (const Child& item : children_) {
+        world_->send(item.process, message);
+    }
+}
+
+Agreement::Child* Agreement::child(ProcId process) noexcept {
+    const auto at =
+        std::find_if(children_.begin(), children_.end(), [&](const Child& item) { return item.process == process; });
+    return at == children_.end() ? nullptr : &*at;
+}
+
+// ---- sums over the own subtree ----
+
+bool Agreement::have_all_reported() const noexcept {
+    return std::all_of(children_.begin(), children_.end(), [](const Child& item) { return item.has_reported; });
+}
+
+bool Agreement::have_all_accepted() const noexcept {
+    return std::all_of(children_.begin(), children_.end(), [](const Child& item) { return item.has_accepted; });
+}
+
+Readiness Agreement::subtree_readiness() const noexcept {
+    // Who takes part without holding a PE has nothing of its own to get ready.
+    const bool is_witness = shape_.held_by(state_, self_) == kNoPe;
+    Readiness total = is_witness ? Readiness{Goal::any, false, 0} : own_ready_;
+    const std::size_t ignored = is_mutated(Mutation::decide_without_child) && !children_.empty() ? 1 : 0;
+    for (std::size_t i = 0; i + ignored < children_.size(); ++i) {
+        total = sum(total, children_[i].ready);
+    }
+    return total;
+}
+
+Acceptance Agreement::own_acceptance() const noexcept {
+    return proposal_ ? Acceptance{Acceptance::Kind::proposal, proposal_ballot_}
+                     : Acceptance{Acceptance::Kind::by_ready, {}};
+}
+
+Acceptance Agreement::subtree_acceptance() const noexcept {
+    Acceptance total = own_acceptance();
+    for (const Child& item : children_) {
+        total = sum(total, item.accepted);
+    }
+    return total;
+}
+
+// ---- up the tree ----
+
+void Agreement::progress() {
+    if (is_over() || !is_participant_) {
+        return;
+    }
+    if (parent_ == kNoProc) {
+        lead();
+        return;
+    }
+    answer();
+    say_ready();
+    say_accepted();
+}
+
+void Agreement::answer() {
+    if (has_answered_ || (!have_all_reported() && !is_mutated(Mutation::answer_before_children))) {
+        return;
+    }
+    Message report = make(MessageKind::report);
+    report.ready = subtree_readiness();
+    report.accepted = subtree_acceptance();
+    report.end = end_request_.is_set ? end_request_ : heard_end_;
+    for (const Death& death : dead_) {
+        if (!contains(ballot_dead_, death.process)) {
+            report.deaths.push_back(death);
+        }
+    }
+    has_answered_ = true;
+    has_said_ready_ = report.ready.goal != Goal::none;
+    world_->send(parent_, report);
+}
+
+void Agreement::say_ready() {
+    if (!has_answered_ || has_said_ready_) {
+        return;
+    }
+    Message message = make(MessageKind::ready);
+    message.ready = subtree_readiness();
+    if (message.ready.goal == Goal::none) {
+        return;
+    }
+    message.accepted = subtree_acceptance();
+    has_said_ready_ = true;
+    world_->send(parent_, message);
+}
+
+void Agreement::say_accepted() {
+    if (proposal_ && proposal_ballot_ == ballot_ && !has_said_accepted_ && have_all_accepted()) {
+        has_said_accepted_ = true;
+        Message message = make(MessageKind::accepted);
+        message.index = proposal_->index;
+        world_->send(parent_, message);
+    }
+}
+
+// ---- decisions ----
+
+void Agreement::lead() {
+    if (ballot_.leader != self_.value() || !have_all_reported()) {
+        return;
+    }
+    if (is_proposing_) {
+        if (have_all_accepted()) {
+            decide(*proposal_);
+        }
+        return;
+    }
+    const Readiness ready = subtree_readiness();
+    const Acceptance accepted = subtree_acceptance();
+    const bool are_all_ready = ready.goal != Goal::none && ready.goal != Goal::any;
+    // What all have accepted may have been decided by a leader that died, so it is decided now.
+    if (accepted.kind == Acceptance::Kind::proposal && !is_mutated(Mutation::ignore_forced_value)) {
+        decide(*proposal_);
+        return;
+    }
+    if (accepted.kind == Acceptance::Kind::by_ready && are_all_ready && !ready.is_mixed &&
+        !needs_proposal(ready.goal) && !is_mutated(Mutation::ignore_forced_value)) {
+        decide(rules_->after_ready(state_, ready.goal));
+        return;
+    }
+    // Nothing has been decided after state_: the choice is free.
+    if (auto next = rules_->after_deaths(state_, dead_)) {
+        propose(std::move(*next));
+    } else if (end_request_.is_set || heard_end_.is_set) {
+        propose(rules_->after_end_request(state_, end_request_.is_set ? end_request_ : heard_end_, dead_));
+    } else if (are_all_ready && (ready.goal == Goal::restart || ready.is_mixed)) {
+        if (auto restart = rules_->after_restart(state_, ready, dead_)) {
+            propose(std::move(*restart));
+        }
+    } else if (are_all_ready) {
+        propose(rules_->after_ready(state_, ready.goal));
+    }
+}
+
+void Agreement::propose(JobState next) {
+    proposal_ = std::make_unique<JobState>(std::move(next));
+    proposal_ballot_ = ballot_;
+    is_proposing_ = true;
+    for (Child& item : children_) {
+        item.has_accepted = false;
+    }
+    Message message = make(MessageKind::propose);
+    message.index = proposal_->index;
+    message.state = *proposal_;
+    forward(message);
+    progress();
+}
+
+void Agreement::decide(JobState next) {
+    const bool changes_tree = next.replacements != state_.replacements || next.witness != state_.witness;
+    const bool is_end = next.stage == Stage::finished || next.stage == Stage::ended;
+    const bool concerns_spares = changes_tree || is_end || next.view != state_.view;
+    if (!changes_tree || is_end) {
+        Message message = make(MessageKind::decide);
+        message.index = next.index;
+        message.state = next;
+        forward(message);
+    }
+    adopt(std::move(next), changes_tree && !is_end ? Lead::anew : Lead::as_before);
+    if (concerns_spares) {
+        tell_spares();
+    }
+    progress();
+}
+
+// Those that sleep follow what concerns them: whom they would have to ask, and that the job is over.
+void Agreement::tell_spares() const {
+    Message message = make(MessageKind::decide);
+    message.state = state_;
+    for (const ProcId spare : shape_.idle_spares(state_, dead_)) {
+        if (spare != self_) {
+            world_->send(spare, message);
+        }
+    }
+}
+
+// The leader may die before it has told all spares that the job is over, and then nobody is left to ask.
+void Agreement::tell_own_share_of_spares() const {
+    const Tree tree(shape_, state_, ballot_dead_, fan_out_);
+    const std::int32_t place = tree.place_of(self_);
+    if (place < 0) {
+        return;
+    }
+    Message message = make(MessageKind::decide);
+    message.state = state_;
+    const std::vector<ProcId> spares = shape_.idle_spares(state_, dead_);
+    for (auto i = static_cast<std::size_t>(place); i < spares.size(); i += static_cast<std::size_t>(tree.size())) {
+        world_->send(spares[i], message);
+    }
+}
+
+// `next` is decided. The votes about it are history. Lead::anew: the participants change, so the leader has to begin
+// with the new ones before it may decide anything more.
+void Agreement::adopt(JobState next, Lead lead) {
+    const JobState before = std::exchange(state_, std::move(next));
+    own_ready_ = {};
+    proposal_.reset();
+    is_proposing_ = false;
+    has_said_ready_ = false;
+    has_said_accepted_ = false;
+    for (Child& item : children_) {
+        item.ready = {};
+        item.accepted = {};
+        item.has_accepted = false;
+    }
+    static_cast<void>(learn_all(state_.deaths));
+    if (lead == Lead::anew) {
+        begin_ballot();
+    }
+    if (is_over()) {
+        end_request_ = {};
+        heard_end_ = {};
+        tell_own_share_of_spares();
+    }
+    world_->decided(before, state_);
+}
+
+void Agreement::request_end(EndReason reason, std::int32_t exit_status) {
+    if (is_over()) {
+        return;
+    }
+    end_request_ = {true, reason, self_, exit_status};
+    told_leader_ = leader();
+    if (told_leader_ == self_) {
+        progress();
+    } else if (told_leader_ != kNoProc) {
+        Message message = make(MessageKind::end_request);
+        message.end = end_request_;
+        world_->send(told_leader_, message);
+    }
+}
+
+// ---- the spares when every holder is dead ----
+
+// The lowest of them asks the others what they have heard last: one of them may have become a PE.
+void Agreement::look_after_orphans() {
+    const std::vector<ProcId> idle = shape_.idle_spares(state_, dead_);
+    if (idle.empty() || idle.front() != self_) {
+        return;
+    }
+    if (!has_census_begun_) {
+        has_census_begun_ = true;
+        census_awaited_.assign(idle.begin() + 1, idle.end());
+        for (const ProcId spare : census_awaited_) {
+            world_->send(spare, make(MessageKind::census));
+        }
+    }
+    count_census();
+}
+
+void Agreement::count_census() {
+    std::erase_if(census_awaited_, [&](ProcId process) { return contains(dead_, process); });
+    if (!census_awaited_.empty()) {
+        return;
+    }
+    if (!has_quorum()) {
+        world_->must_stop();
+        return;
+    }
+    adopt(rules_->after_loss_of_all(state_, dead_));
+    tell_spares();
+}
+
+}  // namespace sft
