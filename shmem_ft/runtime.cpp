@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "backup/placement.hpp"
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/ops/teams.hpp"
@@ -110,20 +109,6 @@ bool Runtime::compare_cards(const BootCard& mine, const BootCard& first, std::st
     return error.empty();
 }
 
-void Runtime::place_first_keepers() {
-    const std::int32_t n_pes = control_.n_pes();
-    std::vector<ProcId> holders;
-    std::vector<ProcId> spares;
-    for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
-        (process < n_pes ? holders : spares).push_back(ProcId(process));
-    }
-    const std::vector<ProcId> none(holders.size(), kNoProc);
-    const std::vector<ProcId> keepers = place_keepers({holders, none, spares});
-    for (std::int32_t pe = 0; pe < n_pes; ++pe) {
-        control_.assignment(Epoch(0), PeId(pe)).keeper.store(keepers[PeId(pe).index()].value());
-    }
-}
-
 void Runtime::publish_slot() {
     ProcessSlot& slot = control_.slot(self());
     slot.pid = ::getpid();
@@ -165,14 +150,22 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
         if (!control_.create(n_pes, n_processes, error)) {
             return false;
         }
-        place_first_keepers();
         mine.pid = ::getpid();
         mine.control_fd = control_.fd();
+        const std::optional<MailToken> token = make_mail_token();
+        if (!token) {
+            error = format("the system gives no random numbers: %s", std::strerror(errno));
+            return false;
+        }
+        mine.mail_name = token->name;
+        mine.mail_secret = token->secret;
     }
     BootCard first = mine;
     if (!bootstrap_.share_card(first, generation, error) || !compare_cards(mine, first, error) ||
         (self() != ProcId(0) && !control_.attach(first.pid, first.control_fd, error)) ||
-        !store_.create(config_.backup_mode, live_, n_pes, error)) {
+        !store_.create(config_.backup_mode, live_, n_pes, error) ||
+        !mailbox_.open({.token = {first.mail_name, first.mail_secret}, .self = self(), .bytes_max = kMessageBytesMax},
+                       error)) {
         return false;
     }
     publish_slot();
@@ -214,14 +207,13 @@ bool Runtime::map_peer(PeId pe, ProcId holder, std::string& error) {
 }
 
 void Runtime::connect_channels() {
+    const JobState state = coordinator_->state();
     for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
         Channels::Pair& pair = pairs_[PeId(pe).index()];
         pair = Channels::Pair{};
         pair.outgoing = &control_.ring(me_, PeId(pe));
         pair.incoming = &control_.ring(PeId(pe), me_);
-        const Agreed agreed = control_.agreed();
-        const std::int32_t holder = control_.assignment(agreed.epoch, PeId(pe)).holder.load();
-        pair.peer_doorbell = &control_.slot(ProcId(holder)).doorbell;
+        pair.peer_doorbell = &control_.slot(coordinator_->shape().holder(state, PeId(pe))).doorbell;
     }
 }
 
@@ -253,8 +245,8 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     engine_.waiter = Waiter(doorbell, &engine_.gate, spins_for(control_.n_pes()));
     engine_.channels = Channels(pairs_.data(), &engine_.waiter);
     reset_handles(engine_);
-    coordinator_->become(pe);
-    const std::vector<Assignment> held = coordinator_->assignments(control_.agreed());
+    const JobShape& shape = coordinator_->shape();
+    const JobState state = coordinator_->state();
     for (std::size_t i = 0; i < n_pes; ++i) {
         const PeId peer(static_cast<std::int32_t>(i));
         if (peer != me_ && (!heap_windows_[i].reserve(live_.heap.bytes, error) ||
@@ -263,8 +255,9 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
         }
         // A peer that cannot be mapped has just died: the service thread will know in a moment.
         std::string gone;
-        if (!map_peer(peer, held[i].holder, gone) && !is_substitute_ && !control_.is_dead(held[i].holder) &&
-            process_start_time(control_.slot(held[i].holder).pid) != 0) {
+        const ProcId holder = shape.holder(state, peer);
+        if (!map_peer(peer, holder, gone) && !is_substitute_ && !coordinator_->is_dead(holder) &&
+            process_start_time(control_.slot(holder).pid) != 0) {
             error = format(
                 "cannot map the memory of PE %zu (%s): /proc/PID/fd of processes of the same user must be "
                 "readable",
@@ -276,10 +269,10 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     if (is_substitute_) {
         return true;
     }
-    const Assignment own = held[me_.index()];
-    if (own.keeper != kNoProc && config_.backup_mode != BackupMode::none) {
-        const ProcessSlot& keeper = control_.slot(own.keeper);
-        return store_.use_keeper({keeper.pid, keeper.store_fd}, me_, live_, error);
+    const ProcId keeper = shape.keeper(state, me_);
+    if (keeper != kNoProc && config_.backup_mode != BackupMode::none) {
+        const ProcessSlot& slot = control_.slot(keeper);
+        return store_.use_keeper({slot.pid, slot.store_fd}, me_, live_, error);
     }
     return true;
 }
@@ -326,9 +319,14 @@ bool Runtime::start(int generation, std::string& error) {
         return false;
     }
     const bool starts_as_spare = self().value() >= first_spare();
-    coordinator_ =
-        std::make_unique<Coordinator>(control_, self(), first_spare(),
-                                      Waiter(&control_.slot(self()).doorbell, &never_, kSpinsCrowded), *this);
+    coordinator_ = std::make_unique<Coordinator>(
+        Coordinator::Options{.shape = {.n_pes = first_spare(), .n_processes = bootstrap_.n_processes()},
+                             .self = self(),
+                             .keeps_copies = config_.backup_mode != BackupMode::none,
+                             .policy = UnreplacedPolicy::abort,
+                             .mailbox = &mailbox_,
+                             .duties = this,
+                             .observer = this});
     if (!starts_as_spare) {
         if (!take_pe(PeId(self().value()), error)) {
             return false;

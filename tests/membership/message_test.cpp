@@ -36,7 +36,7 @@ public:
     }
 
 private:
-    Ballot ballot() { return {static_cast<std::uint32_t>(word()), below(1000)}; }
+    Ballot ballot() { return {below(1000), static_cast<std::uint32_t>(word())}; }
     FailureReason reason() { return {static_cast<FailureKind>(below(7)), static_cast<std::uint16_t>(below(0x10000))}; }
     std::vector<Death> deaths() {
         std::vector<Death> list;
