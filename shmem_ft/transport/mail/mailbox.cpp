@@ -94,7 +94,6 @@ bool Mailbox::open(const Options& options, std::string& error_line) {
     options_ = options;
     owner_ = getpid();
     has_complained_ = false;
-    buffer_.resize(sizeof(FrameHead) + options.bytes_max);
     epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (epoll_fd_ < 0 || timer_ < 0) {
@@ -106,6 +105,7 @@ bool Mailbox::open(const Options& options, std::string& error_line) {
         close();
         return false;
     }
+    buffer_.resize(sizeof(FrameHead) + options.bytes_max);
     watch(EPOLL_CTL_ADD, listener_, EPOLLIN, key_of(Source::listener, 0));
     watch(EPOLL_CTL_ADD, timer_, EPOLLIN, key_of(Source::timer, 0));
     return true;
@@ -119,7 +119,8 @@ bool Mailbox::listen(int backlog, std::string& error_line) {
                             address.name.sun_path + 1, strerrordesc_np(errno));
         return false;
     }
-    if (make_room(listener_, buffer_.size()) < buffer_.size() + kPacketOverhead) {
+    const std::size_t frame_bytes = sizeof(FrameHead) + options_.bytes_max;
+    if (make_room(listener_, frame_bytes) < frame_bytes + kPacketOverhead) {
         error_line = format("a socket has no room for messages of %zu bytes: raise the limit net.core.wmem_max",
                             options_.bytes_max);
         return false;
