@@ -302,8 +302,8 @@ bool Runtime::start(int generation, std::string& error) {
     if (!load_config(config_, error)) {
         return false;
     }
-    // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever, and
-    // then only oshrun, which has heard of all of them, can end the job.
+    // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever,
+    // and then only oshrun, which has heard of all of them, can end the job.
     if (!config_.job_socket.empty()) {
         channel_.set_rank(Bootstrap::rank_by_environment());
         if (!channel_.connect(config_.job_socket, error)) {

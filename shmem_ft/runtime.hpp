@@ -2,9 +2,9 @@
 // layers. The C interface reaches it through the functions of ops/job.hpp.
 //
 // Threads: the application's thread (or threads) and one service thread, which sleeps in the kernel until a process
-// of the job ends, a control message comes or the launcher's front end goes away. view_mutex_ protects what both change:
-// whose memory is mapped and whether a fault is pending; it may be held while the coordinator is asked something, never
-// the other way round. Everything else belongs to the thread that calls the library.
+// of the job ends, a control message comes or the launcher's front end goes away. view_mutex_ protects what both
+// change: whose memory is mapped and whether a fault is pending; it may be held while the coordinator is asked
+// something, never the other way round. Everything else belongs to the thread that calls the library.
 //
 // Life: start() in shmem_init; a spare sleeps in there and returns as a substitute; finish() in the last
 // shmem_finalize. After fork() the child has no runtime (runtime_process.cpp).

@@ -226,8 +226,8 @@ bool Runtime::prepare_as_substitute() {
         auto fetched = BackupStore::Fetched::keeper_gone;
         if (keeper != kNoProc) {
             const ProcessSlot& slot = control_.slot(keeper);
-            fetched = BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_,
-                                               Heap::journal_bytes());
+            fetched =
+                BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_, Heap::journal_bytes());
         }
         if (fetched == BackupStore::Fetched::done) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);

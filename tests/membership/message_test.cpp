@@ -116,7 +116,7 @@ TEST(Message, WhatIsEncodedComesBack) {
 TEST(Message, TheFormIsFixed) {
     Message message;
     message.kind = MessageKind::heartbeat;
-    message.ballot = {0x01020304, 5};
+    message.ballot = {5, 0x01020304};
     message.index = 0x1122334455667788;
     message.deaths = {{ProcId(9), {FailureKind::signal, 15}, true}};
     const auto bytes = encode(message);
