@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <random>
@@ -52,9 +53,11 @@ public:
     bool protect(ProcId keeper, bool moved, Version version) override;
 
     std::vector<std::vector<Copy>> kept;  // by PE, two slots: this process's memory
-    bool dead = false;
-    bool ended = false;
-    bool finished = false;
+    // What a dying process asks the others for (run()): it acts as the witness of its own death.
+    std::atomic<bool> holds_pe{false};
+    std::atomic<bool> dead{false};
+    std::atomic<bool> ended{false};
+    std::atomic<bool> finished{false};
     PeId me = kNoPe;
     Cell cell;
 
@@ -223,6 +226,7 @@ void Process::run() {
             me = PeId(slot.bound_pe.load() - 1);
             joined_ = false;
         }
+        holds_pe = true;
         coordinator_->become(me);
         loop();
         // The last shmem_finalize, as far as the spares are concerned.
@@ -241,7 +245,7 @@ void Process::run() {
         const Agreed seen = world_.control.agreed();
         bool all_left = true;
         for (const auto& process : world_.processes) {
-            all_left = all_left && (process->me == kNoPe || process->dead || process->ended || process->finished);
+            all_left = all_left && (!process->holds_pe || process->dead || process->ended || process->finished);
         }
         if (all_left && seen.stage == Stage::running) {
             coordinator_->end_job(1);
