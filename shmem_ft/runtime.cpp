@@ -239,7 +239,6 @@ void Runtime::reset_channels() noexcept {
 bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
     const auto n_pes = static_cast<std::size_t>(control_.n_pes());
-    entries_ = std::vector<PeerEntry>(n_pes);
     pairs_.resize(n_pes);
     heap_windows_.resize(n_pes);
     globals_windows_.resize(n_pes);
@@ -309,8 +308,8 @@ bool Runtime::start(int generation, std::string& error) {
     if (!load_config(config_, error)) {
         return false;
     }
-    // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever, and
-    // then only oshrun, which has heard of all of them, can end the job.
+    // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever,
+    // and then only oshrun, which has heard of all of them, can end the job.
     if (!config_.job_socket.empty()) {
         channel_.set_rank(Bootstrap::rank_by_environment());
         if (!channel_.connect(config_.job_socket, error)) {
@@ -325,6 +324,8 @@ bool Runtime::start(int generation, std::string& error) {
     if (!create_memory(error) || !meet_the_others(generation, error) || !watch_processes(error)) {
         return false;
     }
+    // Before the service thread exists, which marks entries also while a substitute takes its PE.
+    entries_ = std::vector<PeerEntry>(static_cast<std::size_t>(control_.n_pes()));
     const bool starts_as_spare = self().value() >= first_spare();
     coordinator_ =
         std::make_unique<Coordinator>(control_, self(), first_spare(),

@@ -181,10 +181,8 @@ void Runtime::refresh_view() noexcept {
     const Agreed agreed = control_.agreed();
     const DeathCount deaths = control_.death_log().length();
     for (const Coordinator::Failed& failed : coordinator_->failed_pes(agreed, deaths)) {
-        if (!entries_.empty()) {
-            entries_[failed.pe.index()].heap_difference.store(kUnreachable);
-            entries_[failed.pe.index()].globals_difference.store(kUnreachable);
-        }
+        entries_[failed.pe.index()].heap_difference.store(kUnreachable);
+        entries_[failed.pe.index()].globals_difference.store(kUnreachable);
         engine_.gate.pending.store(true);
     }
 }
