@@ -231,11 +231,9 @@ void Runtime::reset_channels() noexcept {
 bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
     const auto n_pes = static_cast<std::size_t>(control_.n_pes());
-    entries_ = std::vector<PeerEntry>(n_pes);
     pairs_.resize(n_pes);
     heap_windows_.resize(n_pes);
     globals_windows_.resize(n_pes);
-    mapped_holder_.assign(n_pes, kNoProc);
     engine_.peers.heap = live_.heap;
     engine_.peers.globals = live_.globals;
     engine_.peers.entries = entries_.data();
@@ -256,6 +254,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
         // A peer that cannot be mapped has just died: the service thread will know in a moment.
         std::string gone;
         const ProcId holder = shape.holder(state, peer);
+        const std::lock_guard lock(view_mutex_);
         if (!map_peer(peer, holder, gone) && !is_substitute_ && !coordinator_->is_dead(holder) &&
             process_start_time(control_.slot(holder).pid) != 0) {
             error = format(
@@ -264,6 +263,10 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
                 i, gone.c_str());
             return false;
         }
+    }
+    {
+        const std::lock_guard lock(view_mutex_);
+        mark_dead_peers();  // whose deaths came before their memory was mapped
     }
     connect_channels();
     if (is_substitute_) {
@@ -318,6 +321,9 @@ bool Runtime::start(int generation, std::string& error) {
     if (!create_memory(error) || !meet_the_others(generation, error) || !watch_processes(error)) {
         return false;
     }
+    // Before the service thread exists, which marks entries also while a substitute takes its PE.
+    entries_ = std::vector<PeerEntry>(static_cast<std::size_t>(control_.n_pes()));
+    mapped_holder_.assign(entries_.size(), kNoProc);
     const bool starts_as_spare = self().value() >= first_spare();
     coordinator_ = std::make_unique<Coordinator>(
         Coordinator::Options{.shape = {.n_pes = first_spare(), .n_processes = bootstrap_.n_processes()},
