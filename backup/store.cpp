@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/transport/shm/control.hpp"
@@ -195,6 +196,11 @@ bool BackupStore::take_in(const Findings& findings, const Image& image, const st
 std::string BackupStore::explanation() const {
     const Use use(*this);
     return explanation_;
+}
+
+void BackupStore::explain(std::string why) {
+    const Use use(*this);
+    explanation_ = std::move(why);
 }
 
 BackupStore::Counters BackupStore::counters() const noexcept {

@@ -65,8 +65,10 @@ public:
 
     // ---- integrity ----
 
-    // Why the last roll_back() or mend() failed: one clause that names the PE, the copy and the block.
+    // Why the last roll_back() or mend() failed: one clause that names the PE, the copy and the block. Or what
+    // explain() was given, the reason of a fetch().
     [[nodiscard]] std::string explanation() const;
+    void explain(std::string why);
     // Checks both copies of the committed version completely and mends each from the other. True: all is well now, or
     // nothing is committed yet.
     bool mend(const LiveState& live);

@@ -104,7 +104,7 @@ std::string Runtime::explain(const Plan& plan) const {
             return who + ", and so has the process that kept the copy of the last checkpoint: the data is lost";
         case PlanOutcome::possible: break;
     }
-    return "a stored copy of the last checkpoint is corrupt and there is no other one";
+    return store_.explanation() + ": the data is lost";
 }
 
 void Runtime::end_unrecoverable() noexcept {
@@ -168,11 +168,13 @@ Duties::Restored Runtime::become_restored(const Assignment& own, Version version
     }
     // The keeper may be this process itself: a shadow that it kept while it slept.
     const ProcessSlot& keeper = control_.slot(own.keeper);
-    switch (BackupStore::fetch({keeper.pid, keeper.store_fd}, me_, version, live_)) {
+    std::string why;
+    switch (BackupStore::fetch({keeper.pid, keeper.store_fd}, me_, version, live_, &why)) {
         case BackupStore::Fetched::done: return Restored::done;
         case BackupStore::Fetched::keeper_gone: return Restored::source_gone;
         case BackupStore::Fetched::corrupt: break;
     }
+    store_.explain(why);
     return Restored::corrupt;
 }
 
@@ -234,12 +236,15 @@ bool Runtime::prepare_as_substitute() {
         restored_init_calls_ = control_.slot(base.holder).init_calls[agreed.version.value() % 2].load();
         if (base.keeper != kNoProc) {
             const ProcessSlot& keeper = control_.slot(base.keeper);
-            if (BackupStore::fetch_front({keeper.pid, keeper.store_fd}, me_, agreed.version, live_,
-                                         Heap::journal_bytes()) == BackupStore::Fetched::done) {
-                return true;
+            std::string why;
+            switch (BackupStore::fetch_front({keeper.pid, keeper.store_fd}, me_, agreed.version, live_,
+                                             Heap::journal_bytes(), &why)) {
+                case BackupStore::Fetched::done: return true;
+                case BackupStore::Fetched::keeper_gone: break;
+                case BackupStore::Fetched::corrupt: fail_job(why + ": the data is lost");  // nobody else would notice
             }
         }
-        // The copy is gone or corrupt; the survivors find out too and decide what becomes of the job.
+        // The keeper is gone; the survivors find out too and decide what becomes of the job.
         Waiter waiter(&control_.slot(self()).doorbell, &never_, 0);
         waiter.block_until([&] { return control_.agreed() != agreed; });
     }

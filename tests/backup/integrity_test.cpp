@@ -121,6 +121,30 @@ TEST_F(ImageDamage, WhatIsGoodIsNotTouchedByMending) {
     }
 }
 
+TEST_F(ImageDamage, ATornImageHoldsNothing) {
+    Segment segment;
+    std::string error;
+    ASSERT_TRUE(segment.create("image", memory.size(), error) && segment.map_at(nullptr, error)) << error;
+    Image shared(segment.address(), live.state);
+    shared.store(Version(1), live.state);
+    ASSERT_EQ(shared.version(), Version(1));
+    const pid_t child = ::fork();
+    if (child == 0) {
+        // It dies of a page that it may not read, in the first block already.
+        ::signal(SIGSEGV, SIG_DFL);
+        std::memset(live.heap.address(), 7, live.heap.bytes());
+        ::mprotect(live.heap.address(), kBlockBytes, PROT_NONE);
+        shared.store(Version(3), live.state);
+        ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "it was to die while it stored";
+    EXPECT_EQ(shared.version(), kNoVersion) << "nobody knows what it holds";
+    EXPECT_FALSE(shared.verify(Version(1)).intact());
+    EXPECT_FALSE(shared.verify(Version(3)).intact());
+}
+
 // ---- the copies of a PE ----
 
 class Damage : public testing::Test {
