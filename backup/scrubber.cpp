@@ -39,6 +39,13 @@ void Scrubber::stop() noexcept {
     thread_.join();
 }
 
+void Scrubber::await_passes(std::uint64_t count) const noexcept {
+    const std::uint64_t end = passes_.load() + count;
+    for (std::uint64_t seen = passes_.load(); seen < end; seen = passes_.load()) {
+        passes_.wait(seen);
+    }
+}
+
 bool Scrubber::nap(std::chrono::nanoseconds duration) {
     std::unique_lock lock(mutex_);
     return !wake_.wait_for(lock, duration, [this] { return stop_; });
@@ -74,6 +81,7 @@ void Scrubber::pass(BackupStore& store, const LiveState& live, std::uint64_t byt
             store.explanation().c_str());
     }
     passes_.fetch_add(1);
+    passes_.notify_all();
 }
 
 }  // namespace sft

@@ -36,6 +36,8 @@ public:
     void stop() noexcept;
 
     [[nodiscard]] std::uint64_t passes() const noexcept { return passes_.load(); }
+    // Returns when so many more passes have ended; the last of them has then begun after the call if count > 1.
+    void await_passes(std::uint64_t count) const noexcept;
 
 private:
     static constexpr std::size_t kBatchBlocks = 4;

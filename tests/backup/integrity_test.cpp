@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <thread>
 
 #include "backup/scrubber.hpp"
 #include "backup/store.hpp"
@@ -21,10 +20,9 @@ constexpr PeId kMe{1};
 
 struct State {
     explicit State(const LiveMemory& live) : heap(live.heap_bytes()), library(live.library) {
-        for (std::size_t i = 0; i < live.globals.size(); ++i) {
-            if (live.is_saved(i)) {
-                globals.push_back(live.globals[i]);
-            }
+        for (const ByteExtent& extent : live.state.saved) {
+            const auto begin = live.globals.begin() + static_cast<std::ptrdiff_t>(extent.offset);
+            globals.insert(globals.end(), begin, begin + static_cast<std::ptrdiff_t>(extent.bytes));
         }
     }
     bool operator==(const State&) const = default;
@@ -331,17 +329,6 @@ TEST_F(Damage, AStoreTornByADeathStaysDetectedAndLeavesNothingBehind) {
 
 // ---- the background ----
 
-template <class Condition>
-bool soon(Condition&& condition) {
-    for (int i = 0; i < 20000; ++i) {
-        if (condition()) {
-            return true;
-        }
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return false;
-}
-
 constexpr Scrubber::Pace kFast{std::chrono::milliseconds(1), 1ULL << 40};
 
 TEST_F(Damage, ScrubbingFindsAndMends) {
@@ -352,7 +339,8 @@ TEST_F(Damage, ScrubbingFindsAndMends) {
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
         const Copy copy = seed % 2 == 0 ? Copy::local : Copy::shadow;
         const std::string what = owner.flip_bit(copy, seed, live.state);
-        ASSERT_TRUE(soon([&] { return owner.counters().repaired == seed + 1; })) << what;
+        scrubber.await_passes(2);
+        ASSERT_EQ(owner.counters().repaired, seed + 1) << what;
     }
     scrubber.stop();
     EXPECT_EQ(owner.counters().bad, 50U);
@@ -377,7 +365,7 @@ TEST_F(Damage, ScrubbingGoesWithCheckpointsAndRollbacks) {
             ASSERT_EQ(State(live), stored);
         }
     }
-    ASSERT_TRUE(soon([&] { return scrubber.passes() > 2; }));
+    scrubber.await_passes(2);
     scrubber.stop();
     EXPECT_EQ(owner.counters().bad, 0U) << owner.explanation();
 }
@@ -387,7 +375,7 @@ TEST_F(Damage, ScrubbingWhatCannotBeMendedGoesOn) {
     owner.flip_bit(Copy::shadow, 3, live.state);
     Scrubber scrubber;
     ASSERT_TRUE(scrubber.start(owner, live.state, kFast));
-    ASSERT_TRUE(soon([&] { return scrubber.passes() > 1; }));
+    scrubber.await_passes(2);
     scrubber.stop();
     EXPECT_GT(owner.counters().bad, 0U);
     EXPECT_EQ(owner.counters().repaired, 0U);
