@@ -12,6 +12,11 @@
 
 namespace sft {
 
+bool Scrubber::start(BackupStore& store, const LiveState& live, const Config& config) {
+    return config.scrub_seconds == 0 ||
+           start(store, live, Pace{std::chrono::seconds(config.scrub_seconds), config.scrub_rate_bytes});
+}
+
 bool Scrubber::start(BackupStore& store, const LiveState& live, Pace pace) {
     // Signals are the application's business: its threads get them.
     sigset_t all;

@@ -30,7 +30,10 @@ public:
     Scrubber(const Scrubber&) = delete;
     Scrubber& operator=(const Scrubber&) = delete;
 
-    // `store` and `live` must live until stop(). The first pass begins after one interval. False: no thread to be had.
+    // Starts if the settings say so: `scrubber.start(store, live, config)` once the first keeper is in use, and
+    // `scrubber.stop()` before store.release(). False: no thread to be had.
+    [[nodiscard]] bool start(BackupStore& store, const LiveState& live, const Config& config);
+    // `store` and `live` must live until stop(). The first pass begins after one interval.
     [[nodiscard]] bool start(BackupStore& store, const LiveState& live, Pace pace);
     // Waits for the end of the batch that is under way.
     void stop() noexcept;

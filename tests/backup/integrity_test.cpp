@@ -370,6 +370,20 @@ TEST_F(Damage, ScrubbingGoesWithCheckpointsAndRollbacks) {
     EXPECT_EQ(owner.counters().bad, 0U) << owner.explanation();
 }
 
+TEST_F(Damage, ScrubbingIsOffByDefault) {
+    use(BackupMode::double_copy);
+    Scrubber scrubber;
+    ASSERT_TRUE(scrubber.start(owner, live.state, Config{}));
+    scrubber.stop();
+    Config config;
+    config.scrub_seconds = 4094;
+    config.scrub_rate_bytes = 1;
+    ASSERT_TRUE(scrubber.start(owner, live.state, config));
+    scrubber.stop();  // does not wait for the pause to end
+    EXPECT_EQ(scrubber.passes(), 0U);
+    EXPECT_EQ(owner.counters().checked, 0U);
+}
+
 TEST_F(Damage, ScrubbingWhatCannotBeMendedGoesOn) {
     use(BackupMode::single_copy);
     owner.flip_bit(Copy::shadow, 3, live.state);
