@@ -39,7 +39,7 @@ protected:
     void SetUp() override { live.scribble(random, 40); }
 
     // With holes between its blocks.
-    LiveMemory live{100};
+    LiveMemory live{24};
     std::vector<std::byte> memory = std::vector<std::byte>(Image::bytes_for(live.state));
     std::vector<std::byte> more_memory = memory;
     Image image{memory.data(), live.state};
