@@ -343,18 +343,28 @@ bool Runtime::start(int generation, std::string& error) {
         print_about();
     }
     report(JobEventKind::initialized, 0, 0, "", now_ns(), 0);
-    if (starts_as_spare) {
-        is_substitute_ = true;
-        joined_ = false;
-        engine_.gate.pending.store(true);
-        const PeId pe = sleep_as_spare();
-        if (!take_pe(pe, error)) {
-            return false;
-        }
-        if (!prepare_as_substitute()) {
-            leave_ended_job();
-        }
-        report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
+    return starts_as_spare ? become_substitute(error) : start_scrubber(error);
+}
+
+bool Runtime::become_substitute(std::string& error) {
+    is_substitute_ = true;
+    joined_ = false;
+    engine_.gate.pending.store(true);
+    const PeId pe = sleep_as_spare();
+    if (!take_pe(pe, error)) {
+        return false;
+    }
+    if (!prepare_as_substitute()) {
+        leave_ended_job();
+    }
+    report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
+    return true;
+}
+
+bool Runtime::start_scrubber(std::string& error) {
+    if (!scrubber_.start(store_, live_, config_)) {
+        error = "SHMEM_FT_SCRUB: the system gives no thread for it";
+        return false;
     }
     return true;
 }

@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "backup/scrubber.hpp"
 #include "backup/store.hpp"
 #include "recovery/coordinator.hpp"
 #include "shmem_ft/base/config.hpp"
@@ -94,6 +95,8 @@ private:
     void publish_slot();
     [[nodiscard]] bool take_pe(PeId pe, std::string& error);
     [[nodiscard]] bool map_peer(PeId pe, ProcId holder, std::string& error);
+    [[nodiscard]] bool become_substitute(std::string& error);
+    [[nodiscard]] bool start_scrubber(std::string& error);
     void connect_channels();
     void reset_channels() noexcept;
     void print_about() const;
@@ -138,6 +141,7 @@ private:
     Heap heap_;
     LiveState live_;
     BackupStore store_;
+    Scrubber scrubber_;
     Mailbox mailbox_;
     std::unique_ptr<Coordinator> coordinator_;
 

@@ -123,7 +123,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const std::uint64_t expected = JobRules::hash_of(failed_);
     const Participant::Do outcome = coordinator_->restart(given, !joined_);
     if (outcome == Participant::Do::give_up) {
-        fail_job("a stored copy of the last checkpoint is corrupt and there is no other one");
+        fail_job(store_.explanation() + ": the data is lost");
     }
     if (outcome == Participant::Do::ended) {
         leave_ended_job();
@@ -136,6 +136,10 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         return;
     }
     failed_.clear();
+    std::string no_thread;
+    if (!joined_ && !start_scrubber(no_thread)) {
+        say("warning: %s", no_thread.c_str());
+    }
     joined_ = true;
     engine_.replay.active = false;
     {
@@ -160,11 +164,13 @@ Duties::Done Runtime::become_restored(const JobState& state) {
         return Done::source_gone;
     }
     const ProcessSlot& slot = control_.slot(keeper);
-    switch (BackupStore::fetch({slot.pid, slot.store_fd}, me_, state.version, live_)) {
+    std::string why;
+    switch (BackupStore::fetch({slot.pid, slot.store_fd}, me_, state.version, live_, &why)) {
         case BackupStore::Fetched::done: return Done::ok;
         case BackupStore::Fetched::keeper_gone: return Done::source_gone;
         case BackupStore::Fetched::corrupt: break;
     }
+    store_.explain(why);
     return Done::corrupt;
 }
 
@@ -223,18 +229,19 @@ bool Runtime::prepare_as_substitute() {
             return false;
         }
         const ProcId keeper = coordinator_->shape().keeper(state, me_);
+        std::string why;
         auto fetched = BackupStore::Fetched::keeper_gone;
         if (keeper != kNoProc) {
             const ProcessSlot& slot = control_.slot(keeper);
-            fetched =
-                BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_, Heap::journal_bytes());
+            fetched = BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_,
+                                               Heap::journal_bytes(), &why);
         }
         if (fetched == BackupStore::Fetched::done) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
             return true;
         }
         if (fetched == BackupStore::Fetched::corrupt) {
-            fail_job(format("the stored copy of PE %d is corrupt and there is no other one", me_.value()));
+            fail_job(why + ": the data is lost");  // nobody else would notice
         }
         // The keeper has died, and its death will be decided about.
         coordinator_->wait_until([&](const JobState& now) { return now.index != state.index; });

@@ -202,6 +202,7 @@ void Runtime::finish() noexcept {
     report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
     stop_service();
     mailbox_.close();
+    scrubber_.stop();
     store_.release();
 }
 

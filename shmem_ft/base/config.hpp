@@ -15,6 +15,8 @@ enum class BackupMode { none, single_copy, double_copy };
 struct Config {
     std::uint64_t symmetric_size_bytes = 0;
     std::uint64_t heap_base_address = 0;
+    std::uint64_t scrub_rate_bytes = 0;
+    std::uint32_t scrub_seconds = 0;
     std::uint32_t spares = 0;
     BackupMode backup_mode = BackupMode::double_copy;
     bool debug = false;
