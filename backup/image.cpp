@@ -134,10 +134,11 @@ void Image::store_heap(const LiveState& live, ImageStats& stats) noexcept {
     header_->heap_blocks = used;
 }
 
-ImageStats Image::store(Version version, const LiveState& live) noexcept {
+ImageStats Image::store(Version version, const LiveState& live, FaultPoint middle) noexcept {
     ImageStats stats;
     header_->version.store(kNoVersion.value(), std::memory_order_seq_cst);
     store_heap(live, stats);
+    fault_point(middle);
     store_whole(globals_, live.globals, stats);
     store_whole(library_, live.library, stats);
     header_->version.store(version.value(), std::memory_order_seq_cst);
@@ -199,15 +200,21 @@ bool Image::load_front(Version version, const LiveState& live, std::size_t heap_
 }
 
 bool Image::load(Version version, const LiveState& live) const noexcept {
+    fault_point(FaultPoint::restore_begin);
     if (!holds(version) || !load_heap(live)) {
         return false;
     }
+    fault_point(FaultPoint::restore_middle);
     for (const ByteExtent& extent : live.saved) {
         if (!load_extent(globals_, live.globals, extent)) {
             return false;
         }
     }
-    return load_extent(library_, live.library, {0, library_.bytes});
+    if (!load_extent(library_, live.library, {0, library_.bytes})) {
+        return false;
+    }
+    fault_point(FaultPoint::restore_end);
+    return true;
 }
 
 }  // namespace sft

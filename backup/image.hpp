@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/transport/shm/peer_table.hpp"
 
@@ -57,8 +58,8 @@ public:
     [[nodiscard]] static std::size_t bytes_for(const LiveState& live) noexcept;
 
     [[nodiscard]] bool holds(Version version) const noexcept;
-    // live -> image.
-    ImageStats store(Version version, const LiveState& live) noexcept;
+    // live -> image. `middle` is the fault point between heap and globals.
+    ImageStats store(Version version, const LiveState& live, FaultPoint middle = FaultPoint::fold_middle) noexcept;
     // image -> live. False: a block's checksum is wrong; the live state is then partly written.
     // REQUIRES: holds(version).
     [[nodiscard]] bool load(Version version, const LiveState& live) const noexcept;

@@ -57,11 +57,20 @@ bool BackupStore::use_keeper(const Door& door, PeId pe, const LiveState& live, s
 }
 
 ImageStats BackupStore::ship(Version version, const LiveState& live) noexcept {
-    return has_shadow_ ? slot(shadow_.address(), version, live).store(version, live) : ImageStats{};
+    fault_point(FaultPoint::ship_begin);
+    const ImageStats stats = has_shadow_
+                                 ? slot(shadow_.address(), version, live).store(version, live, FaultPoint::ship_middle)
+                                 : ImageStats{};
+    fault_point(FaultPoint::ship_end);
+    return stats;
 }
 
 ImageStats BackupStore::fold(Version version, const LiveState& live) noexcept {
-    return mode_ == BackupMode::double_copy ? Image(local_.address(), live).store(version, live) : ImageStats{};
+    fault_point(FaultPoint::fold_begin);
+    const ImageStats stats =
+        mode_ == BackupMode::double_copy ? Image(local_.address(), live).store(version, live) : ImageStats{};
+    fault_point(FaultPoint::fold_end);
+    return stats;
 }
 
 bool BackupStore::roll_back(Version version, const LiveState& live) const noexcept {
