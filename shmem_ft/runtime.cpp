@@ -13,6 +13,7 @@
 
 #include "backup/placement.hpp"
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/ops/teams.hpp"
 
@@ -45,6 +46,7 @@ void Runtime::abandon(const std::string& line) noexcept {
 
 Runtime::~Runtime() {
     stop_service();
+    forget_fault_self();  // it points into this object
     globals_.unshare();
 }
 
@@ -238,6 +240,7 @@ void Runtime::reset_channels() noexcept {
 
 bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
+    tell_fault_points();
     const auto n_pes = static_cast<std::size_t>(control_.n_pes());
     entries_ = std::vector<PeerEntry>(n_pes);
     pairs_.resize(n_pes);
@@ -305,12 +308,33 @@ void Runtime::print_about() const {
     }
 }
 
+// Who this process is, for the victims of a fault schedule.
+void Runtime::tell_fault_points() {
+    FaultSelf self;
+    self.process = this->self();
+    self.pe = me_;
+    self.n_pes = control_.n_pes();
+    self.n_processes = control_.n_processes();
+    self.fired = &control_.header().faults_fired;
+    self.context = this;
+    self.keeps = [](void* context, PeId pe) {
+        const Runtime& runtime = *static_cast<Runtime*>(context);
+        const Epoch epoch = runtime.control_.agreed().epoch;
+        return runtime.control_.assignment(epoch, pe).keeper.load() == runtime.self().value();
+    };
+    // Spares that were called for this PE, this one among them.
+    for (std::int32_t process = 0; me_ != kNoPe && process < control_.n_processes(); ++process) {
+        self.incarnation += control_.slot(ProcId(process)).bound_pe.load() == me_.value() + 1 ? 1 : 0;
+    }
+    set_fault_self(self);
+}
+
 bool Runtime::start(int generation, std::string& error) {
-    if (!load_config(config_, error)) {
+    if (!load_config(config_, error) || !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error)) {
         return false;
     }
-    // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever, and
-    // then only oshrun, which has heard of all of them, can end the job.
+    // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever,
+    // and then only oshrun, which has heard of all of them, can end the job.
     if (!config_.job_socket.empty()) {
         channel_.set_rank(Bootstrap::rank_by_environment());
         if (!channel_.connect(config_.job_socket, error)) {
@@ -329,6 +353,7 @@ bool Runtime::start(int generation, std::string& error) {
     coordinator_ =
         std::make_unique<Coordinator>(control_, self(), first_spare(),
                                       Waiter(&control_.slot(self()).doorbell, &never_, kSpinsCrowded), *this);
+    tell_fault_points();
     if (!starts_as_spare) {
         if (!take_pe(PeId(self().value()), error)) {
             return false;

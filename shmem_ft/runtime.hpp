@@ -92,6 +92,7 @@ private:
     void reset_channels() noexcept;
     void place_first_keepers();
     void print_about() const;
+    void tell_fault_points();
 
     // runtime_service.cpp
     [[nodiscard]] bool watch_processes(std::string& error);

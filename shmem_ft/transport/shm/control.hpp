@@ -72,6 +72,7 @@ struct alignas(64) ControlHeader {
     alignas(64) std::atomic<std::uint64_t> agreed;
     alignas(64) std::atomic<std::uint64_t> end_record;  // status << 32 | PE + 1; first writer wins
     std::atomic<std::uint32_t> fault_deaths;            // deaths known when the pending fault was declared
+    std::atomic<std::uint64_t> faults_fired;            // entries of the fault schedule that have happened, a bit each
     DeathLog death_log;
 };
 
