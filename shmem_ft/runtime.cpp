@@ -317,10 +317,10 @@ void Runtime::tell_fault_points() {
     self.n_processes = control_.n_processes();
     self.fired = &control_.header().faults_fired;
     self.context = this;
-    self.keeps = [](void* context, PeId pe) {
+    self.keeper = [](void* context, PeId pe) {
         const Runtime& runtime = *static_cast<Runtime*>(context);
         const Epoch epoch = runtime.control_.agreed().epoch;
-        return runtime.control_.assignment(epoch, pe).keeper.load() == runtime.self().value();
+        return ProcId(runtime.control_.assignment(epoch, pe).keeper.load());
     };
     // Spares that were called for this PE, this one among them.
     for (std::int32_t process = 0; me_ != kNoPe && process < control_.n_processes(); ++process) {

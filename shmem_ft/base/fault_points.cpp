@@ -96,28 +96,36 @@ void die_of_segv() noexcept {
     ::raise(SIGSEGV);
 }
 
-void act(const FaultEntry& entry, const FaultHook& hook) noexcept {
+// Whether it could be done. The deadly ones do not return.
+bool act(const FaultEntry& entry, const FaultHook& hook) noexcept {
     switch (entry.kind) {
-        case FaultKind::kill: ::kill(::getpid(), SIGKILL); return;
-        case FaultKind::segv: die_of_segv(); return;
+        case FaultKind::kill: ::kill(::getpid(), SIGKILL); break;
+        case FaultKind::segv: die_of_segv(); break;
         case FaultKind::abort: std::abort();
         case FaultKind::exit: std::exit(entry.status);
-        case FaultKind::stop: stop_for(entry.duration_ms); return;
-        case FaultKind::delay: wait_ms(entry.duration_ms); return;
+        case FaultKind::stop: stop_for(entry.duration_ms); break;
+        case FaultKind::delay: wait_ms(entry.duration_ms); break;
         case FaultKind::flip:
             if (hook.flip == nullptr || !hook.flip(hook.context, entry.copy, entry.bit_seed)) {
                 say("fault: no such stored copy in this process now: nothing is flipped");
+                return false;
             }
-            return;
+            break;
         case FaultKind::cut:
             if (hook.cut == nullptr || !hook.cut(hook.context, entry.duration_ms)) {
                 say("fault: cut needs a job on several nodes: nothing is cut");
+                return false;
             }
-            return;
+            break;
     }
+    return true;
 }
 
 // ---- visits ----
+
+ProcId keeper_of(const FaultSelf& self, PeId pe) noexcept {
+    return self.keeper == nullptr || pe == kNoPe ? kNoProc : self.keeper(self.context, pe);
+}
 
 bool is_its_turn(const FaultEntry& entry, const FaultVisit& visit, const FaultSelf& self) noexcept {
     if (!is_due(entry, visit)) {
@@ -127,7 +135,7 @@ bool is_its_turn(const FaultEntry& entry, const FaultVisit& visit, const FaultSe
         return self.leads != nullptr && self.leads(self.context);
     }
     if (entry.victim == FaultVictim::partner) {
-        return self.keeps != nullptr && entry.number < self.n_pes && self.keeps(self.context, PeId(entry.number));
+        return entry.number < self.n_pes && keeper_of(self, PeId(entry.number)) == self.process;
     }
     return true;
 }
@@ -137,7 +145,7 @@ bool claim(const FaultLab& lab, std::size_t index, const FaultSelf& self) noexce
     if (lab.schedule[index].is_every) {
         return true;
     }
-    if (lab.counted->fired[index].load() != 0) {
+    if (lab.counted->fired[index].count.load() != 0) {
         return false;
     }
     const std::uint64_t bit = std::uint64_t{1} << index;
@@ -193,6 +201,7 @@ void detail::visit_fault_point(FaultPoint point) noexcept {
         return;
     }
     const auto number = static_cast<std::size_t>(point);
+    lab.counted->last_point.store(static_cast<std::uint32_t>(number), std::memory_order_relaxed);
     FaultVisit visit;
     visit.of_process = lab.counted->visits[number].fetch_add(1, std::memory_order_relaxed) + 1;
     if (lab.schedule.empty()) {
@@ -215,9 +224,16 @@ void detail::visit_fault_point(FaultPoint point) noexcept {
     for (std::size_t i = 0; i < lab.schedule.size(); ++i) {
         const FaultEntry& entry = lab.schedule[i];
         if (is_its_turn(entry, visit, self) && claim(lab, i, self)) {
-            lab.counted->fired[i].fetch_add(1);
+            // First the record: most faults do not come back.
+            FaultFired& fired = lab.counted->fired[i];
+            fired.pe = self.pe.value();
+            fired.keeper = keeper_of(self, self.pe).value();
+            fired.time_ns = now_ns();
+            fired.count.fetch_add(1);
             announce(entry, visit);
-            act(entry, hook);
+            if (!act(entry, hook)) {
+                fired.count.fetch_sub(1);
+            }
         }
     }
 }
@@ -272,7 +288,7 @@ void forget_fault_self() noexcept {
         FaultSelf& self = g_lab->self;
         self.context = nullptr;
         self.leads = nullptr;
-        self.keeps = nullptr;
+        self.keeper = nullptr;
         self.fired = nullptr;
         g_lab->hook = FaultHook{};
     }

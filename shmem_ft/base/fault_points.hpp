@@ -47,10 +47,10 @@ struct FaultSelf {
     PeId pe = kNoPe;                // kNoPe: a spare that has not been called
     std::uint32_t incarnation = 0;  // how many processes have been this PE before
     std::int32_t n_pes = 0;
-    std::int32_t n_processes = 0;  // 0: not known yet; then only selectors with a number apply
+    std::int32_t n_processes = 0;  // 0: not known yet; then only `process N` has a meaning
     void* context = nullptr;       // for the functions
     bool (*leads)(void* context) = nullptr;
-    bool (*keeps)(void* context, PeId pe) = nullptr;  // whether this process keeps the shadow of that PE
+    ProcId (*keeper)(void* context, PeId pe) = nullptr;  // who keeps the shadow of that PE
     // One bit per entry, shared by the whole job: an entry fires once. Null while there is nothing shared: then once
     // per process.
     std::atomic<std::uint64_t>* fired = nullptr;

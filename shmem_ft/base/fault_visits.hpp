@@ -13,6 +13,15 @@ namespace sft {
 
 inline constexpr std::uint32_t kFaultVisitsMagic = 0x53465456;  // "SFTV"
 
+// What an entry of the schedule has done in this process.
+struct FaultFired {
+    std::atomic<std::uint32_t> count;
+    std::int32_t pe;      // of the victim at the last time; -1: none
+    std::int32_t keeper;  // process that kept the shadow of that PE; -1: none or unknown
+    std::uint32_t reserved;
+    std::int64_t time_ns;  // CLOCK_MONOTONIC
+};
+
 struct FaultVisits {
     std::uint32_t magic;
     std::uint32_t layout;  // 1
@@ -20,11 +29,12 @@ struct FaultVisits {
     std::int32_t pid;
     std::atomic<std::int32_t> pe;  // the last one it was; -1: none
     std::atomic<std::uint32_t> incarnation;
-    std::uint64_t reserved;
+    std::atomic<std::uint32_t> last_point;  // where the process was seen last, by number; 0: nowhere
+    std::uint32_t reserved;
     std::atomic<std::uint32_t> visits[kFaultPointNumbers];  // by number of the point
-    std::atomic<std::uint32_t> fired[kFaultEntriesMax];     // by entry
+    FaultFired fired[kFaultEntriesMax];                     // by entry
 };
 static_assert(std::is_standard_layout_v<FaultVisits> &&
-              sizeof(FaultVisits) == 32 + 4 * (kFaultPointNumbers + kFaultEntriesMax));
+              sizeof(FaultVisits) == 32 + 4 * kFaultPointNumbers + 24 * kFaultEntriesMax);
 
 }  // namespace sft

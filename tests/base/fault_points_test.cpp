@@ -98,13 +98,16 @@ TEST_F(FaultPointsTest, KillsAtTheVisitAndLeavesTheCountBehind) {
     EXPECT_EQ(left->pe, 1);
     EXPECT_EQ(left->visits[static_cast<int>(FaultPoint::arrived)], 3U);
     EXPECT_EQ(left->visits[static_cast<int>(FaultPoint::folded)], 2U);
-    EXPECT_EQ(left->fired[0], 1U);
+    EXPECT_EQ(left->last_point, static_cast<unsigned>(FaultPoint::arrived));
+    EXPECT_EQ(left->fired[0].count, 1U);
+    EXPECT_EQ(left->fired[0].pe, 1);
+    EXPECT_GT(left->fired[0].time_ns, 0);
 }
 
 TEST_F(FaultPointsTest, OthersGoOn) {
     const int status = run("kill pe 1 at arrived", 2, [] { visit(FaultPoint::arrived, 5); });
     EXPECT_EQ(WEXITSTATUS(status), kWentThrough);
-    EXPECT_EQ(visits_of(2)->fired[0], 0U);
+    EXPECT_EQ(visits_of(2)->fired[0].count, 0U);
 }
 
 TEST_F(FaultPointsTest, TheOtherDeaths) {
@@ -192,7 +195,7 @@ TEST_F(FaultPointsTest, ASubstitutesVisitsAreThoseAsThePe) {
 TEST_F(FaultPointsTest, PartnersAreAskedFor) {
     const auto as_keeper_of_2 = [](const char*) {
         FaultSelf self = self_of(1, 1, 0);
-        self.keeps = [](void*, PeId pe) { return pe == PeId(2); };
+        self.keeper = [](void*, PeId pe) { return pe == PeId(2) ? ProcId(1) : ProcId(0); };
         set_fault_self(self);
         visit(FaultPoint::arrived, 1);
     };
@@ -217,6 +220,14 @@ TEST_F(FaultPointsTest, HooksGetCopyAndSeed) {
     });
     EXPECT_EQ(WEXITSTATUS(status), kWentThrough);
     visits_of(1);
+}
+
+TEST_F(FaultPointsTest, WhatCannotBeDoneHasNotHappened) {
+    const int status = run("flip pe 1 at arrived; cut pe 1 at arrived", 1, [] { visit(FaultPoint::arrived, 1); });
+    EXPECT_EQ(WEXITSTATUS(status), kWentThrough);
+    const FaultVisits* left = visits_of(1);
+    EXPECT_EQ(left->fired[0].count, 0U);
+    EXPECT_EQ(left->fired[1].count, 0U);
 }
 
 TEST_F(FaultPointsTest, ChildrenOfAProcessAreNoVictims) {
