@@ -106,11 +106,12 @@ void Image::store_heap(const LiveState& live, bool known, ImageStats& stats) noe
     header_->heap_blocks = used;
 }
 
-ImageStats Image::store(Version version, const LiveState& live) noexcept {
+ImageStats Image::store(Version version, const LiveState& live, FaultPoint middle) noexcept {
     ImageStats stats;
     const bool known = sound(this->version());
     begin_change();
     store_heap(live, known, stats);
+    fault_point(middle);
     store_whole(globals_, live.globals, known, stats);
     store_whole(library_, live.library, known, stats);
     seal(version);
@@ -212,6 +213,7 @@ Findings Image::load(Version version, const LiveState& live, const Image* other)
     if (absent_from < blocks_of(live.heap.bytes)) {
         punch(live.heap_fd, absent_from, blocks_of(live.heap.bytes));
     }
+    fault_point(FaultPoint::restore_middle);
     for (const ByteExtent& extent : live.saved) {
         if (!loader.load(globals_, live.globals, extent)) {
             return findings;

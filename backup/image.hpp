@@ -37,6 +37,7 @@
 #include <string>
 #include <vector>
 
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/transport/shm/peer_table.hpp"
 
@@ -88,8 +89,8 @@ public:
     [[nodiscard]] Version version() const noexcept;
     // holds(version), and the table is intact as well.
     [[nodiscard]] bool sound(Version version) const noexcept;
-    // live -> image.
-    ImageStats store(Version version, const LiveState& live) noexcept;
+    // live -> image. middle: the fault point between the heap and the globals.
+    ImageStats store(Version version, const LiveState& live, FaultPoint middle = FaultPoint::fold_middle) noexcept;
     // image -> live; what is bad is first mended from `other`, an image of the same version, if there is one. The
     // findings are not intact() if the version could not be loaded; the live state is then partly written, see above.
     [[nodiscard]] Findings load(Version version, const LiveState& live, const Image* other = nullptr);

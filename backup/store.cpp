@@ -93,8 +93,10 @@ ImageStats BackupStore::ship(Version version, const LiveState& live) noexcept {
         return {};
     }
     shadow_versions_[version.value() % 2] = kNoVersion;
-    const ImageStats stats = slot(shadow_.address(), version, live).store(version, live);
+    fault_point(FaultPoint::ship_begin);
+    const ImageStats stats = slot(shadow_.address(), version, live).store(version, live, FaultPoint::ship_middle);
     shadow_versions_[version.value() % 2] = version;
+    fault_point(FaultPoint::ship_end);
     return stats;
 }
 
@@ -104,8 +106,11 @@ ImageStats BackupStore::fold(Version version, const LiveState& live) noexcept {
     if (mode_ != BackupMode::double_copy) {
         return {};
     }
+    fault_point(FaultPoint::fold_begin);
     local_version_ = version;
-    return Image(local_.address(), live).store(version, live);
+    const ImageStats stats = Image(local_.address(), live).store(version, live);
+    fault_point(FaultPoint::fold_end);
+    return stats;
 }
 
 bool BackupStore::roll_back(Version version, const LiveState& live) {

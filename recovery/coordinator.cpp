@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/fault_points.hpp"
 
 namespace sft {
 
@@ -20,11 +21,56 @@ Coordinator::Coordinator(const Options& options)
                   .first = JobRules::first_state(options.shape)}) {
     rules_.set_keeps_copies(options.keeps_copies);
     rules_.set_policy(options.policy);
+    snapshot_ = agreement_.decided();
+    leads_.store(agreement_.leader() == options.self);
 }
+
+namespace {
+
+std::optional<FaultPoint> point_of(Goal goal) noexcept {
+    switch (goal) {
+        case Goal::arrive: return FaultPoint::arrived;
+        case Goal::ship: return FaultPoint::shipped;
+        case Goal::fold: return FaultPoint::folded;
+        case Goal::restart: return FaultPoint::restart_arrived;
+        case Goal::restore: return FaultPoint::restored;
+        case Goal::protect: return FaultPoint::protected_again;
+        case Goal::finish: return FaultPoint::finalize_arrived;
+        default: return std::nullopt;
+    }
+}
+
+std::optional<FaultPoint> point_of(Participant::Do next) noexcept {
+    using Do = Participant::Do;
+    switch (next) {
+        case Do::fold: return FaultPoint::commit_decided;
+        case Do::restore: return FaultPoint::plan_decided;
+        case Do::protect: return FaultPoint::restored_decided;
+        case Do::fault: return FaultPoint::fault_decided;
+        case Do::resumed: return FaultPoint::resume_decided;
+        case Do::finished: return FaultPoint::finish_decided;
+        default: return std::nullopt;
+    }
+}
+
+// Without the lock: a process that is stopped or delayed here must still hear messages.
+template <class Lock, class What>
+void visit(Lock& lock, What what) {
+    if (const auto point = point_of(what)) {
+        lock.unlock();
+        fault_point(*point);
+        lock.lock();
+    }
+}
+
+}  // namespace
 
 // ---- what the agreement does to the world ----
 
-void Coordinator::send(ProcId to, const Message& message) { mailbox_->send(to, encode(message)); }
+void Coordinator::send(ProcId to, const Message& message) {
+    fault_point(FaultPoint::message_send);
+    mailbox_->send(to, encode(message));
+}
 
 void Coordinator::decided(const JobState& before, const JobState& after) {
     switch (after.stage) {
@@ -41,12 +87,18 @@ void Coordinator::decided(const JobState& before, const JobState& after) {
             break;
         default: break;
     }
+    {
+        const std::lock_guard lock(snapshot_mutex_);
+        snapshot_ = after;
+    }
+    leads_.store(agreement_.leader() == agreement_.self());
     news_.push_back({.kind = News::Kind::decision, .death = {}, .before = before, .after = after});
     changes_.fetch_add(1);
     changes_.notify_all();
 }
 
 void Coordinator::heard_of_death(const Death& death) {
+    leads_.store(agreement_.leader() == agreement_.self());
     news_.push_back({.kind = News::Kind::death, .death = death, .before = {}, .after = {}});
 }
 
@@ -78,6 +130,7 @@ void Coordinator::tell(Lock& lock) {
 void Coordinator::pump() {
     Lock lock(mutex_);
     mailbox_->pump([this](ProcId from, std::span<const std::byte> bytes) {
+        fault_point(FaultPoint::message_receive);
         if (const std::optional<Message> message = decode(bytes)) {
             agreement_.receive(from, *message);
         }
@@ -87,6 +140,7 @@ void Coordinator::pump() {
 
 void Coordinator::process_died(const Death& death) {
     Lock lock(mutex_);
+    mailbox_->forget(death.process);
     agreement_.process_died(death);
     tell(lock);
 }
@@ -111,7 +165,8 @@ void Coordinator::await_change(Lock& lock, std::uint64_t index) {
 Participant::Do Coordinator::drive(Lock& lock, Participant::Do next) {
     using Do = Participant::Do;
     for (;;) {
-        const JobState state = agreement_.decided();
+        const JobState state = agreement_.decided();  // what `next` follows from
+        visit(lock, next);
         Participant::Done result = Participant::Done::ok;
         switch (next) {
             case Do::wait: {
@@ -119,6 +174,7 @@ Participant::Do Coordinator::drive(Lock& lock, Participant::Do next) {
                 if (ready.goal != Goal::none) {
                     agreement_.ready(participant_.ready_index(), ready.goal, ready.hash);
                     tell(lock);
+                    visit(lock, ready.goal);
                 }
                 await_change(lock, state.index);
                 next = participant_.decided(agreement_.decided());
@@ -179,8 +235,8 @@ JobState Coordinator::wait_until(const std::function<bool(const JobState&)>& is_
 }
 
 JobState Coordinator::state() const {
-    const Lock lock(mutex_);
-    return agreement_.decided();
+    const std::lock_guard lock(snapshot_mutex_);
+    return snapshot_;
 }
 
 bool Coordinator::is_dead(ProcId process) const {

@@ -74,9 +74,12 @@ public:
     void request_end(EndReason reason, std::int32_t exit_status);
     // Sleeps until `is_reached` says so of the last decided value, which is returned.
     JobState wait_until(const std::function<bool(const JobState&)>& is_reached);
+    // What has been decided last. Waits for nobody, so it may be asked anywhere.
     [[nodiscard]] JobState state() const;
     [[nodiscard]] bool is_dead(ProcId process) const;
     [[nodiscard]] ProcId leader() const;
+    // Whether this process leads. Never waits, so it may be asked anywhere.
+    [[nodiscard]] bool leads() const noexcept { return leads_.load(); }
     [[nodiscard]] std::int32_t protected_losses() const;
     [[nodiscard]] const JobShape& shape() const noexcept { return shape_; }
 
@@ -125,6 +128,9 @@ private:
     std::vector<News> news_;
     bool is_telling_ = false;
     Times times_;
+    mutable std::mutex snapshot_mutex_;  // taken last, and for a copy only
+    JobState snapshot_;
+    std::atomic<bool> leads_{false};
     std::atomic<std::uint32_t> changes_{0};  // counts decided values: what sleepers wait on
 };
 

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/ops/teams.hpp"
 
@@ -44,6 +45,7 @@ void Runtime::abandon(const std::string& line) noexcept {
 
 Runtime::~Runtime() {
     stop_service();
+    forget_fault_self();  // it points into this object
     globals_.unshare();
 }
 
@@ -230,6 +232,10 @@ void Runtime::reset_channels() noexcept {
 
 bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
+    if (is_substitute_) {
+        control_.slot(self()).taken_pe.store(pe.value() + 1);
+    }
+    tell_fault_points();
     const auto n_pes = static_cast<std::size_t>(control_.n_pes());
     pairs_.resize(n_pes);
     heap_windows_.resize(n_pes);
@@ -301,8 +307,29 @@ void Runtime::print_about() const {
     }
 }
 
+// Who this process is, for the victims of a fault schedule.
+void Runtime::tell_fault_points() {
+    FaultSelf self;
+    self.process = this->self();
+    self.pe = me_;
+    self.n_pes = control_.n_pes();
+    self.n_processes = control_.n_processes();
+    self.fired = &control_.header().faults_fired;
+    self.context = this;
+    self.leads = [](void* context) { return static_cast<Runtime*>(context)->coordinator_->leads(); };
+    self.keeper = [](void* context, PeId pe) {
+        const Runtime& runtime = *static_cast<Runtime*>(context);
+        return runtime.coordinator_->shape().keeper(runtime.coordinator_->state(), pe);
+    };
+    // Spares that were called for this PE, this one among them.
+    for (std::int32_t process = 0; me_ != kNoPe && process < control_.n_processes(); ++process) {
+        self.incarnation += control_.slot(ProcId(process)).taken_pe.load() == me_.value() + 1 ? 1 : 0;
+    }
+    set_fault_self(self);
+}
+
 bool Runtime::start(int generation, std::string& error) {
-    if (!load_config(config_, error)) {
+    if (!load_config(config_, error) || !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error)) {
         return false;
     }
     // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever,
@@ -333,6 +360,8 @@ bool Runtime::start(int generation, std::string& error) {
                              .mailbox = &mailbox_,
                              .duties = this,
                              .observer = this});
+    tell_fault_points();
+    fault_point(FaultPoint::init_ready);
     if (!starts_as_spare) {
         if (!take_pe(PeId(self().value()), error)) {
             return false;
@@ -351,6 +380,7 @@ bool Runtime::become_substitute(std::string& error) {
     joined_ = false;
     engine_.gate.pending.store(true);
     const PeId pe = sleep_as_spare();
+    fault_point(FaultPoint::spare_woken);
     if (!take_pe(pe, error)) {
         return false;
     }
@@ -358,6 +388,7 @@ bool Runtime::become_substitute(std::string& error) {
         leave_ended_job();
     }
     report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
+    fault_point(FaultPoint::substitute_prepared);
     return true;
 }
 

@@ -100,6 +100,7 @@ private:
     void connect_channels();
     void reset_channels() noexcept;
     void print_about() const;
+    void tell_fault_points();
 
     // runtime_service.cpp
     [[nodiscard]] bool watch_processes(std::string& error);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/runtime.hpp"
 
@@ -35,8 +36,10 @@ int Runtime::checkpoint() noexcept {
         return 1;  // SHMEM_FT_FAILURE: a substitute goes on to shmem_query_fault and joins in shmem_restart_pes
     }
     const std::int64_t begin = now_ns();
+    fault_point(FaultPoint::checkpoint_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     const Participant::Do outcome = coordinator_->checkpoint();
+    fault_point(FaultPoint::checkpoint_leave);
     const JobState state = coordinator_->state();
     switch (outcome) {
         case Participant::Do::committed: report_span("checkpoint", begin, now_ns(), state.version.value()); return 0;
@@ -62,6 +65,7 @@ void Runtime::fold(Version version) {
 // ---- query ----
 
 void Runtime::query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept {
+    fault_point(FaultPoint::query);
     if (!joined_) {
         // The survivors' list; if this PE failed after them, the list of the restart that runs now.
         const JobState state = coordinator_->state();
@@ -105,6 +109,7 @@ std::string Runtime::explain(const JobState& state) const {
 
 void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const std::int64_t begin = now_ns();
+    fault_point(joined_ ? FaultPoint::restart_enter : FaultPoint::substitute_joins);
     if (joined_ && lost_initialisation()) {
         fail_job(
             format("PE %d was initialised after the last checkpoint, which would be lost by going back: call "
@@ -152,6 +157,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     report_span("restart", begin, now_ns(), version);
     report_span("restore", times.planned, times.restored, version);
     report_span("protect", times.restored, times.resumed, version);
+    fault_point(FaultPoint::restart_leave);
 }
 
 Duties::Done Runtime::become_restored(const JobState& state) {
@@ -175,7 +181,9 @@ Duties::Done Runtime::become_restored(const JobState& state) {
 }
 
 Duties::Done Runtime::restore(const JobState& state) {
+    fault_point(FaultPoint::restore_begin);
     const Done result = become_restored(state);
+    fault_point(FaultPoint::restore_end);
     if (result == Done::ok && !joined_) {
         store_.fold(state.version, live_);
         committed_init_calls_ = restored_init_calls_;
@@ -186,6 +194,7 @@ Duties::Done Runtime::restore(const JobState& state) {
 Duties::Done Runtime::protect(const JobState& state) {
     // The new holders are known now: show their memory where that of the dead ones was.
     const JobShape& shape = coordinator_->shape();
+    fault_point(FaultPoint::remap);
     {
         const std::lock_guard lock(view_mutex_);
         for (std::int32_t i = 0; i < shape.n_pes; ++i) {
@@ -196,6 +205,7 @@ Duties::Done Runtime::protect(const JobState& state) {
             }
         }
     }
+    fault_point(FaultPoint::protect_begin);
     const ProcId keeper = shape.keeper_to_be(state, me_);
     const bool moved = shape.keeper(state, me_) == kNoProc;
     const Version version = state.version;
@@ -213,6 +223,7 @@ Duties::Done Runtime::protect(const JobState& state) {
         store_.forget_keeper();
     }
     reset_channels();
+    fault_point(FaultPoint::protect_end);
     return Done::ok;
 }
 

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/runtime.hpp"
@@ -183,6 +184,7 @@ void Runtime::record_exit(int status) noexcept {
 }
 
 void Runtime::finish() noexcept {
+    fault_point(FaultPoint::finalize_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     switch (coordinator_->finish()) {
         case Participant::Do::finished: break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/membership/agreement.hpp"
 
 namespace sft {
@@ -56,6 +57,7 @@ void Agreement::begin_ballot() {
         world_->must_stop();
         return;
     }
+    fault_point(FaultPoint::ballot_begin);
     join({self_.value(), ballot_.leader == self_.value() ? ballot_.number + 1 : 1}, state_, dead_, kNoProc);
     Message collect = make(MessageKind::collect);
     collect.state = state_;
@@ -146,6 +148,7 @@ void Agreement::answer() {
             report.deaths.push_back(death);
         }
     }
+    fault_point(FaultPoint::collect_answered);
     has_answered_ = true;
     has_said_ready_ = report.ready.goal != Goal::none;
     world_->send(parent_, report);
@@ -167,6 +170,7 @@ void Agreement::say_ready() {
 
 void Agreement::say_accepted() {
     if (proposal_ && proposal_ballot_ == ballot_ && !has_said_accepted_ && have_all_accepted()) {
+        fault_point(FaultPoint::propose_accepted);
         has_said_accepted_ = true;
         Message message = make(MessageKind::accepted);
         message.index = proposal_->index;

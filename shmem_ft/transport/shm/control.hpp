@@ -36,6 +36,7 @@ struct alignas(64) ProcessSlot {
     std::uint64_t start_time;
     std::atomic<ProcessState> state;
     std::atomic<std::uint32_t> exit_status;     // status given to exit() + 1: last words for kernels that do not tell
+    std::atomic<std::int32_t> taken_pe;         // spares: the PE it has become + 1; 0: none
     std::atomic<std::uint32_t> is_death_noted;  // somebody has reported this process's death to oshrun
 };
 
@@ -43,6 +44,7 @@ struct alignas(64) ControlHeader {
     std::uint32_t magic;
     std::int32_t n_pes;
     std::int32_t n_processes;
+    std::atomic<std::uint64_t> faults_fired;  // entries of the fault schedule that have happened, a bit each
 };
 
 class ControlSegment {
@@ -60,6 +62,7 @@ public:
     [[nodiscard]] int fd() const noexcept { return fd_; }
     [[nodiscard]] std::int32_t n_pes() const noexcept { return header_->n_pes; }
     [[nodiscard]] std::int32_t n_processes() const noexcept { return header_->n_processes; }
+    [[nodiscard]] ControlHeader& header() const noexcept { return *header_; }
     [[nodiscard]] ProcessSlot& slot(ProcId process) const noexcept { return slots_[process.index()]; }
     [[nodiscard]] ChannelRing& ring(PeId from, PeId to) const noexcept {
         return rings_[to.index() * static_cast<std::size_t>(header_->n_pes) + from.index()];
