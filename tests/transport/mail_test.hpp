@@ -76,6 +76,14 @@ inline bool flush_all(Mailbox& mailbox) {
         mailbox, [](ProcId, std::span<const std::byte>) {}, [&] { return mailbox.flush(); });
 }
 
+// More than any socket has room for: nothing waits afterwards only if it was dropped.
+inline bool is_dropped(Mailbox& mailbox, ProcId to) {
+    for (int i = 0; i < 200; ++i) {
+        mailbox.send(to, Bytes(10'000));
+    }
+    return mailbox.n_waiting() == 0;
+}
+
 class Child {
 public:
     // Runs `body`, whose result is the exit status; _exit, so nothing of the parent is destroyed there.

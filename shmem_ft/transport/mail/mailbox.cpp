@@ -136,6 +136,13 @@ void Mailbox::close() noexcept {
         for (auto& [number, incoming] : incoming_) {
             release(incoming.fd);
         }
+        if (listener_ >= 0) {
+            shutdown(listener_, SHUT_RDWR);
+            // Whoever has connected and was not accepted has to hear of the end, too.
+            for (int fd; (fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) {
+                release(fd);
+            }
+        }
         release(listener_);
         release(timer_);
         if (epoll_fd_ >= 0) {
