@@ -175,6 +175,7 @@ FaultEntry draw_entry(Dice& dice, const Terrain& terrain, const std::vector<Proc
             // Who is which PE is not known yet.
             entry.victim = FaultVictim::process;
             entry.is_any = false;
+            entry.victim_seed = 0;
             entry.number =
                 static_cast<std::int32_t>(dice.below(static_cast<std::uint64_t>(terrain.pes + terrain.spares)));
         }

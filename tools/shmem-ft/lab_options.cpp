@@ -9,15 +9,16 @@
 #include <climits>
 #include <cmath>
 #include <filesystem>
-#include <random>
 #include <thread>
 
+#include "shmem_ft/base/clock.hpp"
 #include "tools/common/text.hpp"
 
 namespace sft::tools {
 namespace {
 
 constexpr int kProcessesMax = 4094;
+constexpr std::uint64_t kSeedsMax = 1'000'000;
 constexpr std::array<std::string_view, 15> kNames = {
     "-n",     "--spares", "--runs",         "--seed",   "--jobs", "--timeout", "--sweep", "--schedule",
     "--json", "--keep",   "--allow-errors", "--ignore", "--help", "-s",        "-h"};
@@ -124,7 +125,7 @@ bool parse_lab_options(const std::vector<std::string>& words, LabOptions& option
         return false;
     }
     options.job.oshrun = (std::filesystem::path(folder_of_this_program()) / "oshrun").string();
-    options.seed = std::random_device{}();
+    options.seed = static_cast<std::uint64_t>(now_ns()) % kSeedsMax;  // printed, and short enough to be typed
     options.jobs = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
     Texts texts;
     CLI::App app;
