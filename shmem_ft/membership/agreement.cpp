@@ -19,8 +19,11 @@ Agreement::Agreement(const Options& options)
     if (is_participant_) {
         parent_ = tree.parent_of(self_);
         for (const ProcId process : tree.children_of(self_)) {
-            children_.push_back(
-                {.process = process, .has_reported = true, .has_accepted = false, .ready = {}, .accepted = {}});
+            Child item;
+            item.process = process;
+            item.has_reported = true;
+            reset(item);
+            children_.push_back(item);
         }
     }
 }
