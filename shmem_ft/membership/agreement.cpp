@@ -19,8 +19,11 @@ Agreement::Agreement(const Options& options)
     if (is_participant_) {
         parent_ = tree.parent_of(self_);
         for (const ProcId process : tree.children_of(self_)) {
-            children_.push_back(
-                {.process = process, .has_reported = true, .has_accepted = false, .ready = {}, .accepted = {}});
+            Child item{.process = process, .has_reported = true, .has_accepted = false, .ready = {}, .accepted = {}};
+            if (shape_.held_by(state_, process) == kNoPe) {
+                item.ready.goal = Goal::any;  // the witness: nothing makes it speak before the first value is decided
+            }
+            children_.push_back(item);
         }
     }
 }
@@ -267,7 +270,7 @@ void Agreement::take_accepted(ProcId from, const Message& message) {
 }
 
 void Agreement::take_decide(const Message& message) {
-    if (!message.state || message.index <= state_.index) {
+    if (!message.state || message.index <= state_.index || is_over()) {
         return;
     }
     if (message.ballot == ballot_) {

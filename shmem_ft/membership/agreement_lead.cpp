@@ -258,7 +258,9 @@ void Agreement::tell_own_share_of_spares() const {
     message.state = state_;
     const std::vector<ProcId> spares = shape_.idle_spares(state_, dead_);
     for (auto i = static_cast<std::size_t>(place); i < spares.size(); i += static_cast<std::size_t>(tree.size())) {
-        world_->send(spares[i], message);
+        if (spares[i] != self_) {  // the witness is among them
+            world_->send(spares[i], message);
+        }
     }
 }
 
