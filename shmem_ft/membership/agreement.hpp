@@ -105,8 +105,8 @@ public:
     // witness is always ready. Ignored when the value has moved on (index differs).
     void ready(std::uint64_t index, Goal goal, std::uint64_t hash = 0);
     void process_died(const Death& death);
-    // `process` has left the finished job: so it is finished.
-    void process_left(ProcId process);
+    // `process` has left the job because it is over. how: finished or ended.
+    void process_left(ProcId process, Stage how);
     void receive(ProcId from, const Message& message);
     void request_end(EndReason reason, std::int32_t exit_status);
     // The rules have changed their mind: a spare was added, patience has ended.
