@@ -40,6 +40,7 @@ public:
         account_.is_gone[process.index()] = true;
         account_.n_deaths += how == Gone::killed || how == Gone::stopped_itself ? 1 : 0;
     }
+    void told_of_death(ProcId /*process*/, const Death& death) override { account_.declared.insert(death.process); }
 
 private:
     Account& account_;
@@ -72,7 +73,7 @@ bool may_follow(Stage before, Stage after) {
     switch (before) {
         case Stage::running:
             return after != Stage::folding && after != Stage::planned && after != Stage::restored;
-        case Stage::shipping: return after == Stage::folding || after == Stage::faulted || after == Stage::ended;
+        case Stage::shipping: return after == Stage::shipping || after == Stage::folding || after == Stage::faulted || after == Stage::ended;
         case Stage::folding: return after == Stage::running || after == Stage::ended;
         case Stage::faulted: return after == Stage::faulted || after == Stage::planned || after == Stage::ended;
         case Stage::planned: return after == Stage::planned || after == Stage::restored || after == Stage::ended;
@@ -86,8 +87,6 @@ bool may_follow(Stage before, Stage after) {
 }  // namespace
 
 AgreementChecker::AgreementChecker(const Account& account, Verdict& verdict) : account_(account), verdict_(verdict) {}
-
-void AgreementChecker::told_of_death(ProcId /*process*/, const Death& death) { declared_.insert(death.process); }
 
 void AgreementChecker::decided(ProcId process, const JobState& before, const JobState& after) {
     if (values_.empty()) {
@@ -128,7 +127,7 @@ void AgreementChecker::check_first(ProcId process, const JobState& before, const
         verdict_.fail("job state", format("%s follows %s", name_of(after.stage), name_of(before.stage)));
     }
     for (const Death& death : after.deaths) {
-        if (!declared_.contains(death.process)) {
+        if (!account_.declared.contains(death.process)) {
             verdict_.fail("agreement", format("process %d is agreed to be dead and nobody was told so",
                                               death.process.value()));
         }
@@ -154,12 +153,15 @@ bool AgreementChecker::is_of_orphans(ProcId process, const JobState& before, con
         values_.rbegin()->second.stage == Stage::finished) {
         return true;
     }
-    if (after.stage != Stage::ended || shape.held_by(before, process) != kNoPe) {
+    // The same holds for who was cut off while the others died.
+    const bool is_cut_off = account_.declared.contains(process) && !account_.scenario.partitions.empty();
+    if (!is_cut_off && (after.stage != Stage::ended || shape.held_by(before, process) != kNoPe)) {
         return false;
     }
     for (const auto& [index, value] : values_) {
         for (std::int32_t pe = 0; index >= before.index && pe < shape.n_pes; ++pe) {
-            if (account_.lives(shape.holder(value, PeId(pe)))) {
+            const ProcId holder = shape.holder(value, PeId(pe));
+            if (account_.lives(holder) && holder != process) {
                 return false;
             }
         }

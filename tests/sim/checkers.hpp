@@ -20,8 +20,10 @@ public:
 
     const Scenario& scenario;
     std::vector<bool> is_gone;
+    std::set<ProcId> declared;  // dead, by the world to somebody
     std::size_t n_deaths = 0;
 
+    [[nodiscard]] bool counts(ProcId process) const { return lives(process) && !declared.contains(process); }
     [[nodiscard]] bool lives(ProcId process) const { return process != kNoProc && !is_gone[process.index()]; }
 };
 
@@ -30,7 +32,6 @@ class AgreementChecker final : public Observer {
 public:
     AgreementChecker(const Account& account, Verdict& verdict);
 
-    void told_of_death(ProcId process, const Death& death) override;
     void decided(ProcId process, const JobState& before, const JobState& after) override;
     void returned(ProcId process, PeId pe, Call call, Participant::Do result, std::uint32_t view,
                   Version version) override;
@@ -42,7 +43,6 @@ private:
     const Account& account_;
     Verdict& verdict_;
     std::map<std::uint64_t, JobState> values_;
-    std::set<ProcId> declared_;
     std::map<std::pair<std::uint32_t, PeId>, ProcId> actors_;  // who has returned as that PE, by view
 };
 
@@ -129,7 +129,6 @@ public:
     void decided(ProcId process, const JobState& before, const JobState& after) override;
     void sent(ProcId from, ProcId to, const Message& message, std::int32_t hops) override;
     void handled(ProcId by, bool is_idle_spare, const Message& message) override;
-    void told_of_death(ProcId process, const Death& death) override;
     void over() override;
 
 private:
@@ -137,10 +136,8 @@ private:
     Verdict& verdict_;
     std::uint64_t n_sent_ = 0;
     std::uint64_t n_decisions_ = 0;
-    std::uint64_t n_told_ = 0;
     std::int32_t hops_max_ = 0;
     std::map<ProcId, std::uint64_t> handled_by_spares_;
-    std::set<ProcId> declared_;
 };
 
 // All of them, and the account that they share.

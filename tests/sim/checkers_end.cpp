@@ -112,11 +112,6 @@ void LoadChecker::decided(ProcId /*process*/, const JobState& /*before*/, const 
     n_decisions_ = std::max(n_decisions_, after.index);
 }
 
-void LoadChecker::told_of_death(ProcId /*process*/, const Death& death) {
-    declared_.insert(death.process);
-    ++n_told_;
-}
-
 void LoadChecker::sent(ProcId /*from*/, ProcId /*to*/, const Message& message, std::int32_t hops) {
     if (message.kind != MessageKind::heartbeat) {
         ++n_sent_;
@@ -132,7 +127,7 @@ void LoadChecker::handled(ProcId by, bool is_idle_spare, const Message& /*messag
 
 void LoadChecker::over() {
     const auto n_processes = static_cast<std::uint64_t>(account_.scenario.shape.n_processes);
-    const std::uint64_t n_deaths = declared_.size() + account_.n_deaths;
+    const std::uint64_t n_deaths = account_.declared.size() + account_.n_deaths;
     // A decision takes at most four sweeps over the tree, a death one ballot (three sweeps) more, and everybody who is
     // told of a death tells the leader; a new leader is told again.
     const std::uint64_t sent_max = n_processes * (4 * (n_decisions_ + 1) + 8 * n_deaths * (n_deaths + 1) + 4);

@@ -18,7 +18,7 @@ void MemoryChecker::expect_shadows(const JobState& state, Version version, const
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId keeper = shape.n_pes == 1 ? state.witness : shape.holder(state, PeId((pe + 1) % shape.n_pes));
         const bool is_exposed = std::find(state.exposed.begin(), state.exposed.end(), PeId(pe)) != state.exposed.end();
-        if (is_exposed || !account_.lives(keeper)) {
+        if (is_exposed || !account_.counts(keeper)) {
             continue;
         }
         if (!has_copy({keeper, PeId(pe), static_cast<std::int32_t>(version.value() % 2)}, version)) {
@@ -32,7 +32,7 @@ void MemoryChecker::expect_local_copies(const JobState& state, Version version, 
     const JobShape& shape = account_.scenario.shape;
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId holder = shape.holder(state, PeId(pe));
-        if (account_.lives(holder) && !has_copy({holder, PeId(pe), -1}, version)) {
+        if (account_.counts(holder) && !has_copy({holder, PeId(pe), -1}, version)) {
             verdict_.fail("recoverable", format("%s: process %d has no local copy of PE %d of version %u", when,
                                                 holder.value(), pe, version.value()));
         }

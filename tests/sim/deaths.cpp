@@ -11,6 +11,7 @@ namespace {
 constexpr FailureReason kKilled{FailureKind::signal, 9};
 constexpr FailureReason kFenced{FailureKind::hung, 0};
 constexpr FailureReason kUnreachable{FailureKind::unreachable, 0};
+constexpr std::int32_t kEverybodyHears = 300;
 
 }  // namespace
 
@@ -118,8 +119,12 @@ void World::spread_news(ProcId process) {
     if (scenario_.detection != Detection::kernel) {
         return;
     }
-    for (std::int32_t to = 0; to < scenario_.shape.n_processes; ++to) {
+    // In a large job only the next ones in the ring hear of it: that everybody does is not how large jobs are.
+    std::int32_t n_left = scenario_.shape.n_processes > kEverybodyHears ? 4 : scenario_.shape.n_processes;
+    for (std::int32_t i = 1; i < scenario_.shape.n_processes && n_left > 0; ++i) {
+        const std::int32_t to = (process.value() + i) % scenario_.shape.n_processes;
         if (is_alive(ProcId(to))) {
+            --n_left;
             later(ProcId(to), random_.between(100, scenario_.news_max),
                   [this, to, process] { tell_fate(ProcId(to), process, true); });
         }
@@ -128,8 +133,8 @@ void World::spread_news(ProcId process) {
 
 void World::tell_fate(ProcId to, ProcId of, bool is_certain) {
     const Fate& fate = fates_[of.index()];
-    if (fate.is_gone && fate.how == Gone::finished && is_certain) {
-        process(to).learn_that_left(of);
+    if (fate.is_gone && is_certain && (fate.how == Gone::finished || fate.how == Gone::ended)) {
+        process(to).learn_that_left(of, fate.how == Gone::finished ? Stage::finished : Stage::ended);
         return;
     }
     const Death death{of, is_certain ? reasons_[of.index()] : kUnreachable, is_certain};

@@ -235,6 +235,7 @@ void SimProcess::become_substitute() {
 void SimProcess::deliver(ProcId from, const Message& message, std::int32_t hops) {
     if (message.kind == MessageKind::heartbeat) {
         detector_.heard(from, world_.now());
+        agreement_.receive(from, message);
         return;
     }
     const bool is_idle_spare =
@@ -254,9 +255,9 @@ void SimProcess::learn_of_death(const Death& death) {
     after_agreement();
 }
 
-void SimProcess::learn_that_left(ProcId process) {
+void SimProcess::learn_that_left(ProcId process, Stage how) {
     hops_ = 0;
-    agreement_.process_left(process);
+    agreement_.process_left(process, how);
     after_agreement();
 }
 

@@ -29,7 +29,7 @@ public:
     void start();
     void deliver(ProcId from, const Message& message, std::int32_t hops);
     void learn_of_death(const Death& death);
-    void learn_that_left(ProcId process);
+    void learn_that_left(ProcId process, Stage how);
     void request_end(EndReason reason);
     void corrupt_a_copy(bool of_local_copy, Random& random);
     [[nodiscard]] const Agreement& agreement() const noexcept { return agreement_; }
