@@ -2,24 +2,14 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <xxhash.h>
 
-#include <algorithm>
-#include <atomic>
-
+#include "backup/image_layout.hpp"
 #include "shmem_ft/base/raw_memory.hpp"
 
 namespace sft {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-constexpr std::uint64_t kAbsent = 0;
-
-constexpr std::size_t blocks_of(std::size_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes; }
-constexpr std::size_t pages_of(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-constexpr std::size_t block_bytes(std::size_t region_bytes, std::size_t block) {
-    return std::min(kBlockBytes, region_bytes - block * kBlockBytes);
-}
+constexpr std::size_t pages_of(std::size_t bytes) { return (bytes + kImagePage - 1) / kImagePage * kImagePage; }
 
 const std::byte* at(const AddressRange& range, std::size_t offset) {
     return reinterpret_cast<const std::byte*>(range.begin + offset);
@@ -57,13 +47,8 @@ void punch(int fd, std::size_t first_block, std::size_t end_block) {
 
 }  // namespace
 
-struct Image::Header {
-    std::atomic<std::uint64_t> version;  // 0: torn or empty
-    std::uint64_t heap_blocks;           // blocks from here on are absent
-};
-
 Image::Image(std::byte* base, const LiveState& live) noexcept : header_(reinterpret_cast<Header*>(base)) {
-    std::byte* table = base + kPage;
+    std::byte* table = base + kImagePage;
     const std::size_t total =
         blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
     std::byte* data = table + pages_of(total * sizeof(std::uint64_t));
@@ -78,96 +63,142 @@ Image::Image(std::byte* base, const LiveState& live) noexcept : header_(reinterp
 std::size_t Image::bytes_for(const LiveState& live) noexcept {
     const std::size_t total =
         blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
-    return kPage + pages_of(total * sizeof(std::uint64_t)) + pages_of(live.heap.bytes) + pages_of(live.globals.bytes) +
-           pages_of(live.library.bytes);
+    return kImagePage + pages_of(total * sizeof(std::uint64_t)) + pages_of(live.heap.bytes) +
+           pages_of(live.globals.bytes) + pages_of(live.library.bytes);
 }
 
-bool Image::holds(Version version) const noexcept {
-    return version != kNoVersion && header_->version.load(std::memory_order_acquire) == version.value();
-}
-
-std::uint64_t Image::checksum(const std::byte* data, std::size_t bytes) noexcept {
-    const std::uint64_t sum = XXH3_64bits(data, bytes);
-    return sum == kAbsent ? 1 : sum;
-}
-
-void Image::store_block(const Region& region, std::size_t block, const std::byte* live, ImageStats& stats) noexcept {
+void Image::store_block(const Region& region, std::size_t block, const std::byte* live, bool known,
+                        ImageStats& stats) noexcept {
     std::byte* stored = region.data + block * kBlockBytes;
     const std::size_t bytes = block_bytes(region.bytes, block);
     stats.bytes_stored += bytes;
-    if (region.table[block] != kAbsent && raw_equal(stored, live, bytes)) {
+    if (known && region.table[block] != kAbsent && raw_equal(stored, live, bytes)) {
         return;
     }
-    // A death between these stores leaves the block absent, never with another content's checksum.
-    const std::atomic_ref entry(region.table[block]);
-    entry.store(kAbsent, std::memory_order_seq_cst);
     raw_copy(stored, live, bytes);
-    entry.store(checksum(stored, bytes), std::memory_order_release);  // while the block is in the cache
+    // Of the copy, while it is in the cache, and not of live memory: a thread of the application that goes on writing
+    // would make a copy that looks bad. The table may be torn by a death here; the header does not vouch for it now.
+    region.table[block] = checksum(stored, bytes);
     stats.bytes_copied += bytes;
 }
 
-void Image::store_whole(const Region& region, const AddressRange& live, ImageStats& stats) noexcept {
+void Image::store_whole(const Region& region, const AddressRange& live, bool known, ImageStats& stats) noexcept {
     for (std::size_t block = 0; block < blocks_of(region.bytes); ++block) {
-        store_block(region, block, at(live, block * kBlockBytes), stats);
+        store_block(region, block, at(live, block * kBlockBytes), known, stats);
     }
 }
 
-void Image::store_heap(const LiveState& live, ImageStats& stats) noexcept {
-    const std::size_t old_blocks = header_->heap_blocks;
-    std::size_t next = 0;
-    const auto forget_until = [&](std::size_t end) {
-        for (; next < std::min(end, old_blocks); ++next) {
-            if (heap_.table[next] != kAbsent) {
-                heap_.table[next] = kAbsent;
-            }
-        }
-    };
+void Image::store_heap(const LiveState& live, bool known, ImageStats& stats) noexcept {
+    const std::size_t known_blocks = known ? header_->heap_blocks : 0;
     std::size_t used = 0;
     each_existing_run(live.heap_fd, live.heap.bytes, [&](std::size_t first, std::size_t end) {
-        forget_until(first);
-        for (std::size_t block = first; block < end; ++block) {
-            store_block(heap_, block, at(live.heap, block * kBlockBytes), stats);
+        // Also what a torn or damaged table may say of blocks between the runs is forgotten.
+        for (std::size_t hole = used; hole < first; ++hole) {
+            if (heap_.table[hole] != kAbsent) {
+                heap_.table[hole] = kAbsent;
+            }
         }
-        next = used = end;
+        for (std::size_t block = first; block < end; ++block) {
+            store_block(heap_, block, at(live.heap, block * kBlockBytes), block < known_blocks, stats);
+        }
+        used = end;
     });
-    forget_until(old_blocks);
     header_->heap_blocks = used;
 }
 
-ImageStats Image::store(Version version, const LiveState& live) noexcept {
+ImageStats Image::store(Version version, const LiveState& live, FaultPoint middle) noexcept {
     ImageStats stats;
-    header_->version.store(kNoVersion.value(), std::memory_order_seq_cst);
-    store_heap(live, stats);
-    store_whole(globals_, live.globals, stats);
-    store_whole(library_, live.library, stats);
-    header_->version.store(version.value(), std::memory_order_seq_cst);
+    const bool known = sound(this->version());
+    begin_change();
+    store_heap(live, known, stats);
+    fault_point(middle);
+    store_whole(globals_, live.globals, known, stats);
+    store_whole(library_, live.library, known, stats);
+    seal(version);
     return stats;
 }
 
-bool Image::load_extent(const Region& region, const AddressRange& live, ByteExtent extent) noexcept {
-    const std::size_t first = extent.offset / kBlockBytes;
-    const std::size_t end = blocks_of(extent.offset + extent.bytes);
-    for (std::size_t block = first; block < end; ++block) {
-        const std::byte* stored = region.data + block * kBlockBytes;
-        if (checksum(stored, block_bytes(region.bytes, block)) != region.table[block]) {
-            return false;
+class Image::Loader {
+public:
+    Loader(Image& image, Version version, const Image* other, Findings& findings)
+        : image_(image), version_(version), other_(other), findings_(findings) {}
+
+    // Writes that part of a region, whose blocks all exist, to live memory. False: a block is bad for good.
+    bool load(const Region& region, const AddressRange& live, ByteExtent extent) {
+        const std::size_t first = extent.offset / kBlockBytes;
+        const std::size_t end = blocks_of(extent.offset + extent.bytes);
+        for (std::size_t block = first; block < end; ++block) {
+            if (!verified(image_.first_block(region) + block)) {
+                return false;
+            }
+            const std::size_t begin_byte = std::max(extent.offset, block * kBlockBytes);
+            const std::size_t end_byte = std::min(extent.offset + extent.bytes, (block + 1) * kBlockBytes);
+            const std::byte* from = region.data + begin_byte;
+            std::byte* to = at_mutable(live, begin_byte);
+            if (!raw_equal(to, from, end_byte - begin_byte)) {
+                raw_copy(to, from, end_byte - begin_byte);
+            }
         }
-        const std::size_t begin_byte = std::max(extent.offset, block * kBlockBytes);
-        const std::size_t end_byte = std::min(extent.offset + extent.bytes, (block + 1) * kBlockBytes);
-        const std::byte* from = region.data + begin_byte;
-        std::byte* to = at_mutable(live, begin_byte);
-        if (!raw_equal(to, from, end_byte - begin_byte)) {
-            raw_copy(to, from, end_byte - begin_byte);
-        }
+        return true;
     }
-    return true;
+
+private:
+    bool verified(std::size_t block) {
+        if (block == last_) {
+            return true;
+        }
+        ++findings_.checked;
+        if (!image_.intact(block)) {
+            if (other_ == nullptr || !image_.mend_block(version_, block, *other_)) {
+                findings_.bad.push_back(block);
+                return false;
+            }
+            ++findings_.mended;
+        }
+        last_ = block;
+        return true;
+    }
+
+    Image& image_;
+    Version version_;
+    const Image* other_;
+    Findings& findings_;
+    std::size_t last_ = SIZE_MAX;
+};
+
+bool Image::prepare(Version version, const Image* other, Findings& findings) noexcept {
+    if (!sound(version)) {
+        findings.sound = other != nullptr && mend_table(version, *other);
+        findings.mended += findings.sound ? 1 : 0;
+    }
+    return findings.sound;
 }
 
-bool Image::load_heap(const LiveState& live) const noexcept {
-    const std::size_t blocks = blocks_of(live.heap.bytes);
-    const std::size_t used = header_->heap_blocks;
+Findings Image::load_front(Version version, const LiveState& live, std::size_t heap_bytes) {
+    Findings findings;
+    if (!prepare(version, nullptr, findings)) {
+        return findings;
+    }
+    Loader loader(*this, version, nullptr, findings);
+    const std::size_t end = std::min<std::size_t>(blocks_of(heap_bytes), header_->heap_blocks);
+    for (std::size_t block = 0; block < end; ++block) {
+        if (heap_.table[block] != kAbsent &&
+            !loader.load(heap_, live.heap, {block * kBlockBytes, block_bytes(heap_.bytes, block)})) {
+            return findings;
+        }
+    }
+    static_cast<void>(loader.load(library_, live.library, {0, library_.bytes}));
+    return findings;
+}
+
+Findings Image::load(Version version, const LiveState& live, const Image* other) {
+    Findings findings;
+    if (!prepare(version, other, findings)) {
+        return findings;
+    }
+    Loader loader(*this, version, other, findings);
     std::size_t absent_from = 0;
-    for (std::size_t block = 0; block < used; ++block) {
+    for (std::size_t block = 0; block < header_->heap_blocks; ++block) {
         if (heap_.table[block] == kAbsent) {
             continue;
         }
@@ -175,39 +206,21 @@ bool Image::load_heap(const LiveState& live) const noexcept {
             punch(live.heap_fd, absent_from, block);
         }
         absent_from = block + 1;
-        if (!load_extent(heap_, live.heap, {block * kBlockBytes, block_bytes(heap_.bytes, block)})) {
-            return false;
+        if (!loader.load(heap_, live.heap, {block * kBlockBytes, block_bytes(heap_.bytes, block)})) {
+            return findings;
         }
     }
-    if (absent_from < blocks) {
-        punch(live.heap_fd, absent_from, blocks);
+    if (absent_from < blocks_of(live.heap.bytes)) {
+        punch(live.heap_fd, absent_from, blocks_of(live.heap.bytes));
     }
-    return true;
-}
-
-bool Image::load_front(Version version, const LiveState& live, std::size_t heap_bytes) const noexcept {
-    if (!holds(version)) {
-        return false;
-    }
-    for (std::size_t block = 0; block < blocks_of(heap_bytes); ++block) {
-        if (heap_.table[block] != kAbsent &&
-            !load_extent(heap_, live.heap, {block * kBlockBytes, block_bytes(heap_.bytes, block)})) {
-            return false;
-        }
-    }
-    return load_extent(library_, live.library, {0, library_.bytes});
-}
-
-bool Image::load(Version version, const LiveState& live) const noexcept {
-    if (!holds(version) || !load_heap(live)) {
-        return false;
-    }
+    fault_point(FaultPoint::restore_middle);
     for (const ByteExtent& extent : live.saved) {
-        if (!load_extent(globals_, live.globals, extent)) {
-            return false;
+        if (!loader.load(globals_, live.globals, extent)) {
+            return findings;
         }
     }
-    return load_extent(library_, live.library, {0, library_.bytes});
+    static_cast<void>(loader.load(library_, live.library, {0, library_.bytes}));
+    return findings;
 }
 
 }  // namespace sft

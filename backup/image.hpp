@@ -8,19 +8,36 @@
 // differs, so whoever changed it (the owner, a put, an atomic, a store through shmem_ptr) is noticed. A comparison
 // ends at the first difference; where most blocks change it costs next to nothing.
 //
-// Fault model: the process that stores may die at any instruction. The header's version is cleared before the first
-// byte changes and set after the last one, so a torn image is never taken for a version; the agreed decision, not
-// this header, says which version counts. Bit flips in a stored copy are caught by the block checksums at load time.
+// Fault model
+//  - The process that stores may die at any instruction. The header's version is cleared before the first byte changes
+//    and set after the last one, so a torn image is never taken for a version; the agreed decision, not this header,
+//    says which version counts.
+//  - Bits of a stored copy may flip, in the data, the table or the header. Every block has a checksum in the table, the
+//    table has one in the header, the header has one of itself. Whatever does not fit counts as lost.
 //
 // Invariants
-//  1. holds(v) implies that every block whose table entry is not kAbsent has the contents that its owner had at v.
-//  2. A block that is kAbsent reads as zeros (a hole of the heap's memory file).
+//  1. sound(v) implies that every block whose table entry is not kAbsent and fits its checksum has the contents that
+//     its owner had at v, and that a block with the entry kAbsent read as zeros (a hole of the heap's memory file).
+//  2. Heap blocks from heap_blocks on were absent, whatever their table entries and data say.
+//  3. A checksum is only ever computed of bytes just copied from live memory. A block that is found equal to live
+//  memory
+//     keeps its entry, and only if the table was sound before: store() begins with a check of the old table and copies
+//     everything anew if it does not fit. So a flip is overwritten, or goes on to be found; it is never blessed.
+//
+// Why loading may write live memory before all blocks have been checked: each block is verified while the cache holds
+// it and copied only then, so no bad byte ever gets into live memory, and memory is read once. A bad block is
+// first mended from the other copy. If that fails too, live memory is part old, part restored; but the version
+// then exists nowhere, nothing that live memory was before is of use to a rolled back job (it is of a later step than
+// the other PEs' memory), and every caller ends the job. Checking everything first would end it in the same way, for
+// twice the reads in each recovery that succeeds.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/transport/shm/peer_table.hpp"
 
@@ -48,6 +65,16 @@ struct ImageStats {
     std::size_t bytes_copied = 0;  // of them that differed
 };
 
+// What a check of an image has found. Blocks are numbered through heap, globals and library.
+struct Findings {
+    bool sound = true;             // header and table are intact and of the version asked for
+    std::size_t checked = 0;       // blocks
+    std::vector<std::size_t> bad;  // blocks that are bad and could not be mended
+    std::size_t mended = 0;        // blocks (or the header and table, counted as one) that are right again
+
+    [[nodiscard]] bool intact() const noexcept { return sound && bad.empty(); }
+};
+
 class Image {
 public:
     Image() = default;
@@ -56,15 +83,42 @@ public:
     // Bytes of memory an image of such a state takes (addresses; untouched pages cost nothing).
     [[nodiscard]] static std::size_t bytes_for(const LiveState& live) noexcept;
 
+    // The header says so and is intact.
     [[nodiscard]] bool holds(Version version) const noexcept;
-    // live -> image.
-    ImageStats store(Version version, const LiveState& live) noexcept;
-    // image -> live. False: a block's checksum is wrong; the live state is then partly written.
-    // REQUIRES: holds(version).
-    [[nodiscard]] bool load(Version version, const LiveState& live) const noexcept;
+    // The version it holds, or kNoVersion.
+    [[nodiscard]] Version version() const noexcept;
+    // holds(version), and the table is intact as well.
+    [[nodiscard]] bool sound(Version version) const noexcept;
+    // live -> image. middle: the fault point between the heap and the globals.
+    ImageStats store(Version version, const LiveState& live, FaultPoint middle = FaultPoint::fold_middle) noexcept;
+    // image -> live; what is bad is first mended from `other`, an image of the same version, if there is one. The
+    // findings are not intact() if the version could not be loaded; the live state is then partly written, see above.
+    [[nodiscard]] Findings load(Version version, const LiveState& live, const Image* other = nullptr);
     // The same for the first `heap_bytes` of the heap and the library's state only: what a substitute needs to know
     // before it joins.
-    [[nodiscard]] bool load_front(Version version, const LiveState& live, std::size_t heap_bytes) const noexcept;
+    [[nodiscard]] Findings load_front(Version version, const LiveState& live, std::size_t heap_bytes);
+
+    // ---- integrity (image_integrity.cpp) ----
+
+    // Checks header, table and every block. Writes nothing.
+    [[nodiscard]] Findings verify(Version version) const;
+    // Checks everything and mends what is bad from `other`, an image of the same version. Nothing that was good is
+    // touched, and a death in the middle leaves what was bad bad.
+    Findings mend(Version version, const Image& other);
+
+    // For checks in pieces: blocks are numbered below blocks(); next_existing(n) is the first one from n on that is no
+    // hole, or blocks(). REQUIRES: for intact, that it exists.
+    [[nodiscard]] std::size_t blocks() const noexcept;
+    [[nodiscard]] std::size_t next_existing(std::size_t block) const noexcept;
+    [[nodiscard]] bool intact(std::size_t block) const noexcept;
+    bool mend_table(Version version, const Image& other) noexcept;
+    bool mend_block(Version version, std::size_t block, const Image& other) noexcept;
+    // "block 12 of the heap"
+    [[nodiscard]] std::string name_of(std::size_t block) const;
+
+    // For tests: flips one bit that matters, in the header, the table or the data, and says which; empty if the image
+    // does not hold the version.
+    std::string flip_bit(Version version, std::uint64_t seed);
 
 private:
     struct Header;
@@ -73,13 +127,26 @@ private:
         std::byte* data = nullptr;
         std::size_t bytes = 0;
     };
+    struct Block {
+        std::uint64_t* entry;
+        std::byte* data;
+        std::size_t bytes;
+    };
+    // Goes through the blocks that are loaded; remembers which one was verified last, because the saved parts of the
+    // globals may be many small ones in one block.
+    class Loader;
 
     [[nodiscard]] static std::uint64_t checksum(const std::byte* data, std::size_t bytes) noexcept;
-    static void store_block(const Region& region, std::size_t block, const std::byte* live, ImageStats& stats) noexcept;
-    static void store_whole(const Region& region, const AddressRange& live, ImageStats& stats) noexcept;
-    void store_heap(const LiveState& live, ImageStats& stats) noexcept;
-    [[nodiscard]] bool load_heap(const LiveState& live) const noexcept;
-    [[nodiscard]] static bool load_extent(const Region& region, const AddressRange& live, ByteExtent extent) noexcept;
+    [[nodiscard]] Block block(std::size_t number) const noexcept;
+    [[nodiscard]] std::size_t first_block(const Region& region) const noexcept;
+    [[nodiscard]] std::uint64_t table_sum() const noexcept;
+    void begin_change() noexcept;
+    void seal(Version version) noexcept;
+    static void store_block(const Region& region, std::size_t block, const std::byte* live, bool known,
+                            ImageStats& stats) noexcept;
+    static void store_whole(const Region& region, const AddressRange& live, bool known, ImageStats& stats) noexcept;
+    void store_heap(const LiveState& live, bool known, ImageStats& stats) noexcept;
+    [[nodiscard]] bool prepare(Version version, const Image* other, Findings& findings) noexcept;
 
     Header* header_ = nullptr;
     Region heap_;

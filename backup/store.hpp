@@ -8,10 +8,20 @@
 //
 // Ownership: the store belongs to the keeper's process. When that process dies its memory stays as long as an owner
 // has it mapped, which is how a PE in mode single_copy can still roll back after its keeper's death.
+//
+// Damage: the owner, while it lives, is the only one who writes either copy, so it mends each from the other (equal
+// version, equal contents): when it rolls back, in mend(), and in the background (scrubber.hpp). A substitute has the
+// shadow alone, because its predecessor's local copy went with the predecessor; if that is bad the version is lost.
+//
+// Threads: the protocols call from the application's thread, the scrubber from its own. A mutex keeps them apart; the
+// scrubber lets go of it after each batch and does not take it again while somebody waits, so that a checkpoint waits
+// for one batch at most.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "backup/image.hpp"
@@ -35,19 +45,54 @@ public:
 
     // Maps the room for `pe`'s shadow at a keeper. False: the keeper is gone (error says what failed).
     [[nodiscard]] bool use_keeper(const Door& door, PeId pe, const LiveState& live, std::string& error);
-    void forget_keeper() noexcept { has_shadow_ = false; }
+    void forget_keeper() noexcept;
 
     ImageStats ship(Version version, const LiveState& live) noexcept;
+    // Also says that `version` is the committed one, which is what scrubbing checks.
     ImageStats fold(Version version, const LiveState& live) noexcept;
-    // From the local copy, or else from the shadow. False: neither is intact.
-    [[nodiscard]] bool roll_back(Version version, const LiveState& live) const noexcept;
+    // From the local copy, mended from the shadow where it is bad, or else from the shadow. False: neither has all;
+    // explanation() says what is missing.
+    [[nodiscard]] bool roll_back(Version version, const LiveState& live);
 
     enum class Fetched { done, keeper_gone, corrupt };
-    // `pe`'s state of `version`, from the store of its keeper, into the live memory of this process.
-    [[nodiscard]] static Fetched fetch(const Door& door, PeId pe, Version version, const LiveState& live);
+    // `pe`'s state of `version`, from the store of its keeper, into the live memory of this process. `why`, if given,
+    // gets the explanation of `corrupt`.
+    [[nodiscard]] static Fetched fetch(const Door& door, PeId pe, Version version, const LiveState& live,
+                                       std::string* why = nullptr);
     // Only what Image::load_front loads.
     [[nodiscard]] static Fetched fetch_front(const Door& door, PeId pe, Version version, const LiveState& live,
-                                             std::size_t heap_bytes);
+                                             std::size_t heap_bytes, std::string* why = nullptr);
+
+    // ---- integrity ----
+
+    // Why the last roll_back() or mend() failed: one clause that names the PE, the copy and the block. Or what
+    // explain() was given, the reason of a fetch().
+    [[nodiscard]] std::string explanation() const;
+    void explain(std::string why);
+    // Checks both copies of the committed version completely and mends each from the other. True: all is well now, or
+    // nothing is committed yet.
+    bool mend(const LiveState& live);
+
+    // The same in pieces. One step checks up to `blocks` existing blocks of each copy, from where the last one ended.
+    struct ScrubPlace {
+        std::size_t next = 0;
+        Version described = kNoVersion;  // header and table of both copies of this version have been checked
+    };
+    enum class Scrubbed { more, end, busy };  // busy: a protocol has or wants the copies; nothing was done
+    [[nodiscard]] Scrubbed scrub(ScrubPlace& place, std::size_t blocks, const LiveState& live);
+
+    // Since the start of the process, from any thread.
+    struct Counters {
+        std::uint64_t checked = 0;   // blocks
+        std::uint64_t bad = 0;       // of them; header and table of a copy count as one block
+        std::uint64_t repaired = 0;  // of the bad ones
+    };
+    [[nodiscard]] Counters counters() const noexcept;
+
+    enum class Copy { local, shadow };
+    // For the fault laboratory: flips one bit that matters in a copy of the committed version and says which; empty:
+    // there is no such copy.
+    std::string flip_bit(Copy copy, std::uint64_t seed, const LiveState& live);
 
 private:
     [[nodiscard]] static std::size_t room_bytes(const LiveState& live) noexcept { return 2 * Image::bytes_for(live); }
@@ -57,13 +102,40 @@ private:
 
     template <class Load>
     [[nodiscard]] static Fetched with_shadow(const Door& door, PeId pe, Version version, const LiveState& live,
-                                             Load&& load);
+                                             std::string* why, Load&& load);
+
+    // The two copies, as far as they are expected to hold the committed version.
+    struct Pair {
+        Image local;
+        Image shadow;
+        bool has_local = false;
+        bool has_shadow = false;
+    };
+    [[nodiscard]] Pair copies(const LiveState& live) const noexcept;
+    void describe_once(ScrubPlace& place, const Pair& pair);
+    // Counts what was found; false, with an explanation, if something is bad for good.
+    bool take_in(const Findings& findings, const Image& image, const std::string& where);
+
+    // Held by a protocol while it uses the copies.
+    class Use;
 
     BackupMode mode_ = BackupMode::none;
     Segment kept_;   // shadows kept for others; not mapped here
     Window shadow_;  // own shadow, in the keeper's memory
     bool has_shadow_ = false;
-    Window local_;  // private memory
+    bool shadow_readable_ = false;  // it stays so when the keeper has died
+    Window local_;                  // private memory
+
+    mutable std::mutex mutex_;
+    mutable std::atomic<int> wanted_{0};  // protocols that have or wait for the mutex
+    PeId pe_ = kNoPe;                     // whose copies these are
+    Version committed_ = kNoVersion;      // what both copies should hold
+    Version local_version_ = kNoVersion;  // folded by this process
+    Version shadow_versions_[2] = {};     // by slot: shipped by this process, or found at the keeper
+    std::string explanation_;
+    std::atomic<std::uint64_t> checked_{0};
+    std::atomic<std::uint64_t> bad_{0};
+    std::atomic<std::uint64_t> repaired_{0};
 };
 
 }  // namespace sft

@@ -1,37 +1,30 @@
-// The collective fault-tolerance calls as protocols over the control segment: checkpoint and restart.
+// Where the agreement meets the process: messages come in and go out, the application's calls wait for decisions, and
+// decided values become work on this process's memory.
 //
-// Fault model: processes (PEs, substitutes, spares) may die at any instruction of these protocols, several of them,
-// also the one that is about to decide. Deaths reach the others through the death log, sooner or later. Nobody lies.
-// Not survived: the death of a PE's holder and of the keeper of its shadow before the shadow exists elsewhere; more
-// deaths of holders than there are spares. Both end the job with one named error.
+// Everything that decides is in the state machines (Agreement, JobRules, Participant), which the simulator runs too;
+// here is only the I/O around them.
 //
-// How: every step of a process is announced by its marker, a word that only grows. Whoever sees that all markers are
-// there, or that a PE's holder is in the death log, tries to change the agreed word; the first one decides, the
-// others follow what it says. There is no coordinator process in spite of the name of this class.
-//
-// Invariants
-//  1. ship() of version v+1 writes only the slot that does not hold v; v stays whole until v+1 is committed.
-//  2. commit(v+1) is decided only after every PE's state of v+1 is in its keeper's memory.
-//  3. No PE leaves checkpoint() with success before every living PE has folded v+1 into its local copy.
-//  4. restore() reads only copies of the committed version and writes only the caller's own memory, so a restart can
-//     be begun again after any number of further deaths.
-//  5. No PE leaves restart() before every PE of the new view is restored and protected.
+// Threads: the application's thread makes the collective calls; the service thread calls pump() and process_died(). One
+// mutex protects the state machines and the mailbox. It is never held while a duty is carried out, nor while an
+// observer is told anything.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <vector>
 
-#include "recovery/plan.hpp"
+#include "recovery/participant.hpp"
+#include "recovery/rules.hpp"
 #include "shmem_ft/base/ids.hpp"
-#include "shmem_ft/membership/agreed.hpp"
-#include "shmem_ft/transport/shm/control.hpp"
-#include "shmem_ft/transport/shm/wait.hpp"
+#include "shmem_ft/membership/agreement.hpp"
+#include "shmem_ft/transport/mail/mailbox.hpp"
 
 namespace sft {
 
-// What the protocols ask the process to do with its memory. Called by the thread that called checkpoint or restart.
+// What the protocols ask the process to do with its memory. Called by the thread that made the call.
 class Duties {
 public:
     virtual ~Duties() = default;
@@ -41,96 +34,104 @@ public:
     // `version` is committed: own live state -> local copy.
     virtual void fold(Version version) = 0;
 
-    enum class Restored { done, source_gone, corrupt };
-    // Brings the own memory to `version`: rolls back, or, as a substitute, fetches the PE's state from its keeper.
-    virtual Restored restore(const Assignment& own, Version version) = 0;
-    // The state of every PE is back; makes the own shadow exist at `keeper` (ships `version` there if `moved`), and
-    // resets what the communication between PEs counts. False: the keeper is gone.
-    virtual bool protect(ProcId keeper, bool moved, Version version) = 0;
+    using Done = Participant::Done;
+    // Brings the own memory to state.version: rolls back, or, as a substitute, fetches the PE's state from its keeper.
+    virtual Done restore(const JobState& state) = 0;
+    // The state of every PE is back; makes the own shadow exist where it belongs now, and resets what the communication
+    // between PEs counts.
+    virtual Done protect(const JobState& state) = 0;
 };
 
-enum class CheckpointOutcome { committed, fault, ended };
-enum class RestartOutcome { resumed, rejected, ended };
-
-class Coordinator {
+// What the process wants to know at once. Called by any thread, one call at a time.
+class JobObserver {
 public:
-    Coordinator(ControlSegment& control, ProcId self, std::int32_t first_spare, Waiter waiter, Duties& duties)
-        : control_(control), self_(self), first_spare_(first_spare), waiter_(waiter), duties_(duties) {}
+    virtual ~JobObserver() = default;
 
-    // The PE this process is; set before the first call, and by a spare when it is activated.
-    void become(PeId pe) noexcept { me_ = pe; }
+    virtual void heard_of_death(const Death& death) = 0;
+    virtual void decided(const JobState& before, const JobState& after) = 0;
+    virtual void must_stop() = 0;
+};
 
-    CheckpointOutcome checkpoint();
-
-    // list_hash: of the list of PEs the caller gave; expected_hash: of the agreed list. A substitute passes joins.
-    struct RestartRequest {
-        std::uint64_t list_hash = 0;
-        std::uint64_t expected_hash = 0;
-        bool joins = false;
+class Coordinator final : private AgreementWorld {
+public:
+    struct Options {
+        JobShape shape;
+        ProcId self = kNoProc;
+        bool keeps_copies = true;
+        UnreplacedPolicy policy = UnreplacedPolicy::abort;
+        Mailbox* mailbox = nullptr;
+        Duties* duties = nullptr;
+        JobObserver* observer = nullptr;
     };
-    RestartOutcome restart(const RestartRequest& request);
+    explicit Coordinator(const Options& options);
 
-    // For sleeping spares: if every process that holds a PE is dead, nobody is left to begin a restart, and the spares
-    // do it. Harmless at any other time.
-    void take_over_orphaned_job();
+    // The collective calls: the application's thread only.
+    [[nodiscard]] Participant::Do checkpoint();
+    [[nodiscard]] Participant::Do restart(std::uint64_t list_hash, bool joins);
+    [[nodiscard]] Participant::Do finish();
 
-    // Ends the job, every process with that status: the first caller of all processes wins and returns true.
-    bool end_job(std::int32_t status);
+    // Any thread. Ends the job for everybody unless it has ended already; the value tells who was first.
+    void request_end(EndReason reason, std::int32_t exit_status);
+    // Sleeps until `is_reached` says so of the last decided value, which is returned.
+    JobState wait_until(const std::function<bool(const JobState&)>& is_reached);
+    // What has been decided last. Waits for nobody, so it may be asked anywhere.
+    [[nodiscard]] JobState state() const;
+    [[nodiscard]] bool is_dead(ProcId process) const;
+    [[nodiscard]] ProcId leader() const;
+    // Whether this process leads. Never waits, so it may be asked anywhere.
+    [[nodiscard]] bool leads() const noexcept { return leads_.load(); }
+    [[nodiscard]] std::int32_t protected_losses() const;
+    [[nodiscard]] const JobShape& shape() const noexcept { return shape_; }
 
-    // Who holds and keeps what, in the epoch of `agreed`.
-    [[nodiscard]] std::vector<Assignment> assignments(const Agreed& agreed) const;
-    // PEs whose holders are among the first `deaths` of the log, in agreed order.
-    struct Failed {
-        PeId pe;
-        FailureReason reason;
-    };
-    [[nodiscard]] std::vector<Failed> failed_pes(const Agreed& agreed, DeathCount deaths) const;
-    [[nodiscard]] bool any_holder_died(const Agreed& agreed) const;
-    // Living processes that started as spares and are bound to no PE.
-    [[nodiscard]] std::vector<ProcId> idle_spares(DeathCount deaths) const;
+    // The service thread: messages that have arrived, and what the kernel tells of other processes.
+    void pump();
+    void process_died(const Death& death);
+    void process_left(ProcId process);
+    [[nodiscard]] int fd() const noexcept { return mailbox_->fd(); }
 
-    // Set when this process was the one that ended the job in restart(): why. `possible` means a corrupt copy.
-    [[nodiscard]] const Plan* reason_to_end() const noexcept { return ended_here_ ? &failed_plan_ : nullptr; }
-    // Times of the last restart for the summary (CLOCK_MONOTONIC, ns).
+    // Of the last restart, for the summary (CLOCK_MONOTONIC, ns).
     struct Times {
         std::int64_t planned = 0;
         std::int64_t restored = 0;
         std::int64_t resumed = 0;
     };
-    [[nodiscard]] const Times& times() const noexcept { return times_; }
+    [[nodiscard]] Times times() const;
 
 private:
-    enum class Await { reached, moved };
+    // AgreementWorld; the mutex is held.
+    void send(ProcId to, const Message& message) override;
+    void decided(const JobState& before, const JobState& after) override;
+    void heard_of_death(const Death& death) override;
+    void must_stop() override;
 
-    void mark(DeathCount attempt, Step step);
-    [[nodiscard]] bool all_marked(const std::vector<Assignment>& members, std::uint64_t marker, bool skip_dead) const;
-    Await await_checkpoint_step(const Agreed& before, Step step);
-    void adopt_round(const Agreed& agreed) noexcept;
-    void join_round();
-    [[nodiscard]] bool all_holders_dead(const Agreed& agreed) const;
-    [[nodiscard]] Plan plan_for(const Agreed& seen) const;
-    void propose_plan(const Agreed& seen, const RestartRequest& request);
-    [[nodiscard]] bool lists_agree(const Agreed& seen, const RestartRequest& request) const;
-    void work_on_plan(const Agreed& seen);
-    void work_on_protection(const Agreed& seen);
-    void await_attempt(const Agreed& seen, const std::vector<Assignment>& members, Step step);
-    void await_further_death(const Agreed& seen);
-    void write_tables(Epoch epoch, const std::vector<Assignment>& assignments) const;
-    void bind(const Plan& plan) const;
-    void decide(const Agreed& seen, const std::optional<Agreed>& next) const;
-    [[nodiscard]] bool lost_a_member(const Agreed& seen, const std::vector<Assignment>& members) const;
+    struct News {
+        enum class Kind : std::uint8_t { death, decision, stop } kind{};
+        Death death;
+        JobState before;
+        JobState after;
+    };
+    using Lock = std::unique_lock<std::mutex>;
+    [[nodiscard]] Participant::Do drive(Lock& lock, Participant::Do next);
+    void await_change(Lock& lock, std::uint64_t index);
+    // Gives the news to the observer, in order, without the lock.
+    void tell(Lock& lock);
 
-    ControlSegment& control_;
-    ProcId self_;
-    std::int32_t first_spare_;
-    PeId me_ = kNoPe;
-    Waiter waiter_;
-    Duties& duties_;
-    std::uint32_t round_ = 0;
-    bool restored_in_round_ = false;
-    Plan failed_plan_;
-    bool ended_here_ = false;
+    JobShape shape_;
+    Mailbox* mailbox_;
+    Duties* duties_;
+    JobObserver* observer_;
+
+    mutable std::mutex mutex_;
+    JobRules rules_;
+    Agreement agreement_;
+    Participant participant_;
+    std::vector<News> news_;
+    bool is_telling_ = false;
     Times times_;
+    mutable std::mutex snapshot_mutex_;  // taken last, and for a copy only
+    JobState snapshot_;
+    std::atomic<bool> leads_{false};
+    std::atomic<std::uint32_t> changes_{0};  // counts decided values: what sleepers wait on
 };
 
 }  // namespace sft

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 
 namespace sft {
@@ -47,6 +48,7 @@ void card_key(int generation, char (&key)[PMIX_MAX_KEYLEN + 1]) {
 }  // namespace
 
 bool Bootstrap::connect(std::string& error) {
+    fault_point(FaultPoint::init_begin);
     pmix_proc_t self;
     const pmix_status_t status = PMIx_Init(&self, nullptr, 0);
     // Without a launcher PMIx is usable but has no server: a job of this one process.
@@ -64,6 +66,7 @@ bool Bootstrap::connect(std::string& error) {
         n_processes_ = n_processes_on_node_ = 1;
         self_ = ProcId(0);
     }
+    fault_point(FaultPoint::init_connected);
     return true;
 }
 

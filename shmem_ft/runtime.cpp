@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "backup/placement.hpp"
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/ops/teams.hpp"
 
@@ -45,6 +45,7 @@ void Runtime::abandon(const std::string& line) noexcept {
 
 Runtime::~Runtime() {
     stop_service();
+    forget_fault_self();  // it points into this object
     globals_.unshare();
 }
 
@@ -110,20 +111,6 @@ bool Runtime::compare_cards(const BootCard& mine, const BootCard& first, std::st
     return error.empty();
 }
 
-void Runtime::place_first_keepers() {
-    const std::int32_t n_pes = control_.n_pes();
-    std::vector<ProcId> holders;
-    std::vector<ProcId> spares;
-    for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
-        (process < n_pes ? holders : spares).push_back(ProcId(process));
-    }
-    const std::vector<ProcId> none(holders.size(), kNoProc);
-    const std::vector<ProcId> keepers = place_keepers({holders, none, spares});
-    for (std::int32_t pe = 0; pe < n_pes; ++pe) {
-        control_.assignment(Epoch(0), PeId(pe)).keeper.store(keepers[PeId(pe).index()].value());
-    }
-}
-
 void Runtime::publish_slot() {
     ProcessSlot& slot = control_.slot(self());
     slot.pid = ::getpid();
@@ -165,14 +152,22 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
         if (!control_.create(n_pes, n_processes, error)) {
             return false;
         }
-        place_first_keepers();
         mine.pid = ::getpid();
         mine.control_fd = control_.fd();
+        const std::optional<MailToken> token = make_mail_token();
+        if (!token) {
+            error = format("the system gives no random numbers: %s", std::strerror(errno));
+            return false;
+        }
+        mine.mail_name = token->name;
+        mine.mail_secret = token->secret;
     }
     BootCard first = mine;
     if (!bootstrap_.share_card(first, generation, error) || !compare_cards(mine, first, error) ||
         (self() != ProcId(0) && !control_.attach(first.pid, first.control_fd, error)) ||
-        !store_.create(config_.backup_mode, live_, n_pes, error)) {
+        !store_.create(config_.backup_mode, live_, n_pes, error) ||
+        !mailbox_.open({.token = {first.mail_name, first.mail_secret}, .self = self(), .bytes_max = kMessageBytesMax},
+                       error)) {
         return false;
     }
     publish_slot();
@@ -214,14 +209,13 @@ bool Runtime::map_peer(PeId pe, ProcId holder, std::string& error) {
 }
 
 void Runtime::connect_channels() {
+    const JobState state = coordinator_->state();
     for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
         Channels::Pair& pair = pairs_[PeId(pe).index()];
         pair = Channels::Pair{};
         pair.outgoing = &control_.ring(me_, PeId(pe));
         pair.incoming = &control_.ring(PeId(pe), me_);
-        const Agreed agreed = control_.agreed();
-        const std::int32_t holder = control_.assignment(agreed.epoch, PeId(pe)).holder.load();
-        pair.peer_doorbell = &control_.slot(ProcId(holder)).doorbell;
+        pair.peer_doorbell = &control_.slot(coordinator_->shape().holder(state, PeId(pe))).doorbell;
     }
 }
 
@@ -238,12 +232,14 @@ void Runtime::reset_channels() noexcept {
 
 bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
+    if (is_substitute_) {
+        control_.slot(self()).taken_pe.store(pe.value() + 1);
+    }
+    tell_fault_points();
     const auto n_pes = static_cast<std::size_t>(control_.n_pes());
-    entries_ = std::vector<PeerEntry>(n_pes);
     pairs_.resize(n_pes);
     heap_windows_.resize(n_pes);
     globals_windows_.resize(n_pes);
-    mapped_holder_.assign(n_pes, kNoProc);
     engine_.peers.heap = live_.heap;
     engine_.peers.globals = live_.globals;
     engine_.peers.entries = entries_.data();
@@ -253,8 +249,8 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     engine_.waiter = Waiter(doorbell, &engine_.gate, spins_for(control_.n_pes()));
     engine_.channels = Channels(pairs_.data(), &engine_.waiter);
     reset_handles(engine_);
-    coordinator_->become(pe);
-    const std::vector<Assignment> held = coordinator_->assignments(control_.agreed());
+    const JobShape& shape = coordinator_->shape();
+    const JobState state = coordinator_->state();
     for (std::size_t i = 0; i < n_pes; ++i) {
         const PeId peer(static_cast<std::int32_t>(i));
         if (peer != me_ && (!heap_windows_[i].reserve(live_.heap.bytes, error) ||
@@ -263,8 +259,10 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
         }
         // A peer that cannot be mapped has just died: the service thread will know in a moment.
         std::string gone;
-        if (!map_peer(peer, held[i].holder, gone) && !is_substitute_ && !control_.is_dead(held[i].holder) &&
-            process_start_time(control_.slot(held[i].holder).pid) != 0) {
+        const ProcId holder = shape.holder(state, peer);
+        const std::lock_guard lock(view_mutex_);
+        if (!map_peer(peer, holder, gone) && !is_substitute_ && !coordinator_->is_dead(holder) &&
+            process_start_time(control_.slot(holder).pid) != 0) {
             error = format(
                 "cannot map the memory of PE %zu (%s): /proc/PID/fd of processes of the same user must be "
                 "readable",
@@ -272,14 +270,18 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
             return false;
         }
     }
+    {
+        const std::lock_guard lock(view_mutex_);
+        mark_dead_peers();  // whose deaths came before their memory was mapped
+    }
     connect_channels();
     if (is_substitute_) {
         return true;
     }
-    const Assignment own = held[me_.index()];
-    if (own.keeper != kNoProc && config_.backup_mode != BackupMode::none) {
-        const ProcessSlot& keeper = control_.slot(own.keeper);
-        return store_.use_keeper({keeper.pid, keeper.store_fd}, me_, live_, error);
+    const ProcId keeper = shape.keeper(state, me_);
+    if (keeper != kNoProc && config_.backup_mode != BackupMode::none) {
+        const ProcessSlot& slot = control_.slot(keeper);
+        return store_.use_keeper({slot.pid, slot.store_fd}, me_, live_, error);
     }
     return true;
 }
@@ -305,12 +307,33 @@ void Runtime::print_about() const {
     }
 }
 
+// Who this process is, for the victims of a fault schedule.
+void Runtime::tell_fault_points() {
+    FaultSelf self;
+    self.process = this->self();
+    self.pe = me_;
+    self.n_pes = control_.n_pes();
+    self.n_processes = control_.n_processes();
+    self.fired = &control_.header().faults_fired;
+    self.context = this;
+    self.leads = [](void* context) { return static_cast<Runtime*>(context)->coordinator_->leads(); };
+    self.keeper = [](void* context, PeId pe) {
+        const Runtime& runtime = *static_cast<Runtime*>(context);
+        return runtime.coordinator_->shape().keeper(runtime.coordinator_->state(), pe);
+    };
+    // Spares that were called for this PE, this one among them.
+    for (std::int32_t process = 0; me_ != kNoPe && process < control_.n_processes(); ++process) {
+        self.incarnation += control_.slot(ProcId(process)).taken_pe.load() == me_.value() + 1 ? 1 : 0;
+    }
+    set_fault_self(self);
+}
+
 bool Runtime::start(int generation, std::string& error) {
-    if (!load_config(config_, error)) {
+    if (!load_config(config_, error) || !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error)) {
         return false;
     }
-    // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever, and
-    // then only oshrun, which has heard of all of them, can end the job.
+    // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever,
+    // and then only oshrun, which has heard of all of them, can end the job.
     if (!config_.job_socket.empty()) {
         channel_.set_rank(Bootstrap::rank_by_environment());
         if (!channel_.connect(config_.job_socket, error)) {
@@ -325,10 +348,20 @@ bool Runtime::start(int generation, std::string& error) {
     if (!create_memory(error) || !meet_the_others(generation, error) || !watch_processes(error)) {
         return false;
     }
+    // Before the service thread exists, which marks entries also while a substitute takes its PE.
+    entries_ = std::vector<PeerEntry>(static_cast<std::size_t>(control_.n_pes()));
+    mapped_holder_.assign(entries_.size(), kNoProc);
     const bool starts_as_spare = self().value() >= first_spare();
-    coordinator_ =
-        std::make_unique<Coordinator>(control_, self(), first_spare(),
-                                      Waiter(&control_.slot(self()).doorbell, &never_, kSpinsCrowded), *this);
+    coordinator_ = std::make_unique<Coordinator>(
+        Coordinator::Options{.shape = {.n_pes = first_spare(), .n_processes = bootstrap_.n_processes()},
+                             .self = self(),
+                             .keeps_copies = config_.backup_mode != BackupMode::none,
+                             .policy = UnreplacedPolicy::abort,
+                             .mailbox = &mailbox_,
+                             .duties = this,
+                             .observer = this});
+    tell_fault_points();
+    fault_point(FaultPoint::init_ready);
     if (!starts_as_spare) {
         if (!take_pe(PeId(self().value()), error)) {
             return false;
@@ -339,18 +372,30 @@ bool Runtime::start(int generation, std::string& error) {
         print_about();
     }
     report(JobEventKind::initialized, 0, 0, "", now_ns(), 0);
-    if (starts_as_spare) {
-        is_substitute_ = true;
-        joined_ = false;
-        engine_.gate.pending.store(true);
-        const PeId pe = sleep_as_spare();
-        if (!take_pe(pe, error)) {
-            return false;
-        }
-        if (!prepare_as_substitute()) {
-            leave_ended_job();
-        }
-        report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
+    return starts_as_spare ? become_substitute(error) : start_scrubber(error);
+}
+
+bool Runtime::become_substitute(std::string& error) {
+    is_substitute_ = true;
+    joined_ = false;
+    engine_.gate.pending.store(true);
+    const PeId pe = sleep_as_spare();
+    fault_point(FaultPoint::spare_woken);
+    if (!take_pe(pe, error)) {
+        return false;
+    }
+    if (!prepare_as_substitute()) {
+        leave_ended_job();
+    }
+    report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
+    fault_point(FaultPoint::substitute_prepared);
+    return true;
+}
+
+bool Runtime::start_scrubber(std::string& error) {
+    if (!scrubber_.start(store_, live_, config_)) {
+        error = "SHMEM_FT_SCRUB: the system gives no thread for it";
+        return false;
     }
     return true;
 }

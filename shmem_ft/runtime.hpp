@@ -2,8 +2,9 @@
 // layers. The C interface reaches it through the functions of ops/job.hpp.
 //
 // Threads: the application's thread (or threads) and one service thread, which sleeps in the kernel until a process
-// of the job ends or the launcher's front end goes away. view_mutex_ protects what both change: which processes are
-// watched and whether a fault is pending. Everything else belongs to the thread that calls the library.
+// of the job ends, a control message comes or the launcher's front end goes away. view_mutex_ protects what both
+// change: whose memory is mapped and whether a fault is pending; it may be held while the coordinator is asked
+// something, never the other way round. Everything else belongs to the thread that calls the library.
 //
 // Life: start() in shmem_init; a spare sleeps in there and returns as a substitute; finish() in the last
 // shmem_finalize. After fork() the child has no runtime (runtime_process.cpp).
@@ -19,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "backup/scrubber.hpp"
 #include "backup/store.hpp"
 #include "recovery/coordinator.hpp"
 #include "shmem_ft/base/config.hpp"
@@ -34,7 +36,7 @@
 
 namespace sft {
 
-class Runtime final : public Duties {
+class Runtime final : public Duties, private JobObserver {
 public:
     Runtime() = default;
     ~Runtime() override;
@@ -77,10 +79,15 @@ public:
     // Duties
     void ship(Version version) override;
     void fold(Version version) override;
-    Restored restore(const Assignment& own, Version version) override;
-    bool protect(ProcId keeper, bool moved, Version version) override;
+    Done restore(const JobState& state) override;
+    Done protect(const JobState& state) override;
 
 private:
+    // JobObserver: runtime_service.cpp
+    void heard_of_death(const Death& death) override;
+    void decided(const JobState& before, const JobState& after) override;
+    void must_stop() override;
+
     // runtime.cpp
     [[nodiscard]] bool create_memory(std::string& error);
     [[nodiscard]] bool meet_the_others(int generation, std::string& error);
@@ -88,10 +95,12 @@ private:
     void publish_slot();
     [[nodiscard]] bool take_pe(PeId pe, std::string& error);
     [[nodiscard]] bool map_peer(PeId pe, ProcId holder, std::string& error);
+    [[nodiscard]] bool become_substitute(std::string& error);
+    [[nodiscard]] bool start_scrubber(std::string& error);
     void connect_channels();
     void reset_channels() noexcept;
-    void place_first_keepers();
     void print_about() const;
+    void tell_fault_points();
 
     // runtime_service.cpp
     [[nodiscard]] bool watch_processes(std::string& error);
@@ -100,16 +109,14 @@ private:
     void serve() noexcept;
     void process_ended(ProcId process) noexcept;
     void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
-    void refresh_view() noexcept;
+    void mark_dead_peers() noexcept;
     PeId sleep_as_spare() noexcept;
 
     // runtime_ft.cpp
-    [[nodiscard]] std::string explain(const Plan& plan) const;
+    [[nodiscard]] std::string explain(const JobState& state) const;
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
-    [[nodiscard]] Restored become_restored(const Assignment& own, Version version);
-    void list_failed(DeathCount deaths);
-    [[noreturn]] void end_unrecoverable() noexcept;
+    [[nodiscard]] Done become_restored(const JobState& state);
     void tell_end(const std::string& line) noexcept;
     [[nodiscard]] bool prepare_as_substitute();
 
@@ -135,6 +142,8 @@ private:
     Heap heap_;
     LiveState live_;
     BackupStore store_;
+    Scrubber scrubber_;
+    Mailbox mailbox_;
     std::unique_ptr<Coordinator> coordinator_;
 
     Engine engine_;
@@ -151,11 +160,15 @@ private:
     std::atomic<bool> finished_{false};  // past the last finalize, or on the way out by shmem_global_exit
     std::uint32_t own_init_calls_ = 0;
     std::uint32_t restored_init_calls_ = 0;
+    std::uint32_t committed_init_calls_ = 0;
     std::uint64_t replayed_heap_calls_ = 0;
-    std::vector<Coordinator::Failed> failed_;  // since the last status check
+    std::vector<FailedPe> failed_;  // since the last status check
+    std::string last_line_;         // why this process ends the job
+    std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
 
     std::mutex view_mutex_;
-    std::vector<int> pidfds_;  // by process; -1: self, ended or finalized
+    std::vector<int> pidfds_;    // by process; -1: self, ended or finalized
+    std::vector<ProcId> early_;  // had ended before anybody could watch them
     int stop_fd_ = -1;
     std::thread service_;
 };

@@ -6,19 +6,25 @@
 #include <cstring>
 
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
 namespace {
 
-// Order matters: every caller passes on the list of shmem_query_fault.
-std::uint64_t hash_list(const int* pes, std::size_t count) {
-    std::uint64_t hash = 0xcbf29ce484222325U ^ count;
-    for (std::size_t i = 0; i < count; ++i) {
-        hash = (hash ^ static_cast<std::uint32_t>(pes[i])) * 0x100000001b3U;
+// "PE 1 failed (killed by signal 9 (Killed)), PE 2 failed (...)", of those in `pes`.
+std::string name_failed(const JobState& state, const std::vector<PeId>& pes) {
+    std::string who;
+    for (const std::vector<FailedPe>* list : {&state.failed, &state.further}) {
+        for (const FailedPe& item : *list) {
+            if (std::find(pes.begin(), pes.end(), item.pe) != pes.end()) {
+                who += format("%sPE %d failed (%s)", who.empty() ? "" : ", ", item.pe.value(),
+                              describe(item.reason).c_str());
+            }
+        }
     }
-    return hash;
+    return who;
 }
 
 }  // namespace
@@ -30,41 +36,42 @@ int Runtime::checkpoint() noexcept {
         return 1;  // SHMEM_FT_FAILURE: a substitute goes on to shmem_query_fault and joins in shmem_restart_pes
     }
     const std::int64_t begin = now_ns();
+    fault_point(FaultPoint::checkpoint_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    const CheckpointOutcome outcome = coordinator_->checkpoint();
-    const Agreed agreed = control_.agreed();
+    const Participant::Do outcome = coordinator_->checkpoint();
+    fault_point(FaultPoint::checkpoint_leave);
+    const JobState state = coordinator_->state();
     switch (outcome) {
-        case CheckpointOutcome::committed: report_span("checkpoint", begin, now_ns(), agreed.version.value()); return 0;
-        case CheckpointOutcome::fault:
+        case Participant::Do::committed: report_span("checkpoint", begin, now_ns(), state.version.value()); return 0;
+        case Participant::Do::fault:
             engine_.gate.pending.store(true);
-            list_failed(agreed.deaths);
-            report_span("agree", begin, now_ns(), agreed.version.value());
+            failed_ = state.failed;
+            report_span("agree", begin, now_ns(), state.version.value());
             return 1;
-        case CheckpointOutcome::ended: break;
+        default: leave_ended_job();
     }
-    leave_ended_job();
 }
 
 void Runtime::ship(Version version) {
-    control_.slot(self()).init_calls[version.value() % 2].store(logical_init_calls());
+    engine_.init_calls = logical_init_calls();
     store_.ship(version, live_);
 }
 
-void Runtime::fold(Version version) { store_.fold(version, live_); }
+void Runtime::fold(Version version) {
+    store_.fold(version, live_);
+    committed_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
+}
 
 // ---- query ----
 
-void Runtime::list_failed(DeathCount deaths) { failed_ = coordinator_->failed_pes(control_.agreed(), deaths); }
-
 void Runtime::query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept {
+    fault_point(FaultPoint::query);
     if (!joined_) {
         // The survivors' list; if this PE failed after them, the list of the restart that runs now.
-        const Agreed agreed = control_.agreed();
-        list_failed(DeathCount(static_cast<std::uint16_t>(control_.header().fault_deaths.load())));
-        const bool named =
-            std::any_of(failed_.begin(), failed_.end(), [&](const auto& failed) { return failed.pe == me_; });
-        if (!named) {
-            list_failed(agreed.deaths);
+        const JobState state = coordinator_->state();
+        failed_ = state.failed;
+        if (std::none_of(failed_.begin(), failed_.end(), [&](const FailedPe& item) { return item.pe == me_; })) {
+            failed_.insert(failed_.end(), state.further.begin(), state.further.end());
         }
     }
     *numpes = failed_.size();
@@ -86,37 +93,23 @@ void Runtime::query_fault(int** pes, int** pes_status, std::size_t* numpes) noex
 
 // ---- restart ----
 
-std::string Runtime::explain(const Plan& plan) const {
-    const Agreed agreed = control_.agreed();
-    std::string who;
-    for (const Coordinator::Failed& failed : coordinator_->failed_pes(agreed, agreed.deaths)) {
-        if (std::find(plan.affected.begin(), plan.affected.end(), failed.pe) != plan.affected.end()) {
-            who += format("%sPE %d failed (%s)", who.empty() ? "" : ", ", failed.pe.value(),
-                          describe(failed.reason).c_str());
-        }
-    }
-    switch (plan.outcome) {
-        case PlanOutcome::nothing_committed:
-            return who + " before the first checkpoint was committed: there is nothing to go back to";
-        case PlanOutcome::no_spare:
+std::string Runtime::explain(const JobState& state) const {
+    const std::string who = name_failed(state, state.lost);
+    switch (state.end_reason) {
+        case EndReason::nothing_committed:
+            return (who.empty() ? std::string("shmem_restart_pes was called") : who) +
+                   " before the first checkpoint was committed: there is nothing to go back to";
+        case EndReason::no_spare:
             return who + " and there is no spare left to take over: start the job with more spares (oshrun --spares)";
-        case PlanOutcome::copies_lost:
+        case EndReason::copies_lost:
             return who + ", and so has the process that kept the copy of the last checkpoint: the data is lost";
-        case PlanOutcome::possible: break;
+        default: return {};
     }
-    return "a stored copy of the last checkpoint is corrupt and there is no other one";
-}
-
-void Runtime::end_unrecoverable() noexcept {
-    // The coordinator has ended the job; the process that was first tells why.
-    if (const Plan* plan = coordinator_->reason_to_end()) {
-        tell_end(explain(*plan));
-    }
-    leave_ended_job();
 }
 
 void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const std::int64_t begin = now_ns();
+    fault_point(joined_ ? FaultPoint::restart_enter : FaultPoint::substitute_joins);
     if (joined_ && lost_initialisation()) {
         fail_job(
             format("PE %d was initialised after the last checkpoint, which would be lost by going back: call "
@@ -131,82 +124,97 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         std::free(list);
         std::free(status);
     }
-    std::vector<int> expected;
-    for (const Coordinator::Failed& failed : failed_) {
-        expected.push_back(failed.pe.value());
+    const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
+    const std::uint64_t expected = JobRules::hash_of(failed_);
+    const Participant::Do outcome = coordinator_->restart(given, !joined_);
+    if (outcome == Participant::Do::give_up) {
+        fail_job(store_.explanation() + ": the data is lost");
     }
-    Coordinator::RestartRequest request;
-    request.list_hash = hash_list(pes, pes == nullptr ? 0 : numpes);
-    request.expected_hash = hash_list(expected.data(), expected.size());
-    request.joins = !joined_;
-    const RestartOutcome outcome = coordinator_->restart(request);
-    if (outcome == RestartOutcome::ended) {
-        end_unrecoverable();
+    if (outcome == Participant::Do::ended) {
+        leave_ended_job();
     }
-    if (outcome == RestartOutcome::rejected) {
-        if (request.list_hash != request.expected_hash) {
+    if (outcome == Participant::Do::rejected) {
+        if (given != expected) {
             say("error: PE %d: shmem_restart_pes was not given the list of shmem_query_fault; nothing was changed",
                 me_.value());
         }
         return;
     }
     failed_.clear();
+    std::string no_thread;
+    if (!joined_ && !start_scrubber(no_thread)) {
+        say("warning: %s", no_thread.c_str());
+    }
     joined_ = true;
     engine_.replay.active = false;
-    engine_.gate.pending.store(false);
-    refresh_view();  // somebody may have died since
-    const Coordinator::Times& times = coordinator_->times();
-    const std::uint64_t version = control_.agreed().version.value();
+    {
+        const std::lock_guard lock(view_mutex_);
+        engine_.gate.pending.store(false);
+        mark_dead_peers();  // somebody may have died since
+    }
+    const Coordinator::Times times = coordinator_->times();
+    const std::uint64_t version = coordinator_->state().version.value();
     report_span("restart", begin, now_ns(), version);
     report_span("restore", times.planned, times.restored, version);
     report_span("protect", times.restored, times.resumed, version);
+    fault_point(FaultPoint::restart_leave);
 }
 
-Duties::Restored Runtime::become_restored(const Assignment& own, Version version) {
+Duties::Done Runtime::become_restored(const JobState& state) {
     if (joined_) {
-        return store_.roll_back(version, live_) ? Restored::done : Restored::corrupt;
+        return store_.roll_back(state.version, live_) ? Done::ok : Done::corrupt;
     }
     // The keeper may be this process itself: a shadow that it kept while it slept.
-    const ProcessSlot& keeper = control_.slot(own.keeper);
-    switch (BackupStore::fetch({keeper.pid, keeper.store_fd}, me_, version, live_)) {
-        case BackupStore::Fetched::done: return Restored::done;
-        case BackupStore::Fetched::keeper_gone: return Restored::source_gone;
+    const ProcId keeper = coordinator_->shape().keeper(state, me_);
+    if (keeper == kNoProc) {
+        return Done::source_gone;
+    }
+    const ProcessSlot& slot = control_.slot(keeper);
+    std::string why;
+    switch (BackupStore::fetch({slot.pid, slot.store_fd}, me_, state.version, live_, &why)) {
+        case BackupStore::Fetched::done: return Done::ok;
+        case BackupStore::Fetched::keeper_gone: return Done::source_gone;
         case BackupStore::Fetched::corrupt: break;
     }
-    return Restored::corrupt;
+    store_.explain(why);
+    return Done::corrupt;
 }
 
-Duties::Restored Runtime::restore(const Assignment& own, Version version) {
-    const Restored result = become_restored(own, version);
-    if (result != Restored::done) {
-        return result;
+Duties::Done Runtime::restore(const JobState& state) {
+    fault_point(FaultPoint::restore_begin);
+    const Done result = become_restored(state);
+    fault_point(FaultPoint::restore_end);
+    if (result == Done::ok && !joined_) {
+        store_.fold(state.version, live_);
+        committed_init_calls_ = restored_init_calls_;
     }
-    if (!joined_) {
-        store_.fold(version, live_);
-        control_.slot(self()).init_calls[version.value() % 2].store(restored_init_calls_);
-    }
-    return Restored::done;
+    return result;
 }
 
-bool Runtime::protect(ProcId keeper, bool moved, Version version) {
-    // The tables name the new holders now: show their memory where that of the dead ones was.
-    const std::vector<Assignment> held = coordinator_->assignments(control_.agreed());
+Duties::Done Runtime::protect(const JobState& state) {
+    // The new holders are known now: show their memory where that of the dead ones was.
+    const JobShape& shape = coordinator_->shape();
+    fault_point(FaultPoint::remap);
     {
         const std::lock_guard lock(view_mutex_);
-        for (std::size_t i = 0; i < held.size(); ++i) {
-            const PeId pe(static_cast<std::int32_t>(i));
+        for (std::int32_t i = 0; i < shape.n_pes; ++i) {
+            const ProcId holder = shape.holder(state, PeId(i));
             std::string gone;
-            if (mapped_holder_[i] != held[i].holder && !map_peer(pe, held[i].holder, gone)) {
-                return false;
+            if (mapped_holder_[PeId(i).index()] != holder && !map_peer(PeId(i), holder, gone)) {
+                return Done::source_gone;
             }
         }
     }
+    fault_point(FaultPoint::protect_begin);
+    const ProcId keeper = shape.keeper_to_be(state, me_);
+    const bool moved = shape.keeper(state, me_) == kNoProc;
+    const Version version = state.version;
     if (config_.backup_mode != BackupMode::none && keeper != kNoProc) {
         const ProcessSlot& slot = control_.slot(keeper);
         std::string gone;
         const bool substitute_maps = !joined_;
         if ((moved || substitute_maps) && !store_.use_keeper({slot.pid, slot.store_fd}, me_, live_, gone)) {
-            return false;
+            return Done::source_gone;
         }
         if (moved) {
             store_.ship(version, live_);
@@ -215,7 +223,8 @@ bool Runtime::protect(ProcId keeper, bool moved, Version version) {
         store_.forget_keeper();
     }
     reset_channels();
-    return true;
+    fault_point(FaultPoint::protect_end);
+    return Done::ok;
 }
 
 // ---- a substitute before it joins ----
@@ -226,22 +235,27 @@ bool Runtime::prepare_as_substitute() {
     engine_.replay = HandleReplay{};
     engine_.replay.active = true;
     for (;;) {
-        const Agreed agreed = control_.agreed();
-        if (agreed.stage == Stage::ended) {
+        const JobState state = coordinator_->state();
+        if (state.stage == Stage::ended) {
             return false;
         }
-        const Assignment base = coordinator_->assignments(agreed)[me_.index()];
-        restored_init_calls_ = control_.slot(base.holder).init_calls[agreed.version.value() % 2].load();
-        if (base.keeper != kNoProc) {
-            const ProcessSlot& keeper = control_.slot(base.keeper);
-            if (BackupStore::fetch_front({keeper.pid, keeper.store_fd}, me_, agreed.version, live_,
-                                         Heap::journal_bytes()) == BackupStore::Fetched::done) {
-                return true;
-            }
+        const ProcId keeper = coordinator_->shape().keeper(state, me_);
+        std::string why;
+        auto fetched = BackupStore::Fetched::keeper_gone;
+        if (keeper != kNoProc) {
+            const ProcessSlot& slot = control_.slot(keeper);
+            fetched = BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_,
+                                               Heap::journal_bytes(), &why);
         }
-        // The copy is gone or corrupt; the survivors find out too and decide what becomes of the job.
-        Waiter waiter(&control_.slot(self()).doorbell, &never_, 0);
-        waiter.block_until([&] { return control_.agreed() != agreed; });
+        if (fetched == BackupStore::Fetched::done) {
+            restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
+            return true;
+        }
+        if (fetched == BackupStore::Fetched::corrupt) {
+            fail_job(why + ": the data is lost");  // nobody else would notice
+        }
+        // The keeper has died, and its death will be decided about.
+        coordinator_->wait_until([&](const JobState& now) { return now.index != state.index; });
     }
 }
 
@@ -250,8 +264,7 @@ bool Runtime::prepare_as_substitute() {
 std::uint32_t Runtime::logical_init_calls() const noexcept { return std::max(own_init_calls_, restored_init_calls_); }
 
 bool Runtime::lost_initialisation() const noexcept {
-    const Version version = control_.agreed().version;
-    return version != kNoVersion && logical_init_calls() > control_.slot(self()).init_calls[version.value() % 2].load();
+    return coordinator_->state().version != kNoVersion && logical_init_calls() > committed_init_calls_;
 }
 
 int Runtime::algo_init() noexcept {
@@ -259,16 +272,6 @@ int Runtime::algo_init() noexcept {
     return is_substitute_ && own_init_calls_ <= restored_init_calls_ ? 0 : 1;
 }
 
-int Runtime::protected_losses() noexcept {
-    const Agreed agreed = control_.agreed();
-    const DeathCount deaths = control_.death_log().length();
-    int copies = agreed.version == kNoVersion || config_.backup_mode == BackupMode::none ? 0 : 1;
-    for (const Assignment& assignment : coordinator_->assignments(agreed)) {
-        if (assignment.keeper == kNoProc || control_.death_log().contains(assignment.keeper, deaths)) {
-            copies = 0;
-        }
-    }
-    return std::min(copies, static_cast<int>(coordinator_->idle_spares(deaths).size()));
-}
+int Runtime::protected_losses() noexcept { return coordinator_->protected_losses(); }
 
 }  // namespace sft

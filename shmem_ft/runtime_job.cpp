@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/runtime.hpp"
@@ -154,9 +155,12 @@ void Runtime::tell_end(const std::string& line) noexcept {
 }
 
 void Runtime::fail_job(const std::string& line) noexcept {
-    if (coordinator_->end_job(kExitError)) {
-        tell_end(line);
+    last_line_ = line;
+    if (channel_.is_connected()) {
+        tell_end(line);  // before anybody can end because of it
     }
+    coordinator_->request_end(EndReason::requested, kExitError);
+    coordinator_->wait_until([](const JobState& state) { return state.stage == Stage::ended; });
     leave_ended_job();
 }
 
@@ -164,8 +168,10 @@ void Runtime::global_exit(int status) noexcept {
     // Only this PE runs its exit handlers; the others are told by its end and flush their output.
     finished_ = true;
     flush_output();  // before anybody can lose patience with the exit handlers
-    coordinator_->end_job(status);
     report(JobEventKind::global_exit, status, 0, "", now_ns(), 0);
+    coordinator_->request_end(EndReason::requested, status & 0xff);
+    // Not before it is decided: a request of a process that is dead by the time it is heard does not count.
+    coordinator_->wait_until([](const JobState& state) { return state.stage == Stage::ended; });
     std::exit(status);
 }
 
@@ -178,31 +184,27 @@ void Runtime::record_exit(int status) noexcept {
 }
 
 void Runtime::finish() noexcept {
-    const bool all_here = barrier(engine_, world(engine_));
-    if (!all_here) {
-        const Agreed agreed = control_.agreed();
-        if (agreed.stage == Stage::ended) {
-            leave_ended_job();
+    fault_point(FaultPoint::finalize_enter);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    switch (coordinator_->finish()) {
+        case Participant::Do::finished: break;
+        case Participant::Do::fault: {
+            std::string who = "a PE failed";
+            const JobState state = coordinator_->state();
+            if (!state.failed.empty()) {
+                who = format("PE %d failed (%s)", state.failed.front().pe.value(),
+                             describe(state.failed.front().reason).c_str());
+            }
+            fail_job(who + " after the last shmem_checkpoint_all: the others are in shmem_finalize and cannot go back");
         }
-        std::string who = "a PE failed";
-        const auto failed = coordinator_->failed_pes(agreed, control_.death_log().length());
-        if (!failed.empty()) {
-            who = format("PE %d failed (%s)", failed.front().pe.value(), describe(failed.front().reason).c_str());
-        }
-        fail_job(who + " after the last shmem_checkpoint_all: the others are in shmem_finalize and cannot go back");
+        default: leave_ended_job();
     }
     control_.slot(self()).state.store(ProcessState::finalized);
-    for (;;) {
-        const Agreed seen = control_.agreed();
-        const std::optional<Agreed> next = sft::finish(seen);
-        if (!next || control_.decide(seen, *next)) {
-            break;
-        }
-    }
-    control_.ring_all();
     finished_ = true;
     report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
     stop_service();
+    mailbox_.close();
+    scrubber_.stop();
     store_.release();
 }
 

@@ -1,5 +1,5 @@
-// The service thread of a process: learns of deaths from the kernel, writes them into the agreed log, and makes the
-// application's thread notice.
+// The service thread of a process: learns of deaths from the kernel and of everything else by control messages, gives
+// both to the agreement, and makes the application's thread notice what matters to it.
 //
 // Every process watches every other one of its node through a pidfd, so whichever processes survive, somebody reports.
 // The thread sleeps in poll; it costs nothing while nothing happens.
@@ -55,7 +55,7 @@ bool Runtime::watch_processes(std::string& error) {
             return false;
         }
         if (pidfd < 0) {
-            control_.death_log().append(ProcId(process), {FailureKind::died, 0});
+            early_.push_back(ProcId(process));
         }
         pidfds_[ProcId(process).index()] = pidfd;
     }
@@ -92,12 +92,14 @@ void Runtime::stop_service() noexcept {
 }
 
 void Runtime::serve() noexcept {
-    // Deaths that were noticed before this thread existed.
-    refresh_view();
+    for (const ProcId process : early_) {
+        coordinator_->process_died({process, {FailureKind::died, 0}, true});
+    }
+    constexpr std::size_t kOwnEntries = 3;
     std::vector<pollfd> polled;
     std::vector<ProcId> watched;
     for (;;) {
-        polled.assign({{stop_fd_, POLLIN, 0}, {channel_.fd(), 0, 0}});
+        polled.assign({{stop_fd_, POLLIN, 0}, {channel_.fd(), 0, 0}, {coordinator_->fd(), POLLIN, 0}});
         watched.clear();
         for (std::size_t i = 0; i < pidfds_.size(); ++i) {
             if (pidfds_[i] >= 0) {
@@ -115,16 +117,13 @@ void Runtime::serve() noexcept {
             // oshrun is gone: nobody would take this job's result.
             ::_exit(kExitError);
         }
+        if (polled[2].revents != 0) {
+            coordinator_->pump();
+        }
         for (std::size_t i = 0; i < watched.size(); ++i) {
-            if (polled[i + 2].revents != 0) {
+            if (polled[i + kOwnEntries].revents != 0) {
                 process_ended(watched[i]);
             }
-        }
-        if (control_.agreed().stage == Stage::ended && !finished_) {
-            if (control_.end_owner() == self()) {
-                return;  // the application's thread has ended the job and still has to tell why
-            }
-            leave_ended_job();
         }
     }
 }
@@ -136,81 +135,90 @@ void Runtime::process_ended(ProcId process) noexcept {
     pidfds_[process.index()] = -1;
     FailureReason reason = reason_of_end(pidfd, slot.pid);
     ::close(pidfd);
-    const Stage stage = control_.agreed().stage;
-    if (slot.state.load() == ProcessState::finalized || stage == Stage::finished || stage == Stage::ended) {
+    if (slot.state.load() == ProcessState::finalized) {
+        coordinator_->process_left(process);
         return;
     }
     const std::uint32_t last_words = slot.exit_status.load();
     if (reason.kind == FailureKind::died && last_words != 0) {
         reason = {FailureKind::exited, static_cast<std::uint16_t>((last_words - 1) & 0xffU)};
     }
-    const bool first = control_.death_log().append(process, reason);
-    refresh_view();
-    if (first) {
-        note_death(process, reason, seen_ns);
-    }
-    control_.ring_working();
-    control_.slot(self()).doorbell.ring();
+    note_death(process, reason, seen_ns);
+    coordinator_->process_died({process, reason, true});
 }
 
+// Told once, by whoever is first.
 void Runtime::note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept {
-    const Agreed agreed = control_.agreed();
-    PeId held = kNoPe;
-    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
-        if (control_.assignment(agreed.epoch, PeId(pe)).holder.load() == process.value()) {
-            held = PeId(pe);
-        }
+    const JobState state = coordinator_->state();
+    if (state.stage == Stage::finished || state.stage == Stage::ended || !channel_.is_connected() ||
+        control_.slot(process).is_death_noted.exchange(1) != 0) {
+        return;
     }
     JobEvent event;
     event.kind = JobEventKind::failure_seen;
-    event.pe = held.value();
+    event.pe = coordinator_->shape().held_by(state, process).value();
     event.value = static_cast<std::uint64_t>(process.value());
     event.code = reason.status();
     event.begin_ns = seen_ns;
-    if (channel_.is_connected()) {
-        channel_.report(event);
-    }
-    if (held != kNoPe && agreed.version == kNoVersion && agreed.stage == Stage::running) {
-        fail_job(format("PE %d failed (%s) before the first checkpoint was committed: there is nothing to go back to",
-                        held.value(), describe(reason).c_str()));
+    channel_.report(event);
+}
+
+// REQUIRES: view_mutex_ is held.
+void Runtime::mark_dead_peers() noexcept {
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+        if (mapped_holder_[i] != kNoProc && coordinator_->is_dead(mapped_holder_[i])) {
+            entries_[i].heap_difference.store(kUnreachable);
+            entries_[i].globals_difference.store(kUnreachable);
+            engine_.gate.pending.store(true);
+        }
     }
 }
 
-void Runtime::refresh_view() noexcept {
-    const std::lock_guard lock(view_mutex_);
-    const Agreed agreed = control_.agreed();
-    const DeathCount deaths = control_.death_log().length();
-    for (const Coordinator::Failed& failed : coordinator_->failed_pes(agreed, deaths)) {
-        if (!entries_.empty()) {
-            entries_[failed.pe.index()].heap_difference.store(kUnreachable);
-            entries_[failed.pe.index()].globals_difference.store(kUnreachable);
-        }
-        engine_.gate.pending.store(true);
+// ---- what the agreement tells ----
+
+void Runtime::heard_of_death(const Death&) {
+    {
+        const std::lock_guard lock(view_mutex_);
+        mark_dead_peers();
     }
+    control_.slot(self()).doorbell.ring();
+}
+
+void Runtime::decided(const JobState&, const JobState& after) {
+    if (after.stage == Stage::ended && !finished_) {
+        leave_ended_job();
+    }
+    if (after.stage == Stage::faulted || after.stage == Stage::planned) {
+        engine_.gate.pending.store(true);
+        control_.slot(self()).doorbell.ring();
+    }
+}
+
+void Runtime::must_stop() {
+    say("error: process %d was declared dead by the others and ends", self().value());
+    flush_output();
+    ::_exit(kExitError);
 }
 
 PeId Runtime::sleep_as_spare() noexcept {
-    Waiter waiter(&control_.slot(self()).doorbell, &never_, 0);
-    ProcessSlot& slot = control_.slot(self());
-    Stage stage = Stage::running;
-    waiter.block_until([&] {
-        coordinator_->take_over_orphaned_job();
-        stage = control_.agreed().stage;
-        return slot.bound_pe.load() != 0 || stage == Stage::finished || stage == Stage::ended;
+    const JobShape& shape = coordinator_->shape();
+    const JobState state = coordinator_->wait_until([&](const JobState& now) {
+        return shape.held_by(now, self()) != kNoPe || now.stage == Stage::finished || now.stage == Stage::ended;
     });
-    if (stage == Stage::ended) {
-        end_unrecoverable();
+    if (state.stage == Stage::ended) {
+        leave_ended_job();
     }
-    if (slot.bound_pe.load() == 0) {
+    const PeId pe = shape.held_by(state, self());
+    if (pe == kNoPe) {
         // The job is over and did not need this process. It never ran the application, so nothing of the
         // application's may run at its exit.
-        slot.state.store(ProcessState::finalized);
+        control_.slot(self()).state.store(ProcessState::finalized);
         report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
         stop_service();
         bootstrap_.disconnect();
         ::_exit(0);
     }
-    return PeId(slot.bound_pe.load() - 1);
+    return pe;
 }
 
 // What the program has printed is not lost. Only a stream that is free is flushed: this may be the service thread, and
@@ -224,10 +232,22 @@ void Runtime::flush_output() noexcept {
     }
 }
 
+// By whichever thread comes here first.
 void Runtime::leave_ended_job() noexcept {
-    const auto status = static_cast<int>(control_.header().end_record.load() >> 32);
+    if (is_leaving_.test_and_set()) {
+        for (;;) {
+            ::pause();
+        }
+    }
+    const JobState state = coordinator_->state();
+    // What followed from the deaths everybody can tell, and oshrun takes what it hears first; without it one has to do.
+    const bool is_mine = state.ended_by == self();
+    const std::string line = is_mine ? last_line_ : explain(state);
+    if (!line.empty() && (channel_.is_connected() || is_mine || coordinator_->leader() == self())) {
+        tell_end(line);
+    }
     flush_output();
-    ::_exit(status);
+    ::_exit(state.exit_status);
 }
 
 }  // namespace sft

@@ -9,6 +9,7 @@ Events are the lines which `oshrun --events FILE` writes, one JSON object each; 
 import dataclasses
 import json
 import os
+import re
 import resource
 import select
 import shutil
@@ -92,6 +93,11 @@ class Outcome:
     def errors(self) -> list:
         """What oshrun or the library says on stderr."""
         return [line for line in self.stderr.splitlines() if line.startswith(("oshrun: ", "shmem-ft: "))]
+
+    def sanitizer_reports(self) -> list:
+        """What a sanitizer found in a process. It ends the process, which the job may survive like any other death."""
+        return [line for line in self.stderr.splitlines()
+                if re.search(r"(ERROR|WARNING): \w+Sanitizer|: runtime error: ", line)]
 
 
 class Launcher:

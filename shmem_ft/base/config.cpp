@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "shmem_ft/base/edit_distance.hpp"
 
@@ -34,6 +35,7 @@ constexpr std::uint64_t kHeapBaseMin = 0x10000;
 constexpr std::uint64_t kHeapBaseMax = 0x7ffffffff000;  // the end of user addresses on x86-64
 constexpr std::uint32_t kSparesMax = 4094;
 constexpr std::size_t kSocketNameMax = 100;  // sockaddr_un takes 107 after the leading zero
+constexpr std::size_t kTextMax = 65536;
 constexpr std::string_view kPrefix = "SHMEM_FT_";
 
 // What one type of row can do. parse returns false for a value that is not accepted and leaves `out` alone.
@@ -189,6 +191,20 @@ std::string print(BackupMode value) {
 }
 }  // namespace backup_mode
 
+namespace text {
+constexpr const char* kName = "text";
+constexpr bool kIsInternal = false;
+
+bool parse(std::string_view text, std::string& out) {
+    if (text.size() > kTextMax) {
+        return false;
+    }
+    out = text;
+    return true;
+}
+std::string print(const std::string& value) { return value; }
+}  // namespace text
+
 namespace internal_text {
 constexpr const char* kName = "text";
 constexpr bool kIsInternal = true;
@@ -342,7 +358,11 @@ bool load_config(Config& config, std::string& error_line) {
             return false;
         }
     }
-    config = loaded;
+    // What is inside these texts has errors of its own, more exact than a row of the table could be.
+    if (!load_fault_schedule(loaded.faults, loaded.faults_file, loaded.fault_schedule, error_line)) {
+        return false;
+    }
+    config = std::move(loaded);
     return true;
 }
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include "shmem_ft/base/fault_schedule.hpp"
+
 namespace sft {
 
 enum class BackupMode { none, single_copy, double_copy };
@@ -15,13 +17,19 @@ enum class BackupMode { none, single_copy, double_copy };
 struct Config {
     std::uint64_t symmetric_size_bytes = 0;
     std::uint64_t heap_base_address = 0;
+    std::uint64_t scrub_rate_bytes = 0;
+    std::uint32_t scrub_seconds = 0;
     std::uint32_t spares = 0;
     BackupMode backup_mode = BackupMode::double_copy;
     bool debug = false;
     bool info = false;
     bool version = false;
-    bool events = false;     // report the spans of a timeline to the launcher's front end
-    std::string job_socket;  // name of oshrun's abstract socket; empty: not started by oshrun
+    bool events = false;  // report the spans of a timeline to the launcher's front end
+    std::string faults;
+    std::string faults_file;
+    FaultSchedule fault_schedule;  // of both
+    std::string fault_visits;      // beginning of a file name; empty: visits are not counted
+    std::string job_socket;        // name of oshrun's abstract socket; empty: not started by oshrun
 };
 
 // Reads every variable of config.def. On a bad value: returns false, leaves config as it was and sets one line that

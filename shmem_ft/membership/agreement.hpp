@@ -166,6 +166,8 @@ private:
     void say_accepted();
     [[nodiscard]] bool have_all_reported() const noexcept;
     [[nodiscard]] bool have_all_accepted() const noexcept;
+    [[nodiscard]] Readiness readiness_without_word(ProcId process) const noexcept;
+    void reset(Child& item) const noexcept;
     [[nodiscard]] Readiness subtree_readiness() const noexcept;
     [[nodiscard]] Acceptance own_acceptance() const noexcept;
     [[nodiscard]] Acceptance subtree_acceptance() const noexcept;

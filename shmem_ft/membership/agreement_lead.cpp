@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/membership/agreement.hpp"
 
 namespace sft {
@@ -26,9 +27,8 @@ void Agreement::join(Ballot ballot, const JobState& state, std::vector<Death> de
     children_.clear();
     if (is_participant_) {
         for (const ProcId process : tree.children_of(self_)) {
-            Child item;
-            item.process = process;
-            children_.push_back(item);
+            children_.push_back(
+                {.process = process, .has_reported = false, .has_accepted = false, .ready = {}, .accepted = {}});
         }
     }
     has_answered_ = parent == kNoProc;
@@ -57,6 +57,7 @@ void Agreement::begin_ballot() {
         world_->must_stop();
         return;
     }
+    fault_point(FaultPoint::ballot_begin);
     join({self_.value(), ballot_.leader == self_.value() ? ballot_.number + 1 : 1}, state_, dead_, kNoProc);
     Message collect = make(MessageKind::collect);
     collect.state = state_;
@@ -78,6 +79,17 @@ Agreement::Child* Agreement::child(ProcId process) noexcept {
 
 // ---- sums over the own subtree ----
 
+// Who takes part without holding a PE has nothing of its own to get ready: a witness is not waited for, nor woken.
+Readiness Agreement::readiness_without_word(ProcId process) const noexcept {
+    return {shape_.held_by(state_, process) == kNoPe ? Goal::any : Goal::none, false, 0};
+}
+
+void Agreement::reset(Child& item) const noexcept {
+    item.has_accepted = false;
+    item.ready = readiness_without_word(item.process);
+    item.accepted = {Acceptance::Kind::by_ready, {}};
+}
+
 bool Agreement::have_all_reported() const noexcept {
     return std::all_of(children_.begin(), children_.end(), [](const Child& item) { return item.has_reported; });
 }
@@ -87,9 +99,7 @@ bool Agreement::have_all_accepted() const noexcept {
 }
 
 Readiness Agreement::subtree_readiness() const noexcept {
-    // Who takes part without holding a PE has nothing of its own to get ready.
-    const bool is_witness = shape_.held_by(state_, self_) == kNoPe;
-    Readiness total = is_witness ? Readiness{Goal::any, false, 0} : own_ready_;
+    Readiness total = own_ready_.goal != Goal::none ? own_ready_ : readiness_without_word(self_);
     const std::size_t ignored = is_mutated(Mutation::decide_without_child) && !children_.empty() ? 1 : 0;
     for (std::size_t i = 0; i + ignored < children_.size(); ++i) {
         total = sum(total, children_[i].ready);
@@ -138,6 +148,7 @@ void Agreement::answer() {
             report.deaths.push_back(death);
         }
     }
+    fault_point(FaultPoint::collect_answered);
     has_answered_ = true;
     has_said_ready_ = report.ready.goal != Goal::none;
     world_->send(parent_, report);
@@ -149,7 +160,7 @@ void Agreement::say_ready() {
     }
     Message message = make(MessageKind::ready);
     message.ready = subtree_readiness();
-    if (message.ready.goal == Goal::none) {
+    if (message.ready.goal == Goal::none || message.ready.goal == Goal::any) {
         return;
     }
     message.accepted = subtree_acceptance();
@@ -159,6 +170,7 @@ void Agreement::say_ready() {
 
 void Agreement::say_accepted() {
     if (proposal_ && proposal_ballot_ == ballot_ && !has_said_accepted_ && have_all_accepted()) {
+        fault_point(FaultPoint::propose_accepted);
         has_said_accepted_ = true;
         Message message = make(MessageKind::accepted);
         message.index = proposal_->index;
@@ -274,9 +286,7 @@ void Agreement::adopt(JobState next, Lead lead) {
     has_said_ready_ = false;
     has_said_accepted_ = false;
     for (Child& item : children_) {
-        item.ready = {};
-        item.accepted = {};
-        item.has_accepted = false;
+        reset(item);
     }
     static_cast<void>(learn_all(state_.deaths));
     if (lead == Lead::anew) {

@@ -109,7 +109,9 @@ std::string check_invariants(const JobShape& shape, const JobState& state, const
         return "2: a list is not sorted by PE";
     }
     for (const Replacement& replacement : state.replacements) {
-        if (shape.held_by(state, replacement.process) != replacement.pe) {
+        const PeId own(replacement.process.value());  // of a process that has started as a PE
+        const bool has_own = own.value() < shape.n_pes && shape.holder(state, own) == replacement.process;
+        if (shape.held_by(state, replacement.process) != replacement.pe || has_own) {
             return format("2: process %d holds two PEs", replacement.process.value());
         }
     }

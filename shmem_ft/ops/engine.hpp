@@ -17,7 +17,9 @@ struct Engine {
     Channels channels;
     Waiter waiter;
     FaultGate gate;
-    TeamTable teams;  // saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them
+    // From here to contexts: saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them.
+    TeamTable teams;
+    std::uint64_t init_calls = 0;  // of shmem_ft_algo_init, as of that version
     ContextTable contexts;
     HandleReplay replay;
     std::atomic<std::uint32_t> turn{0};  // varies where any/some searches begin; failed tests yield now and then

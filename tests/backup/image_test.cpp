@@ -31,7 +31,7 @@ TEST_F(ImageTest, WhatIsStoredComesBack) {
         const auto library = live.library;
         live.scribble(random, 200);
         const auto scribbled = live.globals;
-        ASSERT_TRUE(image.load(Version(version), live.state));
+        ASSERT_TRUE(image.load(Version(version), live.state).intact());
         ASSERT_EQ(live.heap_bytes(), heap);
         ASSERT_EQ(live.library, library);
         for (std::size_t i = 0; i < globals.size(); ++i) {
@@ -44,7 +44,7 @@ TEST_F(ImageTest, HolesComeBackAsHoles) {
     live.heap.address()[5 * kBlockBytes] = std::byte{9};
     image.store(Version(1), live.state);
     live.scribble(random, 500);
-    ASSERT_TRUE(image.load(Version(1), live.state));
+    ASSERT_TRUE(image.load(Version(1), live.state).intact());
     struct stat info {};
     ASSERT_EQ(::fstat(live.heap.fd(), &info), 0);
     EXPECT_LE(static_cast<std::size_t>(info.st_blocks) * 512, kBlockBytes) << "only the block that existed exists";
@@ -60,7 +60,7 @@ TEST_F(ImageTest, ABlockThatBecameAHoleIsForgotten) {
               0);
     image.store(Version(3), live.state);
     std::memset(live.heap.address(), 4, live.heap.bytes());
-    ASSERT_TRUE(image.load(Version(3), live.state));
+    ASSERT_TRUE(image.load(Version(3), live.state).intact());
     EXPECT_EQ(live.heap.address()[9 * kBlockBytes], std::byte{3});
     EXPECT_EQ(live.heap.address()[10 * kBlockBytes], std::byte{0});
     EXPECT_EQ(live.heap.address()[live.heap.bytes() - 1], std::byte{0});
@@ -82,7 +82,7 @@ TEST_F(ImageTest, AVersionIsOnlyWhatWasFinished) {
     image.store(Version(4), live.state);
     EXPECT_TRUE(image.holds(Version(4)));
     EXPECT_FALSE(image.holds(Version(3)));
-    EXPECT_FALSE(image.load(Version(3), live.state));
+    EXPECT_FALSE(image.load(Version(3), live.state).intact());
 }
 
 TEST_F(ImageTest, EveryFlippedBitIsCaught) {
@@ -98,7 +98,7 @@ TEST_F(ImageTest, EveryFlippedBitIsCaught) {
         const std::size_t byte = data + random() % live.heap.bytes();
         const auto bit = std::byte(1U << (random() % 8));
         memory[byte] ^= bit;
-        if (image.load(Version(1), live.state)) {
+        if (image.load(Version(1), live.state).intact()) {
             ++harmless;
         } else {
             ++caught;
@@ -107,7 +107,7 @@ TEST_F(ImageTest, EveryFlippedBitIsCaught) {
     }
     EXPECT_EQ(caught, 1000);
     EXPECT_EQ(harmless, 0) << "a flipped bit went through";
-    ASSERT_TRUE(image.load(Version(1), live.state)) << "all flips are taken back";
+    ASSERT_TRUE(image.load(Version(1), live.state).intact()) << "all flips are taken back";
     EXPECT_EQ(live.heap_bytes(), heap);
 }
 
@@ -119,7 +119,7 @@ TEST_F(ImageTest, TheFrontAloneCanBeLoaded) {
     live.scribble(random, 3000);
     const auto scribbled = live.heap_bytes();
     const auto globals = live.globals;
-    ASSERT_TRUE(image.load_front(Version(1), live.state, 2 * kBlockBytes - 10));
+    ASSERT_TRUE(image.load_front(Version(1), live.state, 2 * kBlockBytes - 10).intact());
     EXPECT_EQ(std::memcmp(live.heap.address(), heap.data(), 2 * kBlockBytes), 0);
     EXPECT_EQ(std::memcmp(live.heap.address() + 2 * kBlockBytes, scribbled.data() + 2 * kBlockBytes,
                           live.heap.bytes() - 2 * kBlockBytes),

@@ -38,6 +38,8 @@ TEST_F(ConfigTest, EveryDefaultIsAccepted) {
     ASSERT_TRUE(load_config(config, error_line)) << error_line;
     EXPECT_EQ(config.symmetric_size_bytes, 512U << 20);
     EXPECT_EQ(config.spares, 0U);
+    EXPECT_EQ(config.scrub_seconds, 0U) << "off";
+    EXPECT_EQ(config.scrub_rate_bytes, 64U << 20);
     EXPECT_EQ(config.backup_mode, BackupMode::double_copy);
     EXPECT_EQ(config.heap_base_address % 4096, 0U);
     EXPECT_GT(config.heap_base_address, 0U);
@@ -221,7 +223,8 @@ TEST_F(ConfigTest, VariablesOfOthersAreLeftAlone) {
 }
 
 TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
-    const char* values[] = {"3M", "set", "set", "set", "single", "7", "0x300000000000", "1", "name"};
+    const char* values[] = {"3M", "set", "set", "set", "single", "60", "2M", "7", "0x300000000000", "1",
+                            "kill pe 1 at shipped", "f", "v", "name"};
     ASSERT_EQ(std::size(values), settings().size());
     std::size_t index = 0;
     for (const SettingInfo& setting : settings()) {

@@ -125,6 +125,12 @@ static const Mode kModes[] = {
     {"finalize", NULL},
 };
 
+/* The kernel shall end the process; UBSan would do it first, and say that it has found an error. */
+__attribute__((no_sanitize("undefined"))) static void store_to_nowhere(void) {
+    volatile int* volatile nowhere = NULL;
+    *nowhere = 1;
+}
+
 static void die(const char* how) {
     if (strcmp(how, "none") == 0) { /* for the result to compare with */
         return;
@@ -133,8 +139,7 @@ static void die(const char* how) {
     if (strcmp(how, "kill") == 0) {
         raise(SIGKILL);
     } else if (strcmp(how, "segv") == 0) {
-        volatile int* volatile nowhere = NULL;
-        *nowhere = 1;
+        store_to_nowhere();
     } else if (strcmp(how, "abort") == 0) {
         abort();
     } else if (strcmp(how, "exit") == 0) {

@@ -64,6 +64,7 @@ def check(condition, text, outcome) -> None:
 def check_ended(outcome) -> None:
     check(not outcome.hung, "the job hangs: " + "; ".join(outcome.leftovers), outcome)
     check(not outcome.leftovers, "; ".join(outcome.leftovers), outcome)
+    check(not outcome.sanitizer_reports(), "; ".join(outcome.sanitizer_reports()), outcome)
 
 
 def check_success(outcome, results) -> None:

@@ -105,6 +105,8 @@ def judge(scenario, outcome, reference: Reference, rules: Rules = Rules()) -> Ve
         return Verdict(HANG, "; ".join(outcome.leftovers) or "oshrun did not end")
     if outcome.leftovers:
         return Verdict(WRONG, "; ".join(outcome.leftovers))
+    if outcome.sanitizer_reports():
+        return Verdict(WRONG, outcome.sanitizer_reports()[0])
     results = outcome.results()
     # What is printed after the last checkpoint may be printed twice, but never differently.
     if not set(results) <= set(reference.results):

@@ -36,7 +36,7 @@ public:
     }
 
 private:
-    Ballot ballot() { return {static_cast<std::uint32_t>(word()), below(1000)}; }
+    Ballot ballot() { return {below(1000), static_cast<std::uint32_t>(word())}; }
     FailureReason reason() { return {static_cast<FailureKind>(below(7)), static_cast<std::uint16_t>(below(0x10000))}; }
     std::vector<Death> deaths() {
         std::vector<Death> list;
@@ -116,7 +116,7 @@ TEST(Message, WhatIsEncodedComesBack) {
 TEST(Message, TheFormIsFixed) {
     Message message;
     message.kind = MessageKind::heartbeat;
-    message.ballot = {0x01020304, 5};
+    message.ballot = {5, 0x01020304};
     message.index = 0x1122334455667788;
     message.deaths = {{ProcId(9), {FailureKind::signal, 15}, true}};
     const auto bytes = encode(message);

@@ -171,6 +171,7 @@ class Texts(Base):
     def test_machine_path(self):
         self.assert_one(found(text_rules.check_machine_paths, {"docs/a.md": "see /ho" + "me/anne/x\n"}), "one machine")
         self.assertEqual(found(text_rules.check_machine_paths, {"docs/a.md": "$HOME/work/x and src/home/y\n"}), [])
+        self.assertEqual(found(text_rules.check_machine_paths, {".git": "gitdir: /ho" + "me/anne/x\n"}), [])
 
     def test_guards(self):
         self.assert_one(found(text_rules.check_guards, {"tools/a.hpp": "int a;\n"}), "#pragma once")

@@ -77,6 +77,23 @@ TEST(JobLedger, AGoodJob) {
     EXPECT_EQ(job.launcher().outcome(), (Outcome{0, ""}));
 }
 
+// The fault laboratory found the job to have failed although the second substitute had finished it.
+TEST(JobLedger, ADeadSubstitutesReportMayComeLast) {
+    Job job(2, 2);
+    job.start().end(1, killed(SIGKILL));
+    JobEvent taken;
+    taken.kind = JobEventKind::pe_taken;
+    taken.pe = 1;
+    for (const auto& [rank, when_ns] : {std::pair{3, 20}, std::pair{2, 10}}) {
+        taken.rank = rank;
+        taken.pid = Job::pid(rank);
+        taken.begin_ns = when_ns;
+        job.ledger.event(taken, job.now);
+    }
+    job.finish(0).finish(3).end(2, killed(SIGKILL));
+    EXPECT_EQ(job.launcher().outcome(), (Outcome{0, ""}));
+}
+
 TEST(JobLedger, AReplacedDeathDoesNotCount) {
     Job job(2, 1);
     job.start().end(1, killed(SIGKILL)).report(2, JobEventKind::pe_taken, 0, 1).finish(0).finish(2);

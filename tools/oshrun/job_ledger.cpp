@@ -46,6 +46,7 @@ JobLedger::JobLedger(JobShape shape) : shape_(std::move(shape)) {
     for (int pe = 0; pe < shape_.pes; ++pe) {
         processes_[static_cast<std::size_t>(pe)].pe = pe;
         holder_.push_back(pe);
+        taken_ns_.push_back(0);
     }
 }
 
@@ -114,8 +115,13 @@ void JobLedger::event(const JobEvent& event, std::int64_t now_ns) {
             break;
         case JobEventKind::pe_taken:
             if (event.pe >= 0 && event.pe < shape_.pes) {
-                holder_[static_cast<std::size_t>(event.pe)] = event.rank;
                 item->pe = event.pe;
+                // Every process has a line of its own: the report of a substitute that has died may be read after that
+                // of the next one.
+                if (event.begin_ns >= taken_ns_[static_cast<std::size_t>(event.pe)]) {
+                    taken_ns_[static_cast<std::size_t>(event.pe)] = event.begin_ns;
+                    holder_[static_cast<std::size_t>(event.pe)] = event.rank;
+                }
             }
             break;
         case JobEventKind::finalized: item->is_finalized = true; break;

@@ -104,8 +104,9 @@ private:
     void decide(Outcome outcome);
 
     JobShape shape_;
-    std::vector<Process> processes_;  // by rank
-    std::vector<int> holder_;         // by PE: rank
+    std::vector<Process> processes_;      // by rank
+    std::vector<int> holder_;             // by PE: rank
+    std::vector<std::int64_t> taken_ns_;  // by PE: when the holder took it, by its own word
     std::optional<Outcome> verdict_;
     std::optional<FailureReason> launcher_end_;
     bool is_told_to_end_ = false;

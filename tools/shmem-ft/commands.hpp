@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace sft::tools {
 
@@ -17,5 +18,13 @@ struct GlobalsCommand {
 [[nodiscard]] int run_globals(const GlobalsCommand& command);
 
 [[nodiscard]] int run_info();
+
+struct PointsCommand {
+    bool as_markdown = false;  // the table of docs/fault-lab.md
+};
+[[nodiscard]] int run_points(const PointsCommand& command);
+
+// The words after `lab`, which has options like a program of its own.
+[[nodiscard]] int run_lab(const std::vector<std::string>& words);
 
 }  // namespace sft::tools

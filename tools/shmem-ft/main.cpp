@@ -1,4 +1,5 @@
-// shmem-ft: looks at settings, programs and the system without running a job. See docs/man/shmem-ft.1.
+// shmem-ft: looks at settings, programs and the system, and runs programs under campaigns of faults. See
+// docs/man/shmem-ft.1.
 
 #include <fmt/format.h>
 
@@ -17,7 +18,7 @@ namespace sft::tools {
 namespace {
 
 constexpr int kExitUsage = 2;
-constexpr std::array<std::string_view, 4> kSubcommands = {"config", "globals", "info", "version"};
+constexpr std::array<std::string_view, 6> kSubcommands = {"config", "globals", "info", "lab", "points", "version"};
 
 constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
 
@@ -26,12 +27,17 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
   globals PROGRAM      the globals that a checkpoint of PROGRAM holds: name, size, section;
                        what it leaves out and why; types that deserve a look (with -g)
     --all                all of them, not only the largest
+  lab [OPTIONS] -- PROGRAM...
+                       run a program under a campaign of faults and compare what it prints
+                       (shmem-ft lab --help)
+  points               the points at which faults can happen: number, name, meaning
+    --markdown           as the table of docs/fault-lab.md
   info                 version, launcher, kernel and memory, for a report about a problem
   version              the version
 
   -h, --help           print this text
 
-Exit status: 0; 1 when a program cannot be read; 2 for wrong options or settings.
+Exit status: 0; 1 when a program cannot be read or a run of the lab failed; 2 for wrong options or settings.
 )";
 
 int refuse(const std::string& line) {
@@ -41,7 +47,7 @@ int refuse(const std::string& line) {
 
 int run(int argc, char** argv) {
     if (argc < 2) {
-        return refuse("no command given: config, globals, info or version (see shmem-ft --help)");
+        return refuse("no command given: config, globals, lab, points, info or version (see shmem-ft --help)");
     }
     const std::string word = argv[1];
     if (word == "-h" || word == "--help" || word == "help") {
@@ -54,8 +60,13 @@ int run(int argc, char** argv) {
     }
     if (std::find(kSubcommands.begin(), kSubcommands.end(), word) == kSubcommands.end()) {
         const std::string suggestion = nearest(word, kSubcommands);
-        return refuse(suggestion.empty() ? fmt::format("{}: no such command: config, globals, info or version", word)
-                                         : fmt::format("{}: no such command; did you mean {}?", word, suggestion));
+        return refuse(suggestion.empty()
+                          ? fmt::format("{}: no such command: config, globals, lab, points, info or version", word)
+                          : fmt::format("{}: no such command; did you mean {}?", word, suggestion));
+    }
+
+    if (word == "lab") {
+        return run_lab({argv + 2, argv + argc});
     }
 
     CLI::App app;
@@ -68,8 +79,11 @@ int run(int argc, char** argv) {
     CLI::App* globals_app = app.add_subcommand("globals");
     globals_app->add_option("program", globals.program);
     globals_app->add_flag("--all", globals.show_all);
+    PointsCommand points;
+    CLI::App* points_app = app.add_subcommand("points");
+    points_app->add_flag("--markdown", points.as_markdown);
     CLI::App* info_app = app.add_subcommand("info");
-    for (CLI::App* command : {config_app, globals_app, info_app}) {
+    for (CLI::App* command : {config_app, globals_app, info_app, points_app}) {
         command->set_help_flag();
         command->add_flag("-h,--help", wants_help);
     }
@@ -88,6 +102,9 @@ int run(int argc, char** argv) {
     }
     if (word == "config") {
         return run_config(config);
+    }
+    if (word == "points") {
+        return run_points(points);
     }
     if (word == "info") {
         return run_info();

@@ -12,7 +12,7 @@ import re
 C_SUFFIXES = {".c", ".h"}
 CPP_SUFFIXES = {".cpp", ".hpp"}
 TEXT_SUFFIXES = C_SUFFIXES | CPP_SUFFIXES | {".py", ".def", ".in", ".md", ".sh", ".txt", ".build", ".map", ""}
-SKIPPED_FOLDERS = {".git", "__pycache__", ".cache"}
+SKIPPED_NAMES = {".git", "__pycache__", ".cache"}  # .git is a file in a worktree
 
 # Written by tools/gen_api.py, which has a test of its own; their length and layout are the specification's.
 GENERATED = {"include/shmem.h", "include/pshmem.h"}
@@ -42,9 +42,9 @@ class SourceTree:
                 if path.is_symlink():
                     continue
                 if path.is_dir():
-                    if path.name not in SKIPPED_FOLDERS and not (path / "meson-private").exists():
+                    if path.name not in SKIPPED_NAMES and not (path / "meson-private").exists():
                         folders.append(path)
-                elif path.suffix in TEXT_SUFFIXES:
+                elif path.suffix in TEXT_SUFFIXES and path.name not in SKIPPED_NAMES:
                     found.append(path.relative_to(self.root).as_posix())
         return sorted(found)
 

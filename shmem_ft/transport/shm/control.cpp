@@ -15,7 +15,7 @@ namespace sft {
 namespace {
 
 struct Layout {
-    std::size_t slots, tables, rings, total;
+    std::size_t slots, rings, total;
 };
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -24,8 +24,7 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     const auto pes = static_cast<std::size_t>(n_pes);
     Layout layout{};
     layout.slots = aligned(sizeof(ControlHeader));
-    layout.tables = layout.slots + static_cast<std::size_t>(n_processes) * sizeof(ProcessSlot);
-    layout.rings = aligned(layout.tables + kEpochTables * pes * sizeof(AssignmentWords));
+    layout.rings = aligned(layout.slots + static_cast<std::size_t>(n_processes) * sizeof(ProcessSlot));
     layout.total = layout.rings + pes * pes * sizeof(ChannelRing);
     return layout;
 }
@@ -54,13 +53,6 @@ bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::s
     header_->n_pes = n_pes;
     header_->n_processes = n_processes;
     locate_parts();
-    Agreed start;
-    start.stage = Stage::running;
-    for (std::int32_t pe = 0; pe < n_pes; ++pe) {
-        assignment(start.epoch, PeId(pe)).holder.store(pe);
-        assignment(start.epoch, PeId(pe)).keeper.store(kNoProc.value());
-    }
-    header_->agreed.store(pack(start));
     header_->magic = kControlMagic;
     return true;
 }
@@ -103,7 +95,6 @@ void ControlSegment::locate_parts() noexcept {
     const Layout layout = layout_of(header_->n_pes, header_->n_processes);
     auto* base = reinterpret_cast<std::byte*>(header_);
     slots_ = reinterpret_cast<ProcessSlot*>(base + layout.slots);
-    tables_ = reinterpret_cast<AssignmentWords*>(base + layout.tables);
     rings_ = reinterpret_cast<ChannelRing*>(base + layout.rings);
 }
 
@@ -115,20 +106,6 @@ void ControlSegment::detach() noexcept {
     if (fd_ >= 0) {
         ::close(fd_);
         fd_ = -1;
-    }
-}
-
-void ControlSegment::ring_working() const noexcept {
-    for (std::int32_t process = 0; process < header_->n_processes; ++process) {
-        if (process < header_->n_pes || slots_[process].bound_pe.load() != 0) {
-            slots_[process].doorbell.ring_if_sleeping();
-        }
-    }
-}
-
-void ControlSegment::ring_all() const noexcept {
-    for (std::int32_t process = 0; process < header_->n_processes; ++process) {
-        slots_[process].doorbell.ring_if_sleeping();
     }
 }
 

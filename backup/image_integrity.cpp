@@ -1,0 +1,215 @@
+// Checksums of an image: checking, mending from another copy, and the hook that damages one.
+#if __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>  // XXH3 with the widest vectors of this CPU: half the time of a checksum
+#else
+#include <xxhash.h>
+#endif
+
+#include <cstring>
+#include <random>
+
+#include "backup/image_layout.hpp"
+#include "shmem_ft/base/raw_memory.hpp"
+#include "shmem_ft/base/report.hpp"
+
+namespace sft {
+namespace {
+
+template <class Head>
+std::uint64_t sum_of_header(std::uint64_t version, const Head& header) noexcept {
+    const std::uint64_t words[] = {version, header.heap_blocks, header.table_sum};
+    return XXH3_64bits(words, sizeof words);
+}
+
+}  // namespace
+
+std::uint64_t Image::checksum(const std::byte* data, std::size_t bytes) noexcept {
+    const std::uint64_t sum = XXH3_64bits(data, bytes);
+    return sum == kAbsent ? 1 : sum;
+}
+
+// ---- header and table ----
+
+// The three tables lie one behind the other.
+std::size_t Image::first_block(const Region& region) const noexcept {
+    return static_cast<std::size_t>(region.table - heap_.table);
+}
+
+std::size_t Image::blocks() const noexcept { return first_block(library_) + blocks_of(library_.bytes); }
+
+std::uint64_t Image::table_sum() const noexcept {
+    const std::size_t rest = first_block(globals_);
+    const std::uint64_t heap_sum = XXH3_64bits(heap_.table, header_->heap_blocks * sizeof(std::uint64_t));
+    return XXH3_64bits_withSeed(globals_.table, (blocks() - rest) * sizeof(std::uint64_t), heap_sum);
+}
+
+bool Image::holds(Version version) const noexcept {
+    return version != kNoVersion && header_->version.load(std::memory_order_acquire) == version.value() &&
+           header_->heap_blocks <= blocks_of(heap_.bytes) &&
+           header_->header_sum == sum_of_header(version.value(), *header_);
+}
+
+Version Image::version() const noexcept {
+    const Version claimed(static_cast<std::uint32_t>(header_->version.load(std::memory_order_acquire)));
+    return holds(claimed) ? claimed : kNoVersion;
+}
+
+bool Image::sound(Version version) const noexcept { return holds(version) && header_->table_sum == table_sum(); }
+
+void Image::begin_change() noexcept {
+    header_->version.store(kNoVersion.value(), std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void Image::seal(Version version) noexcept {
+    header_->table_sum = table_sum();
+    header_->header_sum = sum_of_header(version.value(), *header_);
+    header_->version.store(version.value(), std::memory_order_seq_cst);
+}
+
+// ---- blocks ----
+
+Image::Block Image::block(std::size_t number) const noexcept {
+    const Region& region = number < first_block(globals_)   ? heap_
+                           : number < first_block(library_) ? globals_
+                                                            : library_;
+    const std::size_t index = number - first_block(region);
+    return {region.table + index, region.data + index * kBlockBytes, block_bytes(region.bytes, index)};
+}
+
+std::size_t Image::next_existing(std::size_t number) const noexcept {
+    const std::size_t end = std::min<std::size_t>(header_->heap_blocks, first_block(globals_));
+    while (number < end && heap_.table[number] == kAbsent) {
+        ++number;
+    }
+    return number < end ? number : std::max(number, first_block(globals_));
+}
+
+bool Image::intact(std::size_t number) const noexcept {
+    const Block own = block(number);
+    return *own.entry != kAbsent && checksum(own.data, own.bytes) == *own.entry;
+}
+
+std::string Image::name_of(std::size_t number) const {
+    const bool is_heap = number < first_block(globals_);
+    const bool is_globals = !is_heap && number < first_block(library_);
+    const Region& region = is_heap ? heap_ : is_globals ? globals_ : library_;
+    return format("block %zu of the %s", number - first_block(region),
+                  is_heap      ? "heap"
+                  : is_globals ? "globals"
+                               : "library's state");
+}
+
+// ---- check and mend ----
+
+Findings Image::verify(Version version) const {
+    Findings findings;
+    findings.sound = sound(version);
+    if (!findings.sound) {
+        return findings;
+    }
+    for (std::size_t number = next_existing(0); number < blocks(); number = next_existing(number + 1)) {
+        ++findings.checked;
+        if (!intact(number)) {
+            findings.bad.push_back(number);
+        }
+    }
+    return findings;
+}
+
+Findings Image::mend(Version version, const Image& other) {
+    Findings findings;
+    if (!prepare(version, &other, findings)) {
+        return findings;
+    }
+    for (std::size_t number = next_existing(0); number < blocks(); number = next_existing(number + 1)) {
+        ++findings.checked;
+        if (intact(number)) {
+            continue;
+        }
+        if (mend_block(version, number, other)) {
+            ++findings.mended;
+        } else {
+            findings.bad.push_back(number);
+        }
+    }
+    return findings;
+}
+
+bool Image::mend_table(Version version, const Image& other) noexcept {
+    if (!other.sound(version)) {
+        return false;
+    }
+    begin_change();
+    header_->heap_blocks = other.header_->heap_blocks;
+    raw_copy(heap_.table, other.heap_.table, header_->heap_blocks * sizeof(std::uint64_t));
+    raw_copy(globals_.table, other.globals_.table, (blocks() - first_block(globals_)) * sizeof(std::uint64_t));
+    seal(version);  // the data may be anything: the checksums of the other copy will tell
+    return true;
+}
+
+bool Image::mend_block(Version version, std::size_t number, const Image& other) noexcept {
+    if (!sound(version) && !mend_table(version, other)) {
+        return false;
+    }
+    const Block own = block(number);
+    const Block theirs = other.block(number);
+    // The own table is sound now, so whatever has the checksum in it is right, wherever it comes from. The entry stays
+    // and a death in the middle leaves the block as bad as it was.
+    if (checksum(theirs.data, theirs.bytes) == *own.entry) {
+        raw_copy(own.data, theirs.data, own.bytes);
+        return intact(number);
+    }
+    // Or it is the own entry that is wrong: flipped while the table was being made, or left behind because a flip had
+    // turned the old contents into the new ones before the two were compared.
+    if (!other.sound(version) || (*theirs.entry != kAbsent && !other.intact(number))) {
+        return false;
+    }
+    begin_change();
+    if (*theirs.entry == kAbsent) {
+        std::memset(own.data, 0, own.bytes);
+        *own.entry = checksum(own.data, own.bytes);
+    } else {
+        raw_copy(own.data, theirs.data, own.bytes);
+        *own.entry = *theirs.entry;
+    }
+    seal(version);
+    return intact(number);
+}
+
+// ---- damage, for tests ----
+
+std::string Image::flip_bit(Version version, std::uint64_t seed) {
+    if (!holds(version)) {
+        return {};
+    }
+    std::mt19937_64 random(seed);
+    const auto flip = [&](void* memory, std::size_t bytes, const std::string& where) {
+        const std::size_t byte = random() % bytes;
+        const auto bit = static_cast<unsigned>(random() % 8);
+        static_cast<std::byte*>(memory)[byte] ^= std::byte(1U << bit);
+        return format("bit %u of byte %zu of %s", bit, byte, where.c_str());
+    };
+    std::vector<std::size_t> existing;
+    for (std::size_t number = next_existing(0); number < blocks(); number = next_existing(number + 1)) {
+        existing.push_back(number);
+    }
+    switch (random() % 8) {
+        case 0: return flip(header_, sizeof(Header), "the header");
+        case 1: {
+            // Entries of holes matter as well: a flip must not turn one into data.
+            const std::size_t tail = blocks() - first_block(globals_);
+            const std::size_t place = random() % (header_->heap_blocks + tail);
+            const bool in_heap = place < header_->heap_blocks;
+            const std::size_t number = in_heap ? place : place - header_->heap_blocks + first_block(globals_);
+            return flip(block(number).entry, sizeof(std::uint64_t), "the checksum of " + name_of(number));
+        }
+        default: {
+            const std::size_t number = existing[random() % existing.size()];
+            const Block own = block(number);
+            return flip(own.data, own.bytes, name_of(number));
+        }
+    }
+}
+
+}  // namespace sft

@@ -1,0 +1,304 @@
+// What happens at a visited fault point. Fault model: none; this file is the fault.
+
+#include "shmem_ft/base/fault_points.hpp"
+
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/config.hpp"
+#include "shmem_ft/base/fault_visits.hpp"
+#include "shmem_ft/base/private_data.hpp"
+#include "shmem_ft/base/report.hpp"
+
+namespace sft {
+
+namespace {
+
+// Everything there is when the points are on. In the process's heap, which no rollback touches; it is never freed,
+// because a thread may visit a point until the process ends.
+struct FaultLab {
+    FaultSchedule schedule;
+    pid_t owner_pid = 0;  // not a child made by fork()
+    FaultVisits* counted = nullptr;
+    std::array<std::atomic<std::uint32_t>, kFaultPointNumbers> before_pe{};  // visits before the process became its PE
+
+    std::mutex mutex;  // of what follows
+    FaultSelf self;
+    FaultHook hook;
+};
+
+SFT_LIBRARY_STATE FaultLab* g_lab = nullptr;
+
+}  // namespace
+
+namespace detail {
+SFT_LIBRARY_STATE std::atomic<bool> g_fault_points_on{false};
+}
+
+namespace {
+
+// ---- actions ----
+
+void wait_ms(std::int64_t duration_ms) noexcept {
+    const std::int64_t end_ns = now_ns() + duration_ms * 1'000'000;
+    for (std::int64_t left_ms = duration_ms; left_ms > 0; left_ms = (end_ns - now_ns() + 999'999) / 1'000'000) {
+        ::poll(nullptr, 0, static_cast<int>(std::min<std::int64_t>(left_ms, INT_MAX)));
+    }
+}
+
+// A stopped process cannot wake itself: a child does both, so that the order is certain. It is made by the bare system
+// call: no handlers of fork() run, no signal tells the application of its end, and it goes if its parent is killed.
+void stop_for(std::int64_t duration_ms) noexcept {
+    if (duration_ms == kForEver) {
+        ::raise(SIGSTOP);
+        return;
+    }
+    const pid_t parent = ::getpid();
+    const long child = ::syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr);
+    if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        ::close_range(0, ~0U, 0);  // the ends of its parent's connections must not outlive the parent here
+        if (::getppid() == parent) {
+            ::kill(parent, SIGSTOP);
+            wait_ms(duration_ms);
+            ::kill(parent, SIGCONT);
+        }
+        ::_exit(0);
+    }
+    if (child < 0) {
+        say("fault: cannot stop for %lld ms: %s", static_cast<long long>(duration_ms), std::strerror(errno));
+        return;
+    }
+    while (::waitpid(static_cast<pid_t>(child), nullptr, __WALL) < 0 && errno == EINTR) {
+    }
+}
+
+void die_of_segv() noexcept {
+    ::raise(SIGSEGV);
+    ::signal(SIGSEGV, SIG_DFL);  // the program has a handler that returned
+    ::raise(SIGSEGV);
+}
+
+// Whether it could be done. The deadly ones do not return.
+bool act(const FaultEntry& entry, const FaultHook& hook) noexcept {
+    switch (entry.kind) {
+        case FaultKind::kill: ::kill(::getpid(), SIGKILL); break;
+        case FaultKind::segv: die_of_segv(); break;
+        case FaultKind::abort: std::abort();
+        case FaultKind::exit: std::exit(entry.status);
+        case FaultKind::stop: stop_for(entry.duration_ms); break;
+        case FaultKind::delay: wait_ms(entry.duration_ms); break;
+        case FaultKind::flip:
+            if (hook.flip == nullptr || !hook.flip(hook.context, entry.copy, entry.bit_seed)) {
+                say("fault: no such stored copy in this process now: nothing is flipped");
+                return false;
+            }
+            break;
+        case FaultKind::cut:
+            if (hook.cut == nullptr || !hook.cut(hook.context, entry.duration_ms)) {
+                say("fault: cut needs a job on several nodes: nothing is cut");
+                return false;
+            }
+            break;
+    }
+    return true;
+}
+
+// ---- visits ----
+
+ProcId keeper_of(const FaultSelf& self, PeId pe) noexcept {
+    return self.keeper == nullptr || pe == kNoPe ? kNoProc : self.keeper(self.context, pe);
+}
+
+bool is_its_turn(const FaultEntry& entry, const FaultVisit& visit, const FaultSelf& self) noexcept {
+    if (!is_due(entry, visit)) {
+        return false;
+    }
+    if (entry.victim == FaultVictim::leader) {
+        return self.leads != nullptr && self.leads(self.context);
+    }
+    if (entry.victim == FaultVictim::partner) {
+        return entry.number < self.n_pes && keeper_of(self, PeId(entry.number)) == self.process;
+    }
+    return true;
+}
+
+// Whether this process is the one to carry it out: an entry happens once in a job.
+bool claim(const FaultLab& lab, std::size_t index, const FaultSelf& self) noexcept {
+    if (lab.schedule[index].is_every) {
+        return true;
+    }
+    if (lab.counted->fired[index].count.load() != 0) {
+        return false;
+    }
+    const std::uint64_t bit = std::uint64_t{1} << index;
+    return self.fired == nullptr || (self.fired->fetch_or(bit) & bit) == 0;
+}
+
+void announce(const FaultEntry& entry, const FaultVisit& visit) noexcept {
+    if (visit.pe == kNoPe) {
+        say("fault: %s (process %d, visit %u)", to_string(entry).c_str(), visit.process.value(), visit.of_process);
+    } else {
+        say("fault: %s (process %d, PE %d, visit %u)", to_string(entry).c_str(), visit.process.value(),
+            visit.pe.value(), visit.of_process);
+    }
+}
+
+bool create_counters(FaultLab& lab, const std::string& prefix, ProcId process, std::string& error) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    int fd = -1;
+    if (!prefix.empty()) {
+        const std::string path = prefix + "." + std::to_string(process.value());
+        fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        if (fd < 0 || ::ftruncate(fd, sizeof(FaultVisits)) != 0) {
+            error = format("SHMEM_FT_FAULT_VISITS: cannot write %s: %s", path.c_str(), std::strerror(errno));
+            if (fd >= 0) {
+                ::close(fd);
+            }
+            return false;
+        }
+        flags = MAP_SHARED;
+    }
+    void* memory = ::mmap(nullptr, sizeof(FaultVisits), PROT_READ | PROT_WRITE, flags, fd, 0);
+    if (fd >= 0) {
+        ::close(fd);
+    }
+    if (memory == MAP_FAILED) {
+        error = format("SHMEM_FT_FAULT_VISITS: cannot map the counters: %s", std::strerror(errno));
+        return false;
+    }
+    lab.counted = new (memory) FaultVisits{};  // all zeros, as the file is
+    lab.counted->magic = kFaultVisitsMagic;
+    lab.counted->layout = 1;
+    lab.counted->process = process.value();
+    lab.counted->pid = ::getpid();
+    lab.counted->pe.store(kNoPe.value());
+    return true;
+}
+
+}  // namespace
+
+void detail::visit_fault_point(FaultPoint point) noexcept {
+    FaultLab& lab = *g_lab;
+    if (::getpid() != lab.owner_pid) {
+        return;
+    }
+    const auto number = static_cast<std::size_t>(point);
+    lab.counted->last_point.store(static_cast<std::uint32_t>(number), std::memory_order_relaxed);
+    FaultVisit visit;
+    visit.of_process = lab.counted->visits[number].fetch_add(1, std::memory_order_relaxed) + 1;
+    if (lab.schedule.empty()) {
+        return;
+    }
+    FaultSelf self;
+    FaultHook hook;
+    {
+        const std::lock_guard lock(lab.mutex);
+        self = lab.self;
+        hook = lab.hook;
+    }
+    visit.of_pe = visit.of_process - lab.before_pe[number].load(std::memory_order_relaxed);
+    visit.point = point;
+    visit.process = self.process;
+    visit.pe = self.pe;
+    visit.incarnation = self.incarnation;
+    visit.n_pes = self.n_pes;
+    visit.n_processes = self.n_processes;
+    for (std::size_t i = 0; i < lab.schedule.size(); ++i) {
+        const FaultEntry& entry = lab.schedule[i];
+        if (is_its_turn(entry, visit, self) && claim(lab, i, self)) {
+            // First the record: most faults do not come back.
+            FaultFired& fired = lab.counted->fired[i];
+            fired.pe = self.pe.value();
+            fired.keeper = keeper_of(self, self.pe).value();
+            fired.time_ns = now_ns();
+            fired.count.fetch_add(1);
+            announce(entry, visit);
+            if (!act(entry, hook)) {
+                fired.count.fetch_sub(1);
+            }
+        }
+    }
+}
+
+bool start_fault_points(const Config& config, ProcId process, std::string& error) {
+    if (g_lab != nullptr || (config.fault_schedule.empty() && config.fault_visits.empty())) {
+        return true;
+    }
+    auto* lab = new FaultLab;
+    lab->schedule = config.fault_schedule;
+    lab->owner_pid = ::getpid();
+    lab->self.process = process;
+    if (!create_counters(*lab, config.fault_visits, process, error)) {
+        delete lab;
+        return false;
+    }
+    g_lab = lab;
+    if (process == ProcId(0) && !lab->schedule.empty()) {
+        say("fault schedule: %s", to_string(lab->schedule).c_str());
+    }
+    detail::g_fault_points_on.store(true);
+    return true;
+}
+
+FaultSelf fault_self() noexcept {
+    if (g_lab == nullptr) {
+        return {};
+    }
+    const std::lock_guard lock(g_lab->mutex);
+    return g_lab->self;
+}
+
+void set_fault_self(const FaultSelf& self) noexcept {
+    if (g_lab == nullptr) {
+        return;
+    }
+    const std::lock_guard lock(g_lab->mutex);
+    // What a process did as a sleeping spare is not what the PE does; the first holders were their PEs from the start.
+    if (self.pe != g_lab->self.pe && self.process.value() >= self.n_pes) {
+        for (std::size_t i = 0; i < kFaultPointNumbers; ++i) {
+            g_lab->before_pe[i].store(g_lab->counted->visits[i].load(std::memory_order_relaxed));
+        }
+    }
+    g_lab->self = self;
+    g_lab->counted->pe.store(self.pe.value());
+    g_lab->counted->incarnation.store(self.incarnation);
+}
+
+void forget_fault_self() noexcept {
+    if (g_lab != nullptr) {
+        const std::lock_guard lock(g_lab->mutex);
+        FaultSelf& self = g_lab->self;
+        self.context = nullptr;
+        self.leads = nullptr;
+        self.keeper = nullptr;
+        self.fired = nullptr;
+        g_lab->hook = FaultHook{};
+    }
+}
+
+void set_fault_hook(const FaultHook& hook) noexcept {
+    if (g_lab != nullptr) {
+        const std::lock_guard lock(g_lab->mutex);
+        g_lab->hook = hook;
+    }
+}
+
+}  // namespace sft

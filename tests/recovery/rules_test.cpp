@@ -1,0 +1,165 @@
+#include "recovery/rules.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sft {
+namespace {
+
+constexpr FailureReason kKilled{FailureKind::signal, 9};
+
+Death death_of(int process) { return {ProcId(process), kKilled, true}; }
+
+// Four PEs, two spares, version 7.
+class Rules4 : public ::testing::Test {
+protected:
+    Rules4() { state_.version = Version(7); }
+
+    const JobShape shape_{.n_pes = 4, .n_processes = 6};
+    JobRules rules_{shape_};
+    JobState state_ = JobRules::first_state(shape_);
+
+    [[nodiscard]] JobState planned_after(std::vector<Death> dead) const {
+        const JobState faulted = rules_.after_deaths(state_, dead).value();
+        const Readiness ready{Goal::restart, false, JobRules::hash_of(faulted.failed)};
+        return rules_.after_restart(faulted, ready, dead).value();
+    }
+};
+
+TEST_F(Rules4, CommitTakesThreeSteps) {
+    const JobState shipping = rules_.after_ready(state_, Goal::arrive);
+    EXPECT_EQ(shipping.stage, Stage::shipping);
+    const JobState folding = rules_.after_ready(shipping, Goal::ship);
+    EXPECT_EQ(folding.stage, Stage::folding);
+    EXPECT_EQ(folding.version, Version(7));
+    const JobState running = rules_.after_ready(folding, Goal::fold);
+    EXPECT_EQ(running.stage, Stage::running);
+    EXPECT_EQ(running.version, Version(8));
+    EXPECT_EQ(check_invariants(shape_, running, &folding), "");
+}
+
+TEST_F(Rules4, DeathOfASpareIsNoFault) {
+    const std::vector<Death> dead{death_of(5)};
+    EXPECT_FALSE(rules_.after_deaths(state_, dead).has_value());
+}
+
+TEST_F(Rules4, DeathInACommitThatIsDecidedWaits) {
+    state_.stage = Stage::folding;
+    const std::vector<Death> dead{death_of(1)};
+    EXPECT_FALSE(rules_.after_deaths(state_, dead).has_value());
+}
+
+TEST_F(Rules4, DeadPeGetsASpareAndItsNeighbourIsExposed) {
+    const JobState planned = planned_after({death_of(2)});
+    EXPECT_EQ(planned.stage, Stage::planned);
+    EXPECT_EQ(shape_.holder(planned, PeId(2)), ProcId(4));
+    EXPECT_EQ(shape_.keeper(planned, PeId(2)), ProcId(3));
+    EXPECT_EQ(shape_.keeper(planned, PeId(1)), kNoProc);
+    EXPECT_EQ(shape_.keeper_to_be(planned, PeId(1)), ProcId(4));
+    EXPECT_EQ(planned.failed, (std::vector<FailedPe>{{PeId(2), kKilled}}));
+}
+
+TEST_F(Rules4, PartnersAtOnceAreLost) {
+    const JobState ended = planned_after({death_of(1), death_of(2)});
+    EXPECT_EQ(ended.stage, Stage::ended);
+    EXPECT_EQ(ended.end_reason, EndReason::copies_lost);
+    EXPECT_EQ(ended.lost, std::vector<PeId>{PeId(1)});
+}
+
+TEST_F(Rules4, DeadSpareIsNotTaken) {
+    const JobState planned = planned_after({death_of(0), death_of(4)});
+    EXPECT_EQ(shape_.holder(planned, PeId(0)), ProcId(5));
+}
+
+TEST_F(Rules4, NoSpareEndsTheJobUnlessItMayWait) {
+    const JobState ended = planned_after({death_of(0), death_of(4), death_of(5)});
+    EXPECT_EQ(ended.end_reason, EndReason::no_spare);
+    EXPECT_EQ(ended.lost, std::vector<PeId>{PeId(0)});
+
+    rules_.set_policy(UnreplacedPolicy::wait);
+    const std::vector<Death> dead{death_of(0), death_of(4), death_of(5)};
+    const JobState faulted = rules_.after_deaths(state_, dead).value();
+    EXPECT_FALSE(
+        rules_.after_restart(faulted, {Goal::restart, false, JobRules::hash_of(faulted.failed)}, dead).has_value());
+}
+
+TEST_F(Rules4, SubstituteThatDiesIsReplacedAndTheOtherKeepsItsPe) {
+    const JobState planned = planned_after({death_of(0), death_of(2)});
+    ASSERT_EQ(shape_.holder(planned, PeId(0)), ProcId(4));
+    ASSERT_EQ(shape_.holder(planned, PeId(2)), ProcId(5));
+    // PE 3's shadow was at PE 0, PE 1's at PE 2; nobody is left for PE 2.
+    const std::vector<Death> dead{death_of(0), death_of(2), death_of(5)};
+    const JobState again = rules_.after_deaths(planned, dead).value();
+    EXPECT_EQ(again.end_reason, EndReason::no_spare);
+    EXPECT_EQ(again.lost, std::vector<PeId>{PeId(2)});
+}
+
+TEST_F(Rules4, DeathOfAnExposedPeLosesItsData) {
+    const JobState planned = planned_after({death_of(2)});
+    const std::vector<Death> dead{death_of(1), death_of(2)};
+    const JobState again = rules_.after_deaths(planned, dead).value();
+    EXPECT_EQ(again.end_reason, EndReason::copies_lost);
+    EXPECT_EQ(again.lost, std::vector<PeId>{PeId(1)});
+}
+
+TEST_F(Rules4, ProtectionEndsTheRestart) {
+    const JobState planned = planned_after({death_of(2)});
+    const JobState restored = rules_.after_ready(planned, Goal::restore);
+    EXPECT_EQ(restored.stage, Stage::restored);
+    const JobState running = rules_.after_ready(restored, Goal::protect);
+    EXPECT_EQ(running.stage, Stage::running);
+    EXPECT_EQ(running.view, 1U);
+    EXPECT_TRUE(running.exposed.empty() && running.failed.empty() && running.attempt == 0);
+    EXPECT_EQ(check_invariants(shape_, running, &restored), "");
+    EXPECT_EQ(rules_.protected_losses(running, running.deaths), 1);
+}
+
+TEST_F(Rules4, WrongListIsRejectedAndChangesNothingElse) {
+    const std::vector<Death> dead{death_of(2)};
+    const JobState faulted = rules_.after_deaths(state_, dead).value();
+    JobState rejected = rules_.after_restart(faulted, {Goal::restart, false, 1234}, dead).value();
+    EXPECT_EQ(rejected.rejections, faulted.rejections + 1);
+    rejected.rejections = faulted.rejections;
+    rejected.index = faulted.index;
+    EXPECT_EQ(rejected, faulted);
+}
+
+TEST_F(Rules4, NothingCommittedEndsTheJob) {
+    state_.version = kNoVersion;
+    const std::vector<Death> dead{death_of(3)};
+    const JobState ended = rules_.after_deaths(state_, dead).value();
+    EXPECT_EQ(ended.end_reason, EndReason::nothing_committed);
+    EXPECT_EQ(ended.lost, std::vector<PeId>{PeId(3)});
+}
+
+TEST(RulesOfOnePe, WitnessTakesOverAloneAndAnotherSpareKeepsTheCopy) {
+    const JobShape shape{.n_pes = 1, .n_processes = 3};
+    const JobRules rules{shape};
+    JobState state = JobRules::first_state(shape);
+    ASSERT_EQ(state.witness, ProcId(1));
+    state.version = Version(2);
+    const std::vector<Death> dead{death_of(0)};
+    const JobState faulted = rules.after_deaths(state, dead).value();
+    ASSERT_EQ(faulted.stage, Stage::faulted);
+    const JobState planned = rules.after_deaths(faulted, dead).value();
+    ASSERT_EQ(planned.stage, Stage::planned);
+    EXPECT_EQ(shape.holder(planned, PeId(0)), ProcId(1));
+    EXPECT_EQ(shape.keeper(planned, PeId(0)), ProcId(1));
+    const JobState restored = rules.after_ready(planned, Goal::restore);
+    EXPECT_EQ(restored.witness, ProcId(2));
+    EXPECT_EQ(shape.keeper(restored, PeId(0)), kNoProc);
+    const JobState running = rules.after_ready(restored, Goal::protect);
+    EXPECT_EQ(shape.keeper(running, PeId(0)), ProcId(2));
+}
+
+TEST(HashOfAList, DependsOnOrderAndLength) {
+    const std::vector<std::int32_t> ab{1, 2};
+    const std::vector<std::int32_t> ba{2, 1};
+    const std::vector<std::int32_t> a{1};
+    EXPECT_NE(JobRules::hash_of(ab), JobRules::hash_of(ba));
+    EXPECT_NE(JobRules::hash_of(ab), JobRules::hash_of(a));
+    const std::vector<FailedPe> failed{{PeId(1), kKilled}, {PeId(2), kKilled}};
+    EXPECT_EQ(JobRules::hash_of(ab), JobRules::hash_of(failed));
+}
+
+}  // namespace
+}  // namespace sft

@@ -1,0 +1,155 @@
+"""The fault laboratory on real jobs: what recovers, and that each kind of failure is found and can be repeated."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = os.path.join(os.environ["SFT_BUILD_DIR"], "bin")
+JACOBI = [os.environ["JACOBI1D"], "--cells", "3000", "--steps", "160", "--halo", "16"]
+SAME = ["--ignore", "^recomputed"]
+FAULTY = os.environ["LAB_FAULTY"]
+
+
+def run_lab(*words, **variables):
+    return subprocess.run(
+        [os.path.join(BIN, "shmem-ft"), "lab", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+class LabTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name, text=None):
+        path = os.path.join(self.folder.name, name)
+        if text is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return path
+
+    def schedule(self, text, *words):
+        """The report of one run with this schedule."""
+        report = self.path("report.json")
+        result = run_lab("--schedule", self.path("schedule", text), "--json", report, *words)
+        with open(report, encoding="utf-8") as file:
+            (run,) = json.load(file)["runs"]
+        return result, run
+
+    def test_a_random_campaign_recovers(self):
+        report = self.path("report.json")
+        result = run_lab("--seed", "100", "--runs", "12", "--jobs", "2", "--json", report, *SAME, *JACOBI)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        with open(report, encoding="utf-8") as file:
+            runs = json.load(file)["runs"]
+        self.assertEqual(len(runs), 13)  # and the probe
+        self.assertEqual([run["seed"] for run in runs[1:]], list(range(100, 112)))
+        recovered = [run for run in runs if run["class"] == "recovered"]
+        self.assertGreater(len(recovered), 6, result.stdout)
+        self.assertTrue(any(run["recoveries"] > 0 for run in recovered))
+
+    def test_the_same_seed_gives_the_same_schedules(self):
+        schedules = []
+        for _ in range(2):
+            result = run_lab("--seed", "5", "--runs", "3", *SAME, *JACOBI)
+            schedules.append(sorted(re.findall(r"^run \d+ seed (\d+): .*? s\) (.*)$", result.stdout, re.M)))
+        self.assertEqual(len(schedules[0]), 3)
+        self.assertEqual(schedules[0], schedules[1])
+
+    def test_a_death_in_the_middle_of_a_copy(self):
+        result, run = self.schedule("kill pe 2 at ship_middle visit 4\n", *SAME, *JACOBI)
+        self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
+        self.assertEqual([(fault["process"], fault["pe"]) for fault in run["faults"]], [(2, 2)])
+
+    def test_a_second_death_inside_the_recovery(self):
+        text = "kill pe 2 at ship_middle visit 4; kill substitute at restore_middle"
+        result, run = self.schedule(text, *SAME, *JACOBI)
+        self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
+        self.assertEqual(len(run["faults"]), 2)
+
+    def test_a_process_that_is_stopped_and_goes_on(self):
+        result, run = self.schedule("stop 200 ms pe 1 at ship_begin visit 3", *SAME, *JACOBI)
+        self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
+
+    def test_what_is_beyond_the_protection_is_excused(self):
+        for text in ("kill pe 1 at ship_begin", "kill pe 1 at fold_end visit 4; kill pe 2 at fold_end visit 4"):
+            result, run = self.schedule(text, *SAME, *JACOBI)
+            self.assertEqual((result.returncode, run["class"]), (0, "named error, excused"), result.stdout)
+
+    def test_nothing_happens_where_nobody_comes(self):
+        result, run = self.schedule("kill pe 1 at ship_begin visit 999", *SAME, *JACOBI)
+        self.assertEqual((result.returncode, run["class"]), (0, "nothing happened"), result.stdout)
+
+    def test_a_process_that_is_stopped_for_ever_is_a_hang(self):
+        keep = self.path("kept")
+        result, run = self.schedule("stop pe 1 at ship_begin visit 3", "--timeout", "3", "--keep", keep, *SAME, *JACOBI)
+        self.assertEqual((result.returncode, run["class"]), (1, "HANG"), result.stdout)
+        self.assertIn("process 1 (PE 1) at ship_begin", run["why"])
+        self.assertIn("fault:", self.read(keep, "run-1", "stderr"))
+
+    def read(self, *parts):
+        with open(os.path.join(*parts), encoding="utf-8") as file:
+            return file.read()
+
+    def test_a_wrong_answer_is_found_and_can_be_repeated(self):
+        # The program keeps a number outside of symmetric memory, which no recovery brings back.
+        result, run = self.schedule("kill pe 1 at ship_begin visit 6", FAULTY)
+        self.assertEqual((result.returncode, run["class"]), (1, "WRONG ANSWER"), result.stdout)
+        command = re.search(r"repeat it: (.*)", result.stdout)[1]
+        repeated = subprocess.run(
+            ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+        wrong = re.search(r"printed '(.*)', which", run["why"])[1]
+        self.assertIn(wrong, repeated.stdout.splitlines())
+
+    def test_lines_that_always_differ_are_named(self):
+        result = run_lab("--", FAULTY, "pid")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--ignore such lines", result.stderr)
+
+    def test_a_program_that_fails_by_itself_is_refused(self):
+        result = run_lab("--", "./no-such-program")
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, r"^shmem-ft: error: ./no-such-program ends with 127 without any fault: ")
+        result = run_lab("--schedule", self.path("bad", "kill pe 1 at ship_begn"), *JACOBI)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("did you mean ship_begin?", result.stderr)
+
+    def test_a_bad_schedule_is_refused_before_anything_starts(self):
+        result = subprocess.run(
+            [os.path.join(BIN, "oshrun"), "-n", "2", *JACOBI],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "SHMEM_FT_FAULTS": "kill pe 2 at ship_begn"},
+        )
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(
+            result.stderr,
+            "oshrun: SHMEM_FT_FAULTS: entry 1 'kill pe 2 at ship_begn': 'ship_begn' is no fault point; did you mean "
+            "ship_begin?\n",
+        )
+        self.assertEqual(result.stdout, "")
+
+    def test_the_documented_table_is_the_library_s(self):
+        written = subprocess.run(
+            [os.path.join(BIN, "shmem-ft"), "points", "--markdown"], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+        text = self.read(os.environ["SFT_SOURCE_DIR"], "docs", "fault-lab.md")
+        self.assertIn(written, text, "put the output of `shmem-ft points --markdown` into docs/fault-lab.md")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[1:]])

@@ -1,0 +1,304 @@
+// shmem-ft lab: a program under a campaign of faults. See docs/fault-lab.md.
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <mutex>
+#include <thread>
+
+#include "tools/common/fd.hpp"
+#include "tools/common/text.hpp"
+#include "tools/shmem-ft/commands.hpp"
+#include "tools/shmem-ft/lab_draw.hpp"
+#include "tools/shmem-ft/lab_report.hpp"
+
+namespace sft::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kExitFailures = 1;
+constexpr int kExitUsage = 2;
+constexpr int kExitCancelled = 130;
+
+int refuse(const std::string& line) {
+    print_line("shmem-ft: error: " + line);
+    return kExitUsage;
+}
+
+void print_now(const std::string& text) {
+    fmt::print("{}", text);
+    std::fflush(stdout);
+}
+
+// A folder for the files of the runs; gone with this object.
+class Scratch {
+public:
+    Scratch() {
+        std::error_code ignored;
+        std::string pattern = (fs::temp_directory_path(ignored) / "shmem-ft-lab.XXXXXX").string();
+        if (mkdtemp(pattern.data()) != nullptr) {
+            path_ = pattern;
+        }
+    }
+    ~Scratch() {
+        std::error_code ignored;
+        if (!path_.empty()) {
+            fs::remove_all(path_, ignored);
+        }
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    [[nodiscard]] const fs::path& path() const noexcept { return path_; }
+
+private:
+    fs::path path_;
+};
+
+// Ctrl-C and the like become readable here, for all threads at once: nobody reads them.
+Fd catch_signals() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+        sigaddset(&signals, signal);
+    }
+    sigprocmask(SIG_BLOCK, &signals, nullptr);
+    return Fd(signalfd(-1, &signals, SFD_CLOEXEC));
+}
+
+class Lab {
+public:
+    explicit Lab(const LabOptions& options) : options_(options), cancel_(catch_signals()) {}
+
+    int run() {
+        if (scratch_.path().empty()) {
+            return refuse(fmt::format("cannot make a folder for temporary files: {}", std::strerror(errno)));
+        }
+        std::string error;
+        FaultSchedule given;
+        if (!options_.schedule_path.empty() && !load_fault_schedule("", options_.schedule_path, given, error)) {
+            return refuse("--schedule: " + error.substr(error.find(": ") + 2));
+        }
+        if (!measure(error)) {
+            return is_cancelled_ ? kExitCancelled : refuse(error);
+        }
+        if (!options_.schedule_path.empty()) {
+            runs_.push_back({1, std::nullopt, given, {}, {}});
+        } else if (!probe(error) || !plan(error)) {
+            return is_cancelled_ ? kExitCancelled : refuse(error);
+        }
+        carry_out();
+        return report();
+    }
+
+private:
+    bool run_once(const std::string& name, const FaultSchedule& schedule, double timeout_s, RunRecord& record,
+                  std::string& error) {
+        const fs::path folder = scratch_.path() / name;
+        std::error_code problem;
+        if (!fs::create_directory(folder, problem)) {
+            error = fmt::format("cannot make {}: {}", folder.string(), problem.message());
+            return false;
+        }
+        if (!run_job(options_.job, schedule, folder, {timeout_s, cancel_.get()}, record, error)) {
+            return false;
+        }
+        is_cancelled_ = is_cancelled_ || record.is_cancelled;
+        return !record.is_cancelled;
+    }
+
+    // Twice without faults: what differs between the two would be taken for wrong answers.
+    bool measure(std::string& error) {
+        constexpr double kPatienceS = 600;
+        RunRecord again;
+        const double timeout_s = options_.timeout_s > 0 ? options_.timeout_s : kPatienceS;
+        if (!run_once("reference", {}, timeout_s, calm_, error) || !run_once("again", {}, timeout_s, again, error)) {
+            return false;
+        }
+        for (const RunRecord* record : {&calm_, &again}) {
+            if (record->is_hang || record->exit_code != 0) {
+                const std::string end = record->is_hang ? "hangs" : fmt::format("ends with {}", record->exit_code);
+                const std::string said = record->errors.substr(0, record->errors.find('\n'));
+                error = fmt::format("{} {} without any fault: {}", options_.job.program.front(), end, said);
+                return false;
+            }
+        }
+        reference_.lines = lines_of(calm_.output, options_.ignored);
+        reference_.seconds = calm_.seconds;
+        for (const TimeSpan& commit : calm_.commits) {
+            reference_.last_version = std::max(reference_.last_version, commit.version);
+        }
+        std::set<std::string> differing;
+        const std::set<std::string> lines = lines_of(again.output, options_.ignored);
+        std::set_symmetric_difference(lines.begin(), lines.end(), reference_.lines.begin(), reference_.lines.end(),
+                                      std::inserter(differing, differing.end()));
+        if (!differing.empty()) {
+            error = fmt::format("without any fault, '{}' is printed in one run and not in another: --ignore such lines",
+                                differing.begin()->substr(0, 120));
+            return false;
+        }
+        timeout_s_ = options_.timeout_s > 0 ? options_.timeout_s : 20 + 10 * calm_.seconds;
+        std::set<FaultPoint> points;
+        for (const ProcessRecord& process : calm_.processes) {
+            for (const auto& [point, count] : process.visits) {
+                points.insert(point);
+            }
+        }
+        if (points.empty()) {
+            error =
+                fmt::format("{} comes to no fault point: is it linked with shmem-ft?", options_.job.program.front());
+            return false;
+        }
+        print_now(fmt::format("lab: without faults: {:.2f} s, {} different lines, {} checkpoints, {} points visited\n",
+                              calm_.seconds, reference_.lines.size(), reference_.last_version, points.size()));
+        return true;
+    }
+
+    [[nodiscard]] Verdict judged(const RunRecord& record, const FaultSchedule& schedule) const {
+        return judge(record, {reference_, options_.ignored, schedule, options_.job.spares});
+    }
+
+    // One kill in the middle shows the points of a recovery. It is judged like any other run.
+    bool probe(std::string& error) {
+        terrain_ = {options_.job.pes, options_.job.spares, calm_.processes, {}, std::nullopt};
+        const auto trigger = choose_trigger(calm_.processes, options_.job.pes);
+        if (!trigger || options_.job.spares == 0) {
+            return true;
+        }
+        LabRun run{0, std::nullopt, {*trigger}, {}, {}};
+        if (!run_once("run-0", run.schedule, timeout_s_, run.record, error)) {
+            return false;
+        }
+        run.verdict = judged(run.record, run.schedule);
+        terrain_.probe = run.record.processes;
+        terrain_.trigger = trigger;
+        finish(std::move(run));
+        return true;
+    }
+
+    bool plan(std::string& error) {
+        if (options_.is_sweep) {
+            for (FaultSchedule& schedule : sweep_schedules(terrain_)) {
+                const int number = static_cast<int>(runs_.size()) + 1;
+                runs_.push_back({number, std::nullopt, std::move(schedule), {}, {}});
+            }
+            print_now(fmt::format("lab: sweep of {} runs\n", runs_.size()));
+            return true;
+        }
+        print_now(fmt::format("lab: {} runs, seeds {} to {}\n", options_.runs, options_.seed,
+                              options_.seed + static_cast<std::uint64_t>(options_.runs) - 1));
+        for (int i = 0; i < options_.runs; ++i) {
+            const std::uint64_t seed = options_.seed + static_cast<std::uint64_t>(i);
+            runs_.push_back({i + 1, seed, draw_schedule(seed, terrain_), {}, {}});
+        }
+        if (runs_.empty()) {
+            error = "nothing to run";
+        }
+        return !runs_.empty();
+    }
+
+    void carry_out() {
+        std::atomic<std::size_t> next{0};
+        std::vector<std::thread> threads;
+        for (int i = 0; i < options_.jobs; ++i) {
+            threads.emplace_back([&] {
+                for (std::size_t k = next++; k < runs_.size() && !is_cancelled_; k = next++) {
+                    LabRun run = std::move(runs_[k]);
+                    std::string error;
+                    if (!run_once(fmt::format("run-{}", run.number), run.schedule, timeout_s_, run.record, error)) {
+                        if (!is_cancelled_) {
+                            const std::lock_guard lock(mutex_);
+                            failed_to_run_ = error;
+                        }
+                        return;
+                    }
+                    run.verdict = judged(run.record, run.schedule);
+                    finish(std::move(run));
+                }
+            });
+        }
+        for (std::thread& thread : threads) {
+            thread.join();
+        }
+    }
+
+    void finish(LabRun run) {
+        const std::lock_guard lock(mutex_);
+        print_now(describe(run, options_));
+        const fs::path folder = scratch_.path() / fmt::format("run-{}", run.number);
+        std::error_code problem;
+        if (is_failure(run, options_) && !options_.keep_path.empty()) {
+            const fs::path kept = fs::path(options_.keep_path) / folder.filename();
+            fs::create_directories(kept, problem);
+            fs::copy(folder, kept, fs::copy_options::overwrite_existing | fs::copy_options::recursive, problem);
+            print_now(problem ? fmt::format("    cannot keep its files: {}\n", problem.message())
+                              : fmt::format("    its files: {}\n", kept.string()));
+        }
+        fs::remove_all(folder, problem);
+        run.record.output.clear();  // judged; a long campaign would fill the memory with it
+        done_.push_back(std::move(run));
+    }
+
+    int report() {
+        std::sort(done_.begin(), done_.end(), [](const LabRun& a, const LabRun& b) { return a.number < b.number; });
+        print_now(summary(done_));
+        std::string error = failed_to_run_;
+        if (!options_.json_path.empty() && !write_json(done_, reference_, options_, error)) {
+            return refuse(error);
+        }
+        if (!failed_to_run_.empty()) {
+            return refuse(failed_to_run_);
+        }
+        if (is_cancelled_) {
+            return kExitCancelled;
+        }
+        const auto failures =
+            std::count_if(done_.begin(), done_.end(), [&](const LabRun& run) { return is_failure(run, options_); });
+        if (failures != 0) {
+            print_line(fmt::format("shmem-ft: error: {} of {} runs failed", failures, done_.size()));
+            return kExitFailures;
+        }
+        return EXIT_SUCCESS;
+    }
+
+    const LabOptions& options_;
+    Fd cancel_;
+    Scratch scratch_;
+    RunRecord calm_;
+    Reference reference_;
+    Terrain terrain_;
+    double timeout_s_ = 0;
+    std::atomic<bool> is_cancelled_{false};
+    std::vector<LabRun> runs_;  // to be done
+
+    std::mutex mutex_;  // of what follows, and of the standard output
+    std::vector<LabRun> done_;
+    std::string failed_to_run_;
+};
+
+}  // namespace
+
+int run_lab(const std::vector<std::string>& words) {
+    LabOptions options;
+    std::string error;
+    if (!parse_lab_options(words, options, error)) {
+        return refuse(error);
+    }
+    if (options.wants_help) {
+        fmt::print("{}", lab_help_text());
+        return EXIT_SUCCESS;
+    }
+    return Lab(options).run();
+}
+
+}  // namespace sft::tools

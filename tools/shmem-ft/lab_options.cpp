@@ -1,0 +1,200 @@
+#include "tools/shmem-ft/lab_options.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "shmem_ft/base/clock.hpp"
+#include "tools/common/text.hpp"
+
+namespace sft::tools {
+namespace {
+
+constexpr int kProcessesMax = 4094;
+constexpr std::uint64_t kSeedsMax = 1'000'000;
+constexpr std::array<std::string_view, 15> kNames = {
+    "-n",     "--spares", "--runs",         "--seed",   "--jobs", "--timeout", "--sweep", "--schedule",
+    "--json", "--keep",   "--allow-errors", "--ignore", "--help", "-s",        "-h"};
+
+std::string folder_of_this_program() {
+    char path[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    return length < 0 ? "." : std::filesystem::path(std::string(path, static_cast<std::size_t>(length))).parent_path();
+}
+
+struct Texts {
+    std::string pes, spares, runs, seed, jobs, timeout;
+    std::vector<std::string> ignored;
+};
+
+bool take_number(const char* name, const std::string& text, long lowest, long highest, int& out, std::string& error) {
+    if (text.empty()) {
+        return true;
+    }
+    const auto number = parse_number(text, lowest, highest);
+    if (!number) {
+        error = fmt::format("{} {}: not a number from {} to {}", name, text, lowest, highest);
+        return false;
+    }
+    out = static_cast<int>(*number);
+    return true;
+}
+
+bool take_numbers(const Texts& texts, LabOptions& options, std::string& error) {
+    if (!take_number("-n", texts.pes, 1, kProcessesMax, options.job.pes, error) ||
+        !take_number("--spares", texts.spares, 0, kProcessesMax, options.job.spares, error) ||
+        !take_number("--runs", texts.runs, 1, 1'000'000, options.runs, error) ||
+        !take_number("--jobs", texts.jobs, 1, 1024, options.jobs, error)) {
+        return false;
+    }
+    if (!texts.seed.empty()) {
+        const auto seed = parse_number(texts.seed, 0, LONG_MAX);
+        if (!seed) {
+            error = fmt::format("--seed {}: not a number from 0 to {}", texts.seed, LONG_MAX);
+            return false;
+        }
+        options.seed = static_cast<std::uint64_t>(*seed);
+    }
+    if (!texts.timeout.empty()) {
+        const auto seconds = parse_number(texts.timeout, 1, 86400);
+        if (!seconds) {
+            error = fmt::format("--timeout {}: not a number of seconds from 1 to 86400", texts.timeout);
+            return false;
+        }
+        options.timeout_s = static_cast<double>(*seconds);
+    }
+    return true;
+}
+
+bool take_patterns(const Texts& texts, LabOptions& options, std::string& error) {
+    for (const std::string& text : texts.ignored) {
+        try {
+            options.ignored.patterns.emplace_back(text);
+        } catch (const std::regex_error&) {
+            error = fmt::format("--ignore {}: not a regular expression", text);
+            return false;
+        }
+    }
+    return true;
+}
+
+std::string unknown_option_line(const std::string& word) {
+    const std::string suggestion = nearest(word.substr(0, word.find('=')), kNames);
+    return suggestion.empty() ? fmt::format("{}: no such option (see shmem-ft lab --help)", word)
+                              : fmt::format("{}: no such option; did you mean {}?", word, suggestion);
+}
+
+// Own words end at "--" or at the first word that is neither an option nor an option's value.
+bool split(const std::vector<std::string>& words, std::vector<std::string>& own, LabOptions& options,
+           std::string& error) {
+    constexpr std::array<std::string_view, 4> kBare = {"--sweep", "--allow-errors", "--help", "-h"};
+    std::size_t i = 0;
+    for (; i < words.size() && words[i] != "--" && words[i].starts_with('-'); ++i) {
+        const std::string name = words[i].substr(0, words[i].find('='));
+        if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
+            error = unknown_option_line(words[i]);
+            return false;
+        }
+        own.push_back(words[i]);
+        const bool has_value = std::find(kBare.begin(), kBare.end(), name) == kBare.end();
+        if (has_value && name == words[i]) {
+            if (++i == words.size()) {
+                error = fmt::format("{}: its value is missing", name);
+                return false;
+            }
+            own.push_back(words[i]);
+        }
+    }
+    i += i < words.size() && words[i] == "--" ? 1 : 0;
+    options.job.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+    return true;
+}
+
+}  // namespace
+
+bool parse_lab_options(const std::vector<std::string>& words, LabOptions& options, std::string& error) {
+    std::vector<std::string> own;
+    if (!split(words, own, options, error)) {
+        return false;
+    }
+    options.job.oshrun = (std::filesystem::path(folder_of_this_program()) / "oshrun").string();
+    options.seed = static_cast<std::uint64_t>(now_ns()) % kSeedsMax;  // printed, and short enough to be typed
+    options.jobs = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / 2);
+    Texts texts;
+    CLI::App app;
+    app.set_help_flag();
+    app.add_option("-n", texts.pes)->take_last();
+    app.add_option("-s,--spares", texts.spares)->take_last();
+    app.add_option("--runs", texts.runs)->take_last();
+    app.add_option("--seed", texts.seed)->take_last();
+    app.add_option("--jobs", texts.jobs)->take_last();
+    app.add_option("--timeout", texts.timeout)->take_last();
+    app.add_option("--schedule", options.schedule_path)->take_last();
+    app.add_option("--json", options.json_path)->take_last();
+    app.add_option("--keep", options.keep_path)->take_last();
+    app.add_option("--ignore", texts.ignored)->type_size(1)->expected(1)->take_all();
+    app.add_flag("--sweep", options.is_sweep);
+    app.add_flag("--allow-errors", options.allows_errors);
+    app.add_flag("-h,--help", options.wants_help);
+    try {
+        std::reverse(own.begin(), own.end());  // what CLI11 wants of a vector
+        app.parse(own);
+    } catch (const CLI::ParseError& problem) {
+        error = problem.what();
+        std::replace(error.begin(), error.end(), '\n', ' ');
+        return false;
+    }
+    if (options.wants_help) {
+        return true;
+    }
+    if (!take_numbers(texts, options, error) || !take_patterns(texts, options, error)) {
+        return false;
+    }
+    if (options.is_sweep && !options.schedule_path.empty()) {
+        error = "--sweep and --schedule: only one of them";
+        return false;
+    }
+    if (options.job.program.empty()) {
+        error = "lab: no program given: shmem-ft lab [OPTIONS] -- PROGRAM [ARGUMENTS]";
+        return false;
+    }
+    return true;
+}
+
+const char* lab_help_text() noexcept {
+    return R"(Usage: shmem-ft lab [OPTIONS] [--] PROGRAM [ARGUMENTS...]
+
+Runs an OpenSHMEM program once without faults, then many times with faults at points inside
+the library's protocols, and compares what it prints on the standard output, line by line.
+
+  -n N                 number of PEs (default: 4)
+  -s S, --spares S     number of spares (default: 2)
+  --runs N             runs with random schedules (default: 50)
+  --seed N             of the first run; the next run has the next one (default: random)
+  --sweep              instead: every visited point x first, middle, last visit x victim
+  --schedule FILE      instead: one run with this schedule
+  --jobs M             runs at the same time (default: half of the processors)
+  --timeout SECONDS    until a run counts as hung (default: 20 + 10 times the run without faults)
+  --ignore REGEX       lines that may differ from run to run; may be repeated
+  --allow-errors       a named error never counts as a failure
+  --json FILE          write all results to FILE
+  --keep FOLDER        keep what failed runs have printed, and their events
+
+Classes: recovered (the answer is right although faults happened), nothing happened (no fault
+found its victim), named error, excused (more was lost than the library protects), NAMED ERROR
+(it should have recovered), WRONG ANSWER, HANG. The last three are failures; each is printed
+with its schedule and the command that repeats it.
+
+Exit status: 0 without failures, 1 with failures, 2 for wrong options or a program that does
+not run without faults. docs/fault-lab.md explains it all; shmem-ft points lists the points.
+)";
+}
+
+}  // namespace sft::tools

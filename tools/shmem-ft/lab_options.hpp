@@ -1,0 +1,33 @@
+// The command line of `shmem-ft lab`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/shmem-ft/lab_run.hpp"
+#include "tools/shmem-ft/lab_verdict.hpp"
+
+namespace sft::tools {
+
+struct LabOptions {
+    JobCommand job;
+    int runs = 50;
+    std::uint64_t seed = 0;  // of the first run; the next one has the next
+    int jobs = 1;            // runs at the same time
+    double timeout_s = 0;    // 0: derived from the run without faults
+    bool is_sweep = false;
+    bool allows_errors = false;
+    std::string schedule_path;  // empty: random schedules
+    std::string json_path;
+    std::string keep_path;  // folder for the files of failed runs
+    IgnoredLines ignored;
+    bool wants_help = false;
+};
+
+// False: error is the line for the user.
+[[nodiscard]] bool parse_lab_options(const std::vector<std::string>& words, LabOptions& options, std::string& error);
+
+[[nodiscard]] const char* lab_help_text() noexcept;
+
+}  // namespace sft::tools

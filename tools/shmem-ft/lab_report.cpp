@@ -1,0 +1,125 @@
+#include "tools/shmem-ft/lab_report.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace sft::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Without the victim: "kill", "exit 3".
+std::string kind_of(const FaultEntry& entry) {
+    const std::string text = to_string(entry);
+    return text.substr(0, text.find(' '));
+}
+
+Json json_of(const LabRun& run, const LabOptions& options) {
+    Json json = {{"run", run.number}};
+    if (run.seed) {
+        json["seed"] = *run.seed;
+    }
+    json["schedule"] = to_string(run.schedule);
+    json["class"] = class_name(run.verdict.run_class);
+    json["failure"] = is_failure(run, options);
+    json["why"] = run.verdict.why;
+    json["exit_code"] = run.record.exit_code;
+    json["seconds"] = run.record.seconds;
+    json["command"] = reproduction(options.job, run.schedule);
+    Json faults = Json::array();
+    for (const HappenedFault& fault : run.record.faults) {
+        faults.push_back({{"entry", to_string(run.schedule.at(fault.entry))},
+                          {"process", fault.process},
+                          {"pe", fault.pe},
+                          {"keeper", fault.keeper},
+                          {"time_ns", fault.time_ns}});
+    }
+    json["faults"] = faults;
+    json["recoveries"] = run.record.restarts.size();
+    return json;
+}
+
+}  // namespace
+
+bool is_failure(const LabRun& run, const LabOptions& options) noexcept {
+    switch (run.verdict.run_class) {
+        case RunClass::wrong_answer:
+        case RunClass::hang: return true;
+        case RunClass::unexpected_error: return !options.allows_errors;
+        default: return false;
+    }
+}
+
+std::string describe(const LabRun& run, const LabOptions& options) {
+    std::string text = fmt::format("run {}", run.number);
+    if (run.seed) {
+        text += fmt::format(" seed {}", *run.seed);
+    }
+    text += fmt::format(": {} ({:.2f} s) {}\n", class_name(run.verdict.run_class), run.record.seconds,
+                        to_string(run.schedule));
+    if (!run.verdict.why.empty()) {
+        text += fmt::format("    {}\n", run.verdict.why);
+    }
+    if (is_failure(run, options)) {
+        text += fmt::format("    repeat it: {}\n", reproduction(options.job, run.schedule));
+    }
+    return text;
+}
+
+std::string summary(const std::vector<LabRun>& runs) {
+    std::array<int, kRunClasses> counts{};
+    std::map<std::string, int> kinds;
+    std::map<std::string, int> points;
+    for (const LabRun& run : runs) {
+        ++counts[static_cast<std::size_t>(run.verdict.run_class)];
+        for (const HappenedFault& fault : run.record.faults) {
+            ++kinds[kind_of(run.schedule.at(fault.entry))];
+            ++points[fault_point_name(run.schedule.at(fault.entry).point)];
+        }
+    }
+    std::string text = fmt::format("\n{:<24}{:>6}\n", "outcome", "runs");
+    for (std::size_t i = 0; i < kRunClasses; ++i) {
+        text += fmt::format("{:<24}{:>6}\n", class_name(static_cast<RunClass>(i)), counts[i]);
+    }
+    text += "\nfaults that happened: ";
+    bool is_first = true;
+    for (const auto& [kind, count] : kinds) {
+        text += fmt::format("{}{} {}", is_first ? "" : ", ", count, kind);
+        is_first = false;
+    }
+    return text + fmt::format("{} at {} different points\n", is_first ? "none" : "", points.size());
+}
+
+bool write_json(const std::vector<LabRun>& runs, const Reference& reference, const LabOptions& options,
+                std::string& error) {
+    Json json;
+    json["pes"] = options.job.pes;
+    json["spares"] = options.job.spares;
+    json["program"] = options.job.program;
+    json["reference"] = {
+        {"seconds", reference.seconds}, {"checkpoints", reference.last_version}, {"lines", reference.lines}};
+    Json list = Json::array();
+    int failures = 0;
+    for (const LabRun& run : runs) {
+        list.push_back(json_of(run, options));
+        failures += is_failure(run, options) ? 1 : 0;
+    }
+    json["failures"] = failures;
+    json["runs"] = list;
+    std::ofstream file(options.json_path);
+    file << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+    file.close();
+    if (!file) {
+        error = fmt::format("--json {}: cannot write it: {}", options.json_path, std::strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+}  // namespace sft::tools

@@ -1,0 +1,189 @@
+#include "tools/shmem-ft/lab_verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
+namespace sft::tools {
+namespace {
+
+constexpr std::string_view kNamePrefix = "oshrun: ";
+
+std::vector<std::string> split_lines(const std::string& text) {
+    std::vector<std::string> lines;
+    std::size_t begin = 0;
+    while (begin < text.size()) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        lines.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return lines;
+}
+
+// The one line that says why the job has ended; empty if there is none.
+std::string named_error(const std::string& errors) {
+    std::string found;
+    for (const std::string& line : split_lines(errors)) {
+        if (line.starts_with(kNamePrefix)) {
+            found = line;
+        }
+    }
+    return found;
+}
+
+bool is_copy_kept_by(const HappenedFault& of, const HappenedFault& by) { return of.pe >= 0 && of.keeper == by.process; }
+
+// Whether the job was whole again between two moments: a recovery that began after the first one was completed by all
+// that took part in it.
+bool recovered_between(const RunRecord& record, std::int64_t first_ns, std::int64_t second_ns) {
+    return std::any_of(record.restarts.begin(), record.restarts.end(), [&](const TimeSpan& restart) {
+        return restart.end_ns > first_ns && restart.end_ns <= second_ns && restart.begin_ns >= first_ns;
+    });
+}
+
+std::vector<HappenedFault> deaths_of(const RunRecord& record, const FaultSchedule& schedule) {
+    std::vector<HappenedFault> deaths;
+    for (const HappenedFault& fault : record.faults) {
+        if (fault.entry < schedule.size() && is_deadly(schedule[fault.entry].kind)) {
+            deaths.push_back(fault);
+        }
+    }
+    return deaths;
+}
+
+// Points that a process comes to only after it has seen a commit.
+bool knew_of_commit(FaultPoint point) noexcept {
+    return point >= FaultPoint::commit_decided && point < FaultPoint::finalize_enter;
+}
+
+std::string excuse_by_time(const RunRecord& record, const Judging& judging, const std::vector<HappenedFault>& deaths) {
+    std::int64_t first_commit_ns = INT64_MAX;
+    std::int64_t last_checkpoint_ns = INT64_MAX;
+    for (const TimeSpan& commit : record.commits) {
+        first_commit_ns = std::min(first_commit_ns, commit.end_ns);
+        if (commit.version >= judging.reference.last_version) {
+            last_checkpoint_ns = std::min(last_checkpoint_ns, commit.begin_ns);
+        }
+    }
+    for (const HappenedFault& death : deaths) {
+        if (death.time_ns < first_commit_ns && !knew_of_commit(judging.schedule[death.entry].point)) {
+            return "a process died before the first commit";
+        }
+        if (death.time_ns >= last_checkpoint_ns) {
+            return "a process died after the last commit";
+        }
+    }
+    return {};
+}
+
+std::string shown(const std::set<std::string>& lines) {
+    return lines.empty() ? "" : fmt::format("'{}'", lines.begin()->substr(0, 120));
+}
+
+std::set<std::string> without(const std::set<std::string>& all, const std::set<std::string>& others) {
+    std::set<std::string> rest;
+    std::set_difference(all.begin(), all.end(), others.begin(), others.end(), std::inserter(rest, rest.end()));
+    return rest;
+}
+
+std::string describe_hang(const RunRecord& record) {
+    std::string where;
+    for (const ProcessRecord& process : record.processes) {
+        where += fmt::format("{}process {}{} at {}", where.empty() ? "" : ", ", process.process,
+                             process.pe < 0 ? "" : fmt::format(" (PE {})", process.pe),
+                             process.last_point.empty() ? "no point" : process.last_point);
+    }
+    return fmt::format("not ended after {:.1f} s; last seen: {}", record.seconds, where.empty() ? "nobody" : where);
+}
+
+}  // namespace
+
+const char* class_name(RunClass run_class) noexcept {
+    switch (run_class) {
+        case RunClass::recovered: return "recovered";
+        case RunClass::nothing_happened: return "nothing happened";
+        case RunClass::expected_error: return "named error, excused";
+        case RunClass::unexpected_error: return "NAMED ERROR";
+        case RunClass::wrong_answer: return "WRONG ANSWER";
+        case RunClass::hang: return "HANG";
+    }
+    return "";
+}
+
+bool is_deadly(FaultKind kind) noexcept {
+    return kind == FaultKind::kill || kind == FaultKind::segv || kind == FaultKind::abort || kind == FaultKind::exit;
+}
+
+bool IgnoredLines::contains(const std::string& line) const {
+    return std::any_of(patterns.begin(), patterns.end(),
+                       [&](const std::regex& pattern) { return std::regex_search(line, pattern); });
+}
+
+std::set<std::string> lines_of(const std::string& output, const IgnoredLines& ignored) {
+    std::set<std::string> lines;
+    for (std::string& line : split_lines(output)) {
+        if (!ignored.contains(line)) {
+            lines.insert(std::move(line));
+        }
+    }
+    return lines;
+}
+
+std::string excuse_for(const RunRecord& record, const Judging& judging) {
+    const std::vector<HappenedFault> deaths = deaths_of(record, judging.schedule);
+    if (deaths.empty()) {
+        return {};
+    }
+    if (deaths.size() > static_cast<std::size_t>(judging.spares)) {
+        return fmt::format("{} deaths, {} spares", deaths.size(), judging.spares);
+    }
+    for (std::size_t i = 0; i < deaths.size(); ++i) {
+        for (std::size_t j = i + 1; j < deaths.size(); ++j) {
+            if ((is_copy_kept_by(deaths[i], deaths[j]) || is_copy_kept_by(deaths[j], deaths[i])) &&
+                !recovered_between(record, deaths[i].time_ns, deaths[j].time_ns)) {
+                return fmt::format("processes {} and {} died at once, and one kept the other's copy", deaths[i].process,
+                                   deaths[j].process);
+            }
+        }
+    }
+    const bool flipped = std::any_of(record.faults.begin(), record.faults.end(), [&](const HappenedFault& fault) {
+        return fault.entry < judging.schedule.size() && judging.schedule[fault.entry].kind == FaultKind::flip;
+    });
+    return flipped ? "a stored copy was damaged before a death" : excuse_by_time(record, judging, deaths);
+}
+
+Verdict judge(const RunRecord& record, const Judging& judging) {
+    if (record.is_hang) {
+        return {RunClass::hang, describe_hang(record)};
+    }
+    if (!record.left_behind.empty()) {
+        return {RunClass::wrong_answer,
+                fmt::format("process {} of the job was left behind", record.left_behind.front())};
+    }
+    const std::set<std::string> lines = lines_of(record.output, judging.ignored);
+    const std::set<std::string> unknown = without(lines, judging.reference.lines);
+    if (!unknown.empty()) {
+        return {RunClass::wrong_answer,
+                fmt::format("printed {}, which the run without faults does not", shown(unknown))};
+    }
+    if (record.exit_code == 0) {
+        const std::set<std::string> missing = without(judging.reference.lines, lines);
+        if (!missing.empty()) {
+            return {RunClass::wrong_answer, fmt::format("did not print {}", shown(missing))};
+        }
+        return {record.faults.empty() ? RunClass::nothing_happened : RunClass::recovered, ""};
+    }
+    const std::string error = named_error(record.errors);
+    if (error.empty()) {
+        return {RunClass::wrong_answer, fmt::format("ended with {} and no line that says why", record.exit_code)};
+    }
+    const std::string excuse = excuse_for(record, judging);
+    if (excuse.empty()) {
+        return {RunClass::unexpected_error, error};
+    }
+    return {RunClass::expected_error, fmt::format("{} [{}]", error, excuse)};
+}
+
+}  // namespace sft::tools
