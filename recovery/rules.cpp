@@ -237,8 +237,8 @@ std::optional<JobState> JobRules::after_restart(const JobState& state, const Rea
 }
 
 std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<const Death> dead) const {
-    if (state.stage == Stage::finished || state.stage == Stage::ended) {
-        return std::nullopt;
+    if (state.stage == Stage::finished || state.stage == Stage::ended || state.stage == Stage::folding) {
+        return std::nullopt;  // a commit that is decided is completed by those that live
     }
     JobState probe = state;
     const News news = note_deaths(probe, dead);
@@ -246,9 +246,6 @@ std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<
         return shape_.n_pes > 1 || !is_among(probe.deaths, shape_.holder(probe, PeId(0)));
     }();
     switch (state.stage) {
-        case Stage::folding:
-            // A commit that is decided is completed by those that live, and by the witness if only that one does.
-            return is_anybody_left ? std::nullopt : std::optional(after_ready(state, Goal::fold));
         case Stage::running:
         case Stage::shipping:
             if (!news.failed.empty()) {

@@ -136,7 +136,7 @@ void Agreement::process_left(ProcId process, Stage how) {
     } else if (how == Stage::finished) {
         adopt(rules_->after_ready(state_, Goal::finish));
     } else {
-        process_died({process, {FailureKind::exited, 0}, true});
+        adopt(rules_->after_end_request(state_, {true, EndReason::requested, process, 1}, dead_));
     }
 }
 

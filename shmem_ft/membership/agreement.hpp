@@ -55,6 +55,14 @@ namespace sft {
     return goal == Goal::ship || goal == Goal::protect || goal == Goal::finish || goal == Goal::restart;
 }
 
+// The goal that may lead on from a stage without a proposal; none: there is no such goal.
+[[nodiscard]] constexpr Goal goal_without_proposal(Stage stage) noexcept {
+    return stage == Stage::running   ? Goal::arrive
+           : stage == Stage::folding ? Goal::fold
+           : stage == Stage::planned ? Goal::restore
+                                     : Goal::none;
+}
+
 // What follows from what: pure, the same everywhere. Implemented by recovery/rules.hpp.
 class Rules {
 public:
