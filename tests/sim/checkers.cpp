@@ -148,9 +148,9 @@ void AgreementChecker::check_first(ProcId process, const JobState& before, const
 // When every holder is dead nobody can know what they decided last; a spare that ends the job then harms nobody.
 bool AgreementChecker::is_of_orphans(ProcId process, const JobState& before, const JobState& after) const {
     const JobShape& shape = account_.scenario.shape;
-    // A sleeping spare follows only what concerns it, so it may not know with which number the job is finished.
-    if (after.stage == Stage::finished && shape.held_by(before, process) == kNoPe &&
-        values_.rbegin()->second.stage == Stage::finished) {
+    // A sleeping spare follows only what concerns it, so it may not know with which number and why the job is over.
+    const bool is_over = after.stage == Stage::finished || after.stage == Stage::ended;
+    if (is_over && shape.held_by(before, process) == kNoPe && values_.rbegin()->second.stage == after.stage) {
         return true;
     }
     // The same holds for who was cut off while the others died.

@@ -137,6 +137,7 @@ private:
     std::uint64_t n_sent_ = 0;
     std::uint64_t n_decisions_ = 0;
     std::int32_t hops_max_ = 0;
+    bool is_over_ = false;
     std::map<ProcId, std::uint64_t> handled_by_spares_;
 };
 

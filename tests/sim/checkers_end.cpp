@@ -110,6 +110,7 @@ void EndChecker::over() {}
 
 void LoadChecker::decided(ProcId /*process*/, const JobState& /*before*/, const JobState& after) {
     n_decisions_ = std::max(n_decisions_, after.index);
+    is_over_ = is_over_ || after.stage == Stage::finished || after.stage == Stage::ended;
 }
 
 void LoadChecker::sent(ProcId /*from*/, ProcId /*to*/, const Message& message, std::int32_t hops) {
@@ -120,7 +121,7 @@ void LoadChecker::sent(ProcId /*from*/, ProcId /*to*/, const Message& message, s
 }
 
 void LoadChecker::handled(ProcId by, bool is_idle_spare, const Message& /*message*/) {
-    if (is_idle_spare) {
+    if (is_idle_spare && !is_over_) {
         ++handled_by_spares_[by];
     }
 }
