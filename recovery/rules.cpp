@@ -251,8 +251,8 @@ std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<
             if (!news.failed.empty()) {
                 return faulted(state, dead);
             }
-            if (state.stage == Stage::running && probe.witness != state.witness) {
-                ++probe.index;
+            if (probe.witness != state.witness) {
+                ++probe.index;  // the same stage without it: a copy on its way there would never arrive
                 return probe;
             }
             return std::nullopt;

@@ -121,10 +121,22 @@ void Agreement::process_died(const Death& death) {
     }
 }
 
-void Agreement::process_left(ProcId process) {
-    if (!is_over() && !contains(dead_, process)) {
-        // It cannot have left before `finished` was decided, and that follows from what is decided here.
+void Agreement::process_left(ProcId process, Stage how) {
+    if (is_over() || contains(dead_, process)) {
+        return;
+    }
+    // It cannot have left before that was decided, and every participant has accepted it before. Who has not was none
+    // for the others: they have declared it dead across a partition.
+    if (is_participant_) {
+        if (proposal_ && proposal_->stage == how) {
+            adopt(JobState(*proposal_));
+        } else {
+            world_->must_stop();
+        }
+    } else if (how == Stage::finished) {
         adopt(rules_->after_ready(state_, Goal::finish));
+    } else {
+        adopt(rules_->after_end_request(state_, {true, EndReason::requested, process, 1}, dead_));
     }
 }
 
@@ -270,7 +282,7 @@ void Agreement::take_accepted(ProcId from, const Message& message) {
 }
 
 void Agreement::take_decide(const Message& message) {
-    if (!message.state || message.index <= state_.index) {
+    if (!message.state || message.index <= state_.index || is_over()) {
         return;
     }
     if (message.ballot == ballot_) {

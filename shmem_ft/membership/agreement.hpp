@@ -55,6 +55,14 @@ namespace sft {
     return goal == Goal::ship || goal == Goal::protect || goal == Goal::finish || goal == Goal::restart;
 }
 
+// The goal that may lead on from a stage without a proposal; none: there is no such goal.
+[[nodiscard]] constexpr Goal goal_without_proposal(Stage stage) noexcept {
+    return stage == Stage::running   ? Goal::arrive
+           : stage == Stage::folding ? Goal::fold
+           : stage == Stage::planned ? Goal::restore
+                                     : Goal::none;
+}
+
 // What follows from what: pure, the same everywhere. Implemented by recovery/rules.hpp.
 class Rules {
 public:
@@ -105,8 +113,8 @@ public:
     // witness is always ready. Ignored when the value has moved on (index differs).
     void ready(std::uint64_t index, Goal goal, std::uint64_t hash = 0);
     void process_died(const Death& death);
-    // `process` has left the finished job: so it is finished.
-    void process_left(ProcId process);
+    // `process` has left the job because it is over. how: finished or ended.
+    void process_left(ProcId process, Stage how);
     void receive(ProcId from, const Message& message);
     void request_end(EndReason reason, std::int32_t exit_status);
     // The rules have changed their mind: a spare was added, patience has ended.

@@ -190,9 +190,12 @@ void Agreement::lead() {
         }
         return;
     }
-    const Readiness ready = subtree_readiness();
+    Readiness ready = subtree_readiness();
     const Acceptance accepted = subtree_acceptance();
-    const bool are_all_ready = ready.goal != Goal::none && ready.goal != Goal::any;
+    if (ready.goal == Goal::any) {
+        ready.goal = goal_without_proposal(state_.stage);  // the witness alone is left: the holder may have decided
+    }
+    const bool are_all_ready = ready.goal != Goal::none;
     // What all have accepted may have been decided by a leader that died, so it is decided now.
     if (accepted.kind == Acceptance::Kind::proposal && !is_mutated(Mutation::ignore_forced_value)) {
         decide(*proposal_);
@@ -270,7 +273,9 @@ void Agreement::tell_own_share_of_spares() const {
     message.state = state_;
     const std::vector<ProcId> spares = shape_.idle_spares(state_, dead_);
     for (auto i = static_cast<std::size_t>(place); i < spares.size(); i += static_cast<std::size_t>(tree.size())) {
-        world_->send(spares[i], message);
+        if (spares[i] != self_) {  // the witness is among them
+            world_->send(spares[i], message);
+        }
     }
 }
 

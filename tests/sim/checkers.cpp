@@ -1,0 +1,227 @@
+#include "tests/sim/checkers.hpp"
+
+#include <algorithm>
+
+#include "shmem_ft/base/report.hpp"
+
+namespace sft::sim {
+
+const char* name_of(Call call) noexcept {
+    switch (call) {
+        case Call::checkpoint: return "checkpoint";
+        case Call::restart: return "restart";
+        case Call::finish: return "finish";
+    }
+    return "?";
+}
+
+const char* name_of(Participant::Do what) noexcept {
+    switch (what) {
+        case Participant::Do::wait: return "wait";
+        case Participant::Do::ship: return "ship";
+        case Participant::Do::fold: return "fold";
+        case Participant::Do::restore: return "restore";
+        case Participant::Do::protect: return "protect";
+        case Participant::Do::give_up: return "give up";
+        case Participant::Do::committed: return "committed";
+        case Participant::Do::fault: return "fault";
+        case Participant::Do::resumed: return "resumed";
+        case Participant::Do::rejected: return "rejected";
+        case Participant::Do::finished: return "finished";
+        case Participant::Do::ended: return "ended";
+    }
+    return "?";
+}
+
+class Checkers::Bookkeeper final : public Observer {
+public:
+    explicit Bookkeeper(Account& account) : account_(account) {}
+    void gone(ProcId process, Gone how) override {
+        account_.is_gone[process.index()] = true;
+        account_.n_deaths += how == Gone::killed || how == Gone::stopped_itself ? 1 : 0;
+    }
+    void told_of_death(ProcId /*process*/, const Death& death) override { account_.declared.insert(death.process); }
+
+private:
+    Account& account_;
+};
+
+Checkers::Checkers(const Scenario& scenario, Verdict& verdict) : account_(scenario) {
+    all_.push_back(std::make_unique<Bookkeeper>(account_));
+    all_.push_back(std::make_unique<AgreementChecker>(account_, verdict));
+    all_.push_back(std::make_unique<OutcomeChecker>(account_, verdict));
+    all_.push_back(std::make_unique<MemoryChecker>(account_, verdict));
+    all_.push_back(std::make_unique<EndChecker>(account_, verdict));
+    all_.push_back(std::make_unique<LoadChecker>(account_, verdict));
+}
+
+Checkers::~Checkers() = default;
+
+std::vector<Observer*> Checkers::observers() {
+    std::vector<Observer*> observers;
+    for (const auto& checker : all_) {
+        observers.push_back(checker.get());
+    }
+    return observers;
+}
+
+// ---- agreement ----
+
+namespace {
+
+bool may_follow(Stage before, Stage after) {
+    switch (before) {
+        case Stage::running:
+            return after != Stage::folding && after != Stage::planned && after != Stage::restored;
+        case Stage::shipping: return after == Stage::shipping || after == Stage::folding || after == Stage::faulted || after == Stage::ended;
+        case Stage::folding: return after == Stage::running || after == Stage::ended;
+        case Stage::faulted: return after == Stage::faulted || after == Stage::planned || after == Stage::ended;
+        case Stage::planned: return after == Stage::planned || after == Stage::restored || after == Stage::ended;
+        case Stage::restored: return after == Stage::planned || after == Stage::running || after == Stage::ended;
+        case Stage::finished:
+        case Stage::ended: return false;
+    }
+    return false;
+}
+
+}  // namespace
+
+AgreementChecker::AgreementChecker(const Account& account, Verdict& verdict) : account_(account), verdict_(verdict) {}
+
+void AgreementChecker::decided(ProcId process, const JobState& before, const JobState& after) {
+    if (values_.empty()) {
+        values_[before.index] = before;
+    }
+    const auto known = values_.find(before.index);
+    if (known == values_.end() || !(known->second == before)) {
+        verdict_.fail("agreement", format("process %d has moved on from a value that was never decided (%s)",
+                                          process.value(), to_string(before).c_str()));
+        return;
+    }
+    if (after.index <= before.index) {
+        verdict_.fail("agreement", format("process %d goes back", process.value()));
+        return;
+    }
+    const auto same = values_.find(after.index);
+    if (same == values_.end()) {
+        check_first(process, before, after);
+        values_[after.index] = after;
+    } else if (!(same->second == after) && !is_of_orphans(process, before, after)) {
+        verdict_.fail("agreement", format("process %d decides %s, another one %s", process.value(),
+                                          to_string(after).c_str(), to_string(same->second).c_str()));
+    }
+}
+
+void AgreementChecker::check_first(ProcId process, const JobState& before, const JobState& after) {
+    if (after.index != before.index + 1) {
+        verdict_.fail("agreement", format("process %d skips to value %llu that nobody has decided", process.value(),
+                                          static_cast<unsigned long long>(after.index)));
+        return;
+    }
+    const std::string broken = check_invariants(account_.scenario.shape, after, &before);
+    if (!broken.empty()) {
+        verdict_.fail("job state", format("%s after %s: %s", to_string(after).c_str(), to_string(before).c_str(),
+                                          broken.c_str()));
+    }
+    if (!may_follow(before.stage, after.stage)) {
+        verdict_.fail("job state", format("%s follows %s", name_of(after.stage), name_of(before.stage)));
+    }
+    for (const Death& death : after.deaths) {
+        if (!account_.declared.contains(death.process)) {
+            verdict_.fail("agreement", format("process %d is agreed to be dead and nobody was told so",
+                                              death.process.value()));
+        }
+    }
+    for (const Replacement& replacement : after.replacements) {
+        const bool is_new = std::find(before.replacements.begin(), before.replacements.end(), replacement) ==
+                            before.replacements.end();
+        const ProcId old = account_.scenario.shape.holder(before, replacement.pe);
+        const bool is_old_dead = std::any_of(after.deaths.begin(), after.deaths.end(),
+                                             [&](const Death& death) { return death.process == old; });
+        if (is_new && !is_old_dead) {
+            verdict_.fail("holders", format("PE %d is taken from process %d, which lives", replacement.pe.value(),
+                                            old.value()));
+        }
+    }
+}
+
+// When every holder is dead nobody can know what they decided last; a spare that ends the job then harms nobody.
+bool AgreementChecker::is_of_orphans(ProcId process, const JobState& before, const JobState& after) const {
+    const JobShape& shape = account_.scenario.shape;
+    // A sleeping spare follows only what concerns it, so it may not know with which number and why the job is over.
+    const bool is_over = after.stage == Stage::finished || after.stage == Stage::ended;
+    if (is_over && shape.held_by(before, process) == kNoPe && values_.rbegin()->second.stage == after.stage) {
+        return true;
+    }
+    // The same holds for who was cut off while the others died.
+    const bool is_cut_off = account_.declared.contains(process) && !account_.scenario.partitions.empty();
+    if (!is_cut_off && (after.stage != Stage::ended || shape.held_by(before, process) != kNoPe)) {
+        return false;
+    }
+    for (const auto& [index, value] : values_) {
+        for (std::int32_t pe = 0; index >= before.index && pe < shape.n_pes; ++pe) {
+            const ProcId holder = shape.holder(value, PeId(pe));
+            if (account_.lives(holder) && holder != process) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void AgreementChecker::returned(ProcId process, PeId pe, Call call, Participant::Do result, std::uint32_t view,
+                                Version /*version*/) {
+    if (result != Participant::Do::committed && result != Participant::Do::resumed) {
+        return;
+    }
+    // A restart is entered in one view and left in the next.
+    const std::uint32_t acts_in = call == Call::restart ? view + 1 : view;
+    const auto [at, is_new] = actors_.emplace(std::pair{acts_in, pe}, process);
+    if (!is_new && at->second != process) {
+        verdict_.fail("holders", format("processes %d and %d are both PE %d in view %u", at->second.value(),
+                                        process.value(), pe.value(), acts_in));
+    }
+}
+
+// ---- outcomes ----
+
+void OutcomeChecker::returned(ProcId process, PeId /*pe*/, Call call, Participant::Do result, std::uint32_t view,
+                              Version version) {
+    if (result == Participant::Do::ended || result == Participant::Do::rejected || call == Call::finish) {
+        return;
+    }
+    const auto [at, is_new] = outcomes_.emplace(std::tuple{view, version, call}, result);
+    // A substitute's first checkpoint fails by definition, and no survivor makes that call.
+    const bool is_substitutes = call == Call::checkpoint && version == kNoVersion && result == Participant::Do::fault;
+    if (is_new && is_substitutes) {
+        outcomes_.erase(at);
+    } else if (!is_new && at->second != result && !is_substitutes) {
+        verdict_.fail("outcomes", format("process %d returns from %s of version %u in view %u with %s, another one with %s",
+                                         process.value(), name_of(call), version.value(), view, name_of(result),
+                                         name_of(at->second)));
+    }
+}
+
+void OutcomeChecker::gave_list(ProcId process, std::uint32_t view, const std::vector<FailedPe>& list) {
+    const auto [at, is_new] = lists_.emplace(view, list);
+    if (!is_new && at->second != list) {
+        verdict_.fail("failed list", format("process %d has another list in view %u", process.value(), view));
+    }
+    if (list.empty()) {
+        verdict_.fail("failed list", format("process %d asks for a restart with an empty list", process.value()));
+    }
+}
+
+void OutcomeChecker::gone(ProcId /*process*/, Gone how) {
+    has_finished_ = has_finished_ || how == Gone::finished;
+    has_ended_ = has_ended_ || how == Gone::ended;
+}
+
+void OutcomeChecker::over() {
+    if (has_finished_ && has_ended_) {
+        verdict_.fail("outcomes", "the job is finished for some and ended for others");
+    }
+    static_cast<void>(account_);
+}
+
+}  // namespace sft::sim

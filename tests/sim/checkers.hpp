@@ -1,0 +1,157 @@
+// The checkers: one class per kind of invariant of the target architecture. They see events only, keep their own
+// account of what happened, and share nothing with the code under test but the types of decided values.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "tests/sim/events.hpp"
+#include "tests/sim/scenario.hpp"
+
+namespace sft::sim {
+
+// What every checker needs to know: who is there, and which values exist.
+class Account {
+public:
+    explicit Account(const Scenario& of) : scenario(of), is_gone(static_cast<std::size_t>(of.shape.n_processes)) {}
+
+    const Scenario& scenario;
+    std::vector<bool> is_gone;
+    std::set<ProcId> declared;  // dead, by the world to somebody
+    std::size_t n_deaths = 0;
+
+    [[nodiscard]] bool counts(ProcId process) const { return lives(process) && !declared.contains(process); }
+    [[nodiscard]] bool lives(ProcId process) const { return process != kNoProc && !is_gone[process.index()]; }
+};
+
+// Invariant 1 and 6: the same values everywhere, in order, each following from the one before; one holder per PE.
+class AgreementChecker final : public Observer {
+public:
+    AgreementChecker(const Account& account, Verdict& verdict);
+
+    void decided(ProcId process, const JobState& before, const JobState& after) override;
+    void returned(ProcId process, PeId pe, Call call, Participant::Do result, std::uint32_t view,
+                  Version version) override;
+
+private:
+    void check_first(ProcId process, const JobState& before, const JobState& after);
+    [[nodiscard]] bool is_of_orphans(ProcId process, const JobState& before, const JobState& after) const;
+
+    const Account& account_;
+    Verdict& verdict_;
+    std::map<std::uint64_t, JobState> values_;
+    std::map<std::pair<std::uint32_t, PeId>, ProcId> actors_;  // who has returned as that PE, by view
+};
+
+// Invariant 6: the same outcome of a call and the same list of the failed, whoever asks.
+class OutcomeChecker final : public Observer {
+public:
+    OutcomeChecker(const Account& account, Verdict& verdict) : account_(account), verdict_(verdict) {}
+
+    void returned(ProcId process, PeId pe, Call call, Participant::Do result, std::uint32_t view,
+                  Version version) override;
+    void gave_list(ProcId process, std::uint32_t view, const std::vector<FailedPe>& list) override;
+    void gone(ProcId process, Gone how) override;
+    void over() override;
+
+private:
+    const Account& account_;
+    Verdict& verdict_;
+    std::map<std::tuple<std::uint32_t, Version, Call>, Participant::Do> outcomes_;
+    std::map<std::uint32_t, std::vector<FailedPe>> lists_;
+    bool has_finished_ = false;
+    bool has_ended_ = false;
+};
+
+// Invariants 2 to 5: copies exist when they have to, and hold what they have to; no stale write lands.
+class MemoryChecker final : public Observer {
+public:
+    MemoryChecker(const Account& account, Verdict& verdict) : account_(account), verdict_(verdict) {}
+
+    void decided(ProcId process, const JobState& before, const JobState& after) override;
+    void returned(ProcId process, PeId pe, Call call, Participant::Do result, std::uint32_t view,
+                  Version version) override;
+    void live_memory(ProcId process, PeId pe, Version version, const Content& content) override;
+    void copy_begun(const Place& place) override;
+    void copy_done(const Place& place, Version version, const Content& content) override;
+    void put_applied(ProcId from, std::uint32_t view, ProcId to, std::uint32_t view_there) override;
+
+private:
+    struct Stored {
+        Version version = kNoVersion;
+        Content content{};
+    };
+    [[nodiscard]] bool has_copy(const Place& place, Version version) const;
+    void expect_shadows(const JobState& state, Version version, const char* when);
+    void expect_local_copies(const JobState& state, Version version, const char* when);
+
+    const Account& account_;
+    Verdict& verdict_;
+    std::map<Place, Stored> stored_;
+    std::uint64_t seen_index_ = 0;
+    JobState latest_;
+};
+
+// A job ends before its time only for a reason, found out here without the rules under test.
+class EndChecker final : public Observer {
+public:
+    EndChecker(const Account& account, Verdict& verdict);
+
+    void decided(ProcId process, const JobState& before, const JobState& after) override;
+    void gone(ProcId process, Gone how) override;
+    void heard_of_death(ProcId process, const Death& death) override;
+    void requested_end(ProcId process, EndReason reason) override;
+    void entered(ProcId process, PeId pe, Call call, std::uint32_t view, Version version) override;
+    void over() override;
+
+private:
+    void note_copies(const JobState& state);
+    [[nodiscard]] bool has_reason(ProcId decider, const JobState& before, const JobState& after) const;
+    [[nodiscard]] bool is_out(ProcId decider, ProcId process) const;
+
+    const Account& account_;
+    Verdict& verdict_;
+    std::uint64_t seen_index_ = 0;
+    std::map<PeId, std::set<ProcId>> moved_copies_;  // where they are not with the PE's first holder and the next one
+    std::map<ProcId, std::set<ProcId>> heard_;
+    std::set<std::pair<ProcId, EndReason>> requests_;
+    bool is_anybody_finishing_ = false;
+};
+
+// Invariant 8 and the cost of the agreement: spares sleep, messages per decision and hops are bounded.
+class LoadChecker final : public Observer {
+public:
+    LoadChecker(const Account& account, Verdict& verdict) : account_(account), verdict_(verdict) {}
+
+    void decided(ProcId process, const JobState& before, const JobState& after) override;
+    void sent(ProcId from, ProcId to, const Message& message, std::int32_t hops) override;
+    void handled(ProcId by, bool is_idle_spare, const Message& message) override;
+    void over() override;
+
+private:
+    const Account& account_;
+    Verdict& verdict_;
+    std::uint64_t n_sent_ = 0;
+    std::uint64_t n_decisions_ = 0;
+    std::int32_t hops_max_ = 0;
+    bool is_over_ = false;
+    std::map<ProcId, std::uint64_t> handled_by_spares_;
+};
+
+// All of them, and the account that they share.
+class Checkers {
+public:
+    Checkers(const Scenario& scenario, Verdict& verdict);
+    ~Checkers();
+    [[nodiscard]] std::vector<Observer*> observers();
+
+private:
+    class Bookkeeper;
+    Account account_;
+    std::vector<std::unique_ptr<Observer>> all_;
+};
+
+}  // namespace sft::sim

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <cmath>
+
+#include "shmem_ft/base/report.hpp"
+#include "tests/sim/checkers.hpp"
+
+namespace sft::sim {
+
+// ---- why a job ends ----
+
+EndChecker::EndChecker(const Account& account, Verdict& verdict) : account_(account), verdict_(verdict) {}
+
+void EndChecker::gone(ProcId process, Gone how) {
+    if (how == Gone::stopped_itself && account_.scenario.detection == Detection::kernel) {
+        verdict_.fail("end", format("process %d stops itself and nobody can have declared it dead", process.value()));
+    }
+    if (how == Gone::stopped_itself && account_.scenario.partitions.empty()) {
+        verdict_.fail("end", format("process %d stops itself though the network was never cut", process.value()));
+    }
+}
+
+void EndChecker::heard_of_death(ProcId process, const Death& death) { heard_[process].insert(death.process); }
+
+void EndChecker::requested_end(ProcId process, EndReason reason) { requests_.emplace(process, reason); }
+
+void EndChecker::entered(ProcId /*process*/, PeId /*pe*/, Call call, std::uint32_t /*view*/, Version /*version*/) {
+    is_anybody_finishing_ = is_anybody_finishing_ || call == Call::finish;
+}
+
+bool EndChecker::is_out(ProcId decider, ProcId process) const {
+    const auto at = heard_.find(decider);
+    return !account_.lives(process) || (at != heard_.end() && at->second.contains(process));
+}
+
+// Who has the last committed version of each PE, from the values in which everybody has both copies.
+void EndChecker::note_copies(const JobState& state) {
+    if (state.stage != Stage::running && state.stage != Stage::folding && state.stage != Stage::restored) {
+        return;
+    }
+    const JobShape& shape = account_.scenario.shape;
+    const auto is_exposed = [&](PeId pe) {
+        return std::find(state.exposed.begin(), state.exposed.end(), pe) != state.exposed.end();
+    };
+    const auto note = [&](PeId pe) {
+        std::set<ProcId>& copies = moved_copies_[pe];
+        copies = {shape.holder(state, pe)};
+        if (!is_exposed(pe)) {
+            copies.insert(shape.n_pes == 1 ? state.witness : shape.holder(state, PeId((pe.value() + 1) % shape.n_pes)));
+        }
+    };
+    for (const Replacement& replacement : state.replacements) {
+        note(replacement.pe);
+        note(PeId((replacement.pe.value() + shape.n_pes - 1) % shape.n_pes));
+    }
+    for (const PeId pe : state.exposed) {
+        note(pe);
+    }
+    if (shape.n_pes == 1) {
+        note(PeId(0));
+    }
+}
+
+void EndChecker::decided(ProcId process, const JobState& before, const JobState& after) {
+    if (after.index <= seen_index_) {
+        return;
+    }
+    seen_index_ = after.index;
+    note_copies(after);
+    if (after.stage == Stage::ended && !has_reason(process, before, after)) {
+        verdict_.fail("end", format("the job ends without need (reason %d): %s after %s",
+                                    static_cast<int>(after.end_reason), to_string(after).c_str(),
+                                    to_string(before).c_str()));
+    }
+}
+
+bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobState& after) const {
+    const JobShape& shape = account_.scenario.shape;
+    std::int32_t n_without_holder = 0;
+    bool is_any_lost = false;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        const bool is_held = !is_out(decider, shape.holder(before, PeId(pe)));
+        n_without_holder += is_held ? 0 : 1;
+        const auto at = moved_copies_.find(PeId(pe));
+        const std::set<ProcId> copies =
+            at != moved_copies_.end() ? at->second : std::set<ProcId>{ProcId(pe), ProcId((pe + 1) % shape.n_pes)};
+        is_any_lost = is_any_lost || std::all_of(copies.begin(), copies.end(),
+                                                 [&](ProcId copy) { return copy == kNoProc || is_out(decider, copy); });
+    }
+    std::int32_t n_spares = 0;
+    for (std::int32_t process = shape.n_pes; process < shape.n_processes; ++process) {
+        const ProcId spare(process);
+        n_spares += shape.held_by(before, spare) == kNoPe && !is_out(decider, spare) ? 1 : 0;
+    }
+    switch (after.end_reason) {
+        case EndReason::none: return false;
+        case EndReason::requested:
+        case EndReason::past_the_end:
+            return requests_.contains({after.ended_by, after.end_reason}) &&
+                   (after.end_reason == EndReason::requested || is_anybody_finishing_);
+        case EndReason::nothing_committed: return after.version == kNoVersion && n_without_holder > 0;
+        case EndReason::no_spare: return n_spares < n_without_holder;
+        case EndReason::copies_lost: return after.version != kNoVersion && is_any_lost;
+    }
+    return false;
+}
+
+void EndChecker::over() {}
+
+// ---- load ----
+
+void LoadChecker::decided(ProcId /*process*/, const JobState& /*before*/, const JobState& after) {
+    n_decisions_ = std::max(n_decisions_, after.index);
+    is_over_ = is_over_ || after.stage == Stage::finished || after.stage == Stage::ended;
+}
+
+void LoadChecker::sent(ProcId /*from*/, ProcId /*to*/, const Message& message, std::int32_t hops) {
+    if (message.kind != MessageKind::heartbeat) {
+        ++n_sent_;
+        hops_max_ = std::max(hops_max_, hops);
+    }
+}
+
+void LoadChecker::handled(ProcId by, bool is_idle_spare, const Message& /*message*/) {
+    if (is_idle_spare && !is_over_) {
+        ++handled_by_spares_[by];
+    }
+}
+
+void LoadChecker::over() {
+    const auto n_processes = static_cast<std::uint64_t>(account_.scenario.shape.n_processes);
+    const std::uint64_t n_deaths = account_.declared.size() + account_.n_deaths;
+    // A decision takes at most four sweeps over the tree, a death one ballot (three sweeps) more, and everybody who is
+    // told of a death tells the leader; a new leader is told again.
+    const std::uint64_t sent_max = n_processes * (4 * (n_decisions_ + 1) + 8 * n_deaths * (n_deaths + 1) + 4);
+    if (n_sent_ > sent_max) {
+        verdict_.fail("load", format("%llu messages for %llu decisions and %llu deaths of %llu processes",
+                                     static_cast<unsigned long long>(n_sent_),
+                                     static_cast<unsigned long long>(n_decisions_),
+                                     static_cast<unsigned long long>(n_deaths),
+                                     static_cast<unsigned long long>(n_processes)));
+    }
+    for (const auto& [spare, n] : handled_by_spares_) {
+        const std::uint64_t handled_max = 3 + (n_processes + 4) * n_deaths;
+        if (n > handled_max) {
+            verdict_.fail("load", format("sleeping spare %d has handled %llu messages", spare.value(),
+                                         static_cast<unsigned long long>(n)));
+        }
+    }
+    const double fan_out = std::max(1, account_.scenario.fan_out);
+    const double pes = account_.scenario.shape.n_pes + 1;
+    const double depth = fan_out > 1 ? std::ceil(std::log(pes * fan_out) / std::log(fan_out)) : pes;
+    // Up and down, twice for a value that has to be proposed; what follows from messages alone goes on counting.
+    if (n_deaths == 0 && account_.scenario.shape.n_pes > 1 && account_.scenario.end_request_process < 0 && hops_max_ > 4 * static_cast<int>(depth) + 2) {
+        verdict_.fail("load", format("%d messages one after another for one decision", hops_max_));
+    }
+}
+
+}  // namespace sft::sim

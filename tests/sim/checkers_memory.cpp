@@ -1,0 +1,102 @@
+#include <algorithm>
+
+#include "shmem_ft/base/report.hpp"
+#include "tests/sim/checkers.hpp"
+
+namespace sft::sim {
+
+// A copy that was corrupted by the scenario counts: the code under test cannot know before it reads it. What a copy
+// holds counts only here: in a checkpoint that fails copies may be of a memory that was no version.
+bool MemoryChecker::has_copy(const Place& place, Version version) const {
+    const auto at = stored_.find(place);
+    return at != stored_.end() && at->second.version == version &&
+           at->second.content == account_.scenario.program.expected(place.pe, version.value());
+}
+
+void MemoryChecker::expect_shadows(const JobState& state, Version version, const char* when) {
+    const JobShape& shape = account_.scenario.shape;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        const ProcId keeper = shape.n_pes == 1 ? state.witness : shape.holder(state, PeId((pe + 1) % shape.n_pes));
+        const bool is_exposed = std::find(state.exposed.begin(), state.exposed.end(), PeId(pe)) != state.exposed.end();
+        if (is_exposed || !account_.counts(keeper)) {
+            continue;
+        }
+        if (!has_copy({keeper, PeId(pe), static_cast<std::int32_t>(version.value() % 2)}, version)) {
+            verdict_.fail("recoverable", format("%s: process %d has no shadow of PE %d of version %u", when,
+                                                keeper.value(), pe, version.value()));
+        }
+    }
+}
+
+void MemoryChecker::expect_local_copies(const JobState& state, Version version, const char* when) {
+    const JobShape& shape = account_.scenario.shape;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        const ProcId holder = shape.holder(state, PeId(pe));
+        if (account_.counts(holder) && !has_copy({holder, PeId(pe), -1}, version)) {
+            verdict_.fail("recoverable", format("%s: process %d has no local copy of PE %d of version %u", when,
+                                                holder.value(), pe, version.value()));
+        }
+    }
+}
+
+void MemoryChecker::decided(ProcId /*process*/, const JobState& before, const JobState& after) {
+    if (after.index <= seen_index_) {
+        return;
+    }
+    seen_index_ = after.index;
+    latest_ = after;
+    if (after.stage == Stage::folding) {
+        expect_shadows(after, after.version.next(), "when a version is committed");
+    } else if (after.stage == Stage::restored) {
+        expect_local_copies(after, after.version, "when everybody is restored");
+    } else if (after.stage == Stage::running && after.version != kNoVersion && before.stage != Stage::running) {
+        expect_local_copies(after, after.version, "when the program goes on");
+        expect_shadows(after, after.version, "when the program goes on");
+    }
+    // Whoever died is replaced or its PE's keeper is marked as gone; the next commit ends that.
+    if (after.stage == Stage::running && before.stage == Stage::restored && account_.scenario.shape.n_pes > 1 &&
+        !after.exposed.empty()) {
+        verdict_.fail("recoverable", "a PE is still exposed after a recovery");
+    }
+}
+
+void MemoryChecker::returned(ProcId /*process*/, PeId /*pe*/, Call call, Participant::Do result, std::uint32_t /*view*/,
+                             Version version) {
+    const bool is_commit = result == Participant::Do::committed;
+    if (is_commit && latest_.version.value() < version.value() + 1) {
+        verdict_.fail("recoverable", format("version %u is reported and is not committed", version.value() + 1));
+    }
+    static_cast<void>(call);
+}
+
+void MemoryChecker::live_memory(ProcId process, PeId pe, Version version, const Content& content) {
+    Content expected = account_.scenario.program.expected(pe, version.value());
+    Content found = content;
+    // Others may go on, and put, before this process has returned from the same call.
+    for (std::size_t inbox = 0; inbox < 2; ++inbox) {
+        found[kInbox + inbox] = expected[kInbox + inbox] = 0;
+    }
+    if (found != expected) {
+        verdict_.fail("memory", format("PE %d (process %d) goes on with other memory than version %u has", pe.value(),
+                                       process.value(), version.value()));
+    }
+}
+
+void MemoryChecker::copy_begun(const Place& place) { stored_[place] = {}; }
+
+void MemoryChecker::copy_done(const Place& place, Version version, const Content& content) {
+    stored_[place] = {version, content};
+    if (place.slot < 0 && content != account_.scenario.program.expected(place.pe, version.value())) {
+        verdict_.fail("memory", format("process %d stores something else for PE %d than version %u", place.process.value(),
+                                       place.pe.value(), version.value()));
+    }
+}
+
+void MemoryChecker::put_applied(ProcId from, std::uint32_t view, ProcId to, std::uint32_t view_there) {
+    if (view != view_there) {
+        verdict_.fail("stale write", format("a put of process %d in view %u changes process %d in view %u", from.value(),
+                                            view, to.value(), view_there));
+    }
+}
+
+}  // namespace sft::sim

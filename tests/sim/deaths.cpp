@@ -1,0 +1,165 @@
+// World: how processes end, and how the others come to know.
+#include <algorithm>
+
+#include "shmem_ft/base/report.hpp"
+#include "tests/sim/process.hpp"
+#include "tests/sim/world.hpp"
+
+namespace sft::sim {
+namespace {
+
+constexpr FailureReason kKilled{FailureKind::signal, 9};
+constexpr FailureReason kFenced{FailureKind::hung, 0};
+constexpr FailureReason kUnreachable{FailureKind::unreachable, 0};
+constexpr std::int32_t kEverybodyHears = 300;
+
+}  // namespace
+
+void World::plan_kills() {
+    for (const Kill& kill : scenario_.kills) {
+        if (kill.trigger == Trigger::time) {
+            at(kill.time, kNoProc, [this, kill] {
+                const ProcId victim = victim_of(kill, ProcId(kill.process), kNoProc);
+                if (victim != kNoProc) {
+                    this->kill(victim, kKilled);
+                }
+            });
+        } else {
+            kills_.push_back({kill, kill.nth});
+        }
+    }
+}
+
+void World::trigger(PlannedKill& planned, ProcId actor, ProcId counterpart) {
+    if (planned.left == 0 || --planned.left > 0) {
+        return;
+    }
+    const ProcId victim = victim_of(planned.kill, actor, counterpart);
+    if (victim == kNoProc) {
+        return;
+    }
+    if (planned.kill.delay == 0) {
+        kill(victim, kKilled);
+    } else {
+        at(now_ + planned.kill.delay, kNoProc, [this, victim] { kill(victim, kKilled); });
+    }
+}
+
+ProcId World::victim_of(const Kill& kill, ProcId actor, ProcId counterpart) {
+    const JobShape& shape = scenario_.shape;
+    const JobState& state = process(actor).agreement().decided();
+    const PeId pe = shape.held_by(state, actor);
+    switch (kill.victim) {
+        case Victim::actor: return actor;
+        case Victim::counterpart: return counterpart;
+        case Victim::leader: return process(actor).agreement().leader();
+        case Victim::keeper: return pe == kNoPe ? kNoProc : shape.keeper_to_be(state, pe);
+        case Victim::kept:
+            return pe == kNoPe ? kNoProc : shape.holder(state, PeId((pe.value() + shape.n_pes - 1) % shape.n_pes));
+        case Victim::substitute:
+            return state.replacements.empty()
+                       ? kNoProc
+                       : state.replacements[static_cast<std::size_t>(kill.process) % state.replacements.size()].process;
+        case Victim::idle_spare: {
+            std::vector<ProcId> spares = shape.idle_spares(state, {});
+            std::erase_if(spares, [&](ProcId spare) { return !is_alive(spare); });
+            return spares.empty() ? kNoProc : spares[static_cast<std::size_t>(kill.process) % spares.size()];
+        }
+        case Victim::any: return ProcId(kill.process);
+    }
+    return kNoProc;
+}
+
+void World::kill(ProcId process, FailureReason reason) {
+    if (!is_alive(process)) {
+        return;
+    }
+    trace(process, reason == kFenced ? "is killed because it is suspected" : "DIES");
+    fates_[process.index()].is_gone = true;
+    fates_[process.index()].how = Gone::killed;
+    reasons_[process.index()] = reason;
+    --n_alive_;
+    disturbed_until_ = std::max(disturbed_until_, now_);
+    lose_messages_of(process);
+    tell(&Observer::gone, process, Gone::killed);
+    spread_news(process);
+}
+
+void World::leave(ProcId process, Gone how) {
+    if (!is_alive(process)) {
+        return;
+    }
+    trace(process, how == Gone::finished ? "leaves the finished job"
+                   : how == Gone::ended  ? "ends"
+                                         : "stops itself");
+    fates_[process.index()].is_gone = true;
+    fates_[process.index()].how = how;
+    reasons_[process.index()] = {FailureKind::exited, 0};
+    --n_alive_;
+    note_progress();
+    if (how == Gone::stopped_itself) {
+        lose_messages_of(process);
+    }
+    tell(&Observer::gone, process, how);
+    spread_news(process);
+}
+
+// A connection that breaks loses what is behind some point.
+void World::lose_messages_of(ProcId process) {
+    for (std::int32_t to = 0; to < scenario_.shape.n_processes; ++to) {
+        const auto found = channels_[process.index()].find(to);
+        if (found != channels_[process.index()].end() && random_.percent(scenario_.lost_percent)) {
+            const std::int64_t n = static_cast<std::int64_t>(found->second.size());
+            found->second.resize(static_cast<std::size_t>(random_.between(0, n)));
+        }
+    }
+}
+
+void World::spread_news(ProcId process) {
+    if (scenario_.detection != Detection::kernel) {
+        return;
+    }
+    // In a large job only the next ones in the ring hear of it: that everybody does is not how large jobs are.
+    std::int32_t n_left = scenario_.shape.n_processes > kEverybodyHears ? 4 : scenario_.shape.n_processes;
+    for (std::int32_t i = 1; i < scenario_.shape.n_processes && n_left > 0; ++i) {
+        const std::int32_t to = (process.value() + i) % scenario_.shape.n_processes;
+        if (is_alive(ProcId(to))) {
+            --n_left;
+            later(ProcId(to), random_.between(100, scenario_.news_max),
+                  [this, to, process] { tell_fate(ProcId(to), process, true); });
+        }
+    }
+}
+
+void World::tell_fate(ProcId to, ProcId of, bool is_certain) {
+    const Fate& fate = fates_[of.index()];
+    if (fate.is_gone && is_certain && (fate.how == Gone::finished || fate.how == Gone::ended)) {
+        process(to).learn_that_left(of, fate.how == Gone::finished ? Stage::finished : Stage::ended);
+        return;
+    }
+    const Death death{of, is_certain ? reasons_[of.index()] : kUnreachable, is_certain};
+    tell(&Observer::told_of_death, to, death);
+    process(to).learn_of_death(death);
+}
+
+// The suspect is killed, or found dead; if it cannot be reached nobody knows.
+void World::fence(ProcId by, ProcId suspect) {
+    trace(by, format("suspects p%d", suspect.value()));
+    later(by, message_delay(), [this, by, suspect] {
+        const bool is_reached = is_reachable(by, suspect);
+        if (is_reached) {
+            kill(suspect, kFenced);
+        }
+        disturbed_until_ = std::max(disturbed_until_, now_);
+        later(by, message_delay(), [this, by, suspect, is_reached] { tell_fate(by, suspect, is_reached); });
+    });
+}
+
+void World::corrupt(const Corruption& corruption) {
+    const ProcId target(corruption.process);
+    if (is_alive(target)) {
+        process(target).corrupt_a_copy(corruption.of_local_copy, random_);
+    }
+}
+
+}  // namespace sft::sim

@@ -1,0 +1,74 @@
+// What can be seen of a simulated job from outside. The checkers get these events and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recovery/participant.hpp"
+#include "shmem_ft/membership/job_state.hpp"
+#include "shmem_ft/membership/message.hpp"
+#include "tests/sim/memory.hpp"
+
+namespace sft::sim {
+
+using Time = std::int64_t;  // ns
+inline constexpr Time kMicro = 1000;
+inline constexpr Time kMilli = 1000 * kMicro;
+
+enum class Call : std::uint8_t { checkpoint, restart, finish };
+[[nodiscard]] const char* name_of(Call call) noexcept;
+[[nodiscard]] const char* name_of(Participant::Do what) noexcept;
+
+// Where a copy is: the local copy of the process, or one of the two slots in which it keeps a shadow of `pe`.
+struct Place {
+    ProcId process = kNoProc;
+    PeId pe = kNoPe;
+    std::int32_t slot = -1;  // -1: the local copy
+
+    friend auto operator<=>(const Place&, const Place&) noexcept = default;
+};
+
+// How a simulated process came to its end.
+enum class Gone : std::uint8_t { killed, stopped_itself, finished, ended };
+
+class Observer {
+public:
+    virtual ~Observer() = default;
+
+    virtual void decided(ProcId /*process*/, const JobState& /*before*/, const JobState& /*after*/) {}
+    virtual void gone(ProcId /*process*/, Gone /*how*/) {}
+    // Somebody was told by the world, or by others, that `death.process` is dead.
+    virtual void told_of_death(ProcId /*process*/, const Death& /*death*/) {}
+    virtual void heard_of_death(ProcId /*process*/, const Death& /*death*/) {}
+    virtual void requested_end(ProcId /*process*/, EndReason /*reason*/) {}
+    // version: of the last checkpoint or restart that this program knows of.
+    virtual void entered(ProcId /*process*/, PeId /*pe*/, Call /*call*/, std::uint32_t /*view*/, Version /*version*/) {}
+    virtual void returned(ProcId /*process*/, PeId /*pe*/, Call /*call*/, Participant::Do /*result*/,
+                          std::uint32_t /*view*/, Version /*version*/) {}
+    virtual void gave_list(ProcId /*process*/, std::uint32_t /*view*/, const std::vector<FailedPe>& /*list*/) {}
+    virtual void live_memory(ProcId /*process*/, PeId /*pe*/, Version /*version*/, const Content& /*content*/) {}
+    virtual void copy_begun(const Place& /*place*/) {}
+    virtual void copy_done(const Place& /*place*/, Version /*version*/, const Content& /*content*/) {}
+    virtual void put_applied(ProcId /*from*/, std::uint32_t /*view*/, ProcId /*to*/, std::uint32_t /*view_there*/) {}
+    virtual void sent(ProcId /*from*/, ProcId /*to*/, const Message& /*message*/, std::int32_t /*hops*/) {}
+    virtual void handled(ProcId /*by*/, bool /*is_idle_spare*/, const Message& /*message*/) {}
+    virtual void over() {}
+};
+
+// What the checkers found: the first violation ends the run.
+class Verdict {
+public:
+    void fail(const char* checker, std::string text) {
+        if (text_.empty()) {
+            text_ = std::string(checker) + ": " + std::move(text);
+        }
+    }
+    [[nodiscard]] bool has_failed() const noexcept { return !text_.empty(); }
+    [[nodiscard]] const std::string& text() const noexcept { return text_; }
+
+private:
+    std::string text_;
+};
+
+}  // namespace sft::sim

@@ -1,0 +1,114 @@
+// One simulated process: the code under test (Agreement, Participant, Detector) with a model of the program and of the
+// memory that they serve.
+//
+// The program computes, puts to others, takes a checkpoint after an agreed number of steps, and asks for a restart when
+// a checkpoint fails. A put carries the view it was sent in. What a transport has to guarantee is modelled here: a
+// process takes no put of another view and none from a process that it knows to be dead.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "recovery/participant.hpp"
+#include "shmem_ft/membership/agreement.hpp"
+#include "shmem_ft/membership/detector.hpp"
+#include "tests/sim/events.hpp"
+#include "tests/sim/memory.hpp"
+#include "tests/sim/world.hpp"
+
+namespace sft::sim {
+
+[[nodiscard]] std::string to_string(const Message& message);
+
+class SimProcess final : public AgreementWorld {
+public:
+    SimProcess(World& world, ProcId self, const JobState& first);
+
+    void start();
+    void deliver(ProcId from, const Message& message, std::int32_t hops);
+    void learn_of_death(const Death& death);
+    void learn_that_left(ProcId process, Stage how);
+    void request_end(EndReason reason);
+    void corrupt_a_copy(bool of_local_copy, Random& random);
+    [[nodiscard]] const Agreement& agreement() const noexcept { return agreement_; }
+    [[nodiscard]] Time beat_at() const noexcept { return beat_at_; }
+
+    // AgreementWorld
+    void send(ProcId to, const Message& message) override;
+    void decided(const JobState& before, const JobState& after) override;
+    void heard_of_death(const Death& death) override;
+    void must_stop() override;
+
+private:
+    struct Put {
+        PeId pe;
+        std::size_t inbox;
+        std::uint32_t value;
+        std::uint32_t view;
+    };
+    struct Shadow {
+        std::array<Copy, 2> slots;
+    };
+    using Content = sim::Content;
+
+    // process.cpp: the program
+    void compute();
+    void step();
+    void put(std::size_t inbox);
+    void take_put(ProcId from, const Put& put);
+    void apply_put(ProcId from, const Put& put);
+    void begin_call(Call call);
+    void enter_if_quiet();
+    void pump();
+    void act(Participant::Do what);
+    void returned(Participant::Do result);
+    void enter_restart();
+    void become_substitute();
+    void after_agreement();
+    void tick();
+    [[nodiscard]] bool is_alive() const noexcept { return world_.is_alive(self_); }
+    [[nodiscard]] const JobState& state() const noexcept { return agreement_.decided(); }
+
+    // duties.cpp: work on memory, word by word
+    void begin_work(Participant::Do work);
+    void work_done(Participant::Done result);
+    void ship(ProcId keeper, Version version);
+    void fold(Version version);
+    void restore(Version version);
+    void protect();
+    void write_shadow(ProcId keeper, Version version, const Content* source);
+    void write_word(ProcId keeper, std::size_t slot, Version version, const Content* source, std::size_t word);
+    void fetch(ProcId keeper, Version version);
+    [[nodiscard]] bool takes_from(ProcId writer) const noexcept;
+    [[nodiscard]] Time work_delay();
+
+    World& world_;
+    ProcId self_;
+    const Program& program_;
+    Agreement agreement_;
+    Participant participant_;
+    Detector detector_;
+
+    PeId pe_ = kNoPe;
+    bool is_substitute_ = false;
+    bool is_working_ = false;
+    bool is_in_call_ = false;
+    bool is_pump_due_ = false;
+    Call call_{};
+    bool is_waiting_for_quiet_ = false;
+    Version version_ = kNoVersion;  // that the program knows of
+    std::uint32_t view_at_entry_ = 0;
+    Content live_{};
+    Copy local_;
+    std::map<PeId, Shadow> shadows_;
+    std::map<ProcId, int> unacknowledged_;
+    std::vector<std::pair<ProcId, Put>> early_puts_;  // of a view that has not been adopted here
+    std::int32_t hops_ = 0;                           // of the message being handled
+    Time beat_at_ = 0;
+    Time ticked_at_ = 0;
+    std::map<ProcId, Time> beats_seen_;
+};
+
+}  // namespace sft::sim

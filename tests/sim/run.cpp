@@ -1,0 +1,50 @@
+#include "tests/sim/run.hpp"
+
+#include <fmt/core.h>
+
+#include "tests/sim/checkers.hpp"
+#include "tests/sim/process.hpp"
+
+namespace sft::sim {
+namespace {
+
+class Summary final : public Observer {
+public:
+    explicit Summary(Outcome& outcome) : outcome_(outcome) {}
+    void decided(ProcId /*process*/, const JobState& /*before*/, const JobState& after) override {
+        if (after.index > outcome_.n_values) {
+            outcome_.n_values = after.index;
+            outcome_.stage = after.stage;
+            outcome_.end_reason = after.end_reason;
+            outcome_.n_views = after.view;
+        }
+    }
+    void gone(ProcId /*process*/, Gone how) override {
+        outcome_.is_stopped = outcome_.is_stopped || how == Gone::stopped_itself;
+    }
+
+private:
+    Outcome& outcome_;
+};
+
+}  // namespace
+
+Outcome run_seed(std::uint64_t seed, bool with_trace) {
+    const Scenario scenario = make_scenario(seed);
+    if (with_trace) {
+        fmt::print("{}\n", describe(scenario));
+    }
+    Outcome outcome;
+    Verdict verdict;
+    Checkers checkers(scenario, verdict);
+    Summary summary(outcome);
+    std::vector<Observer*> observers = checkers.observers();
+    observers.push_back(&summary);
+    World world(scenario, std::move(observers), verdict, with_trace);
+    world.run();
+    outcome.statistics = world.statistics();
+    outcome.violation = verdict.text();
+    return outcome;
+}
+
+}  // namespace sft::sim

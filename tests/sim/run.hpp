@@ -1,0 +1,23 @@
+// One seed, from the scenario to the verdict.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tests/sim/world.hpp"
+
+namespace sft::sim {
+
+struct Outcome {
+    std::string violation;  // empty: none
+    World::Statistics statistics;
+    Stage stage{};  // the last one that was decided
+    EndReason end_reason{};
+    std::uint64_t n_values = 0;
+    std::uint32_t n_views = 0;
+    bool is_stopped = false;  // by a partition: no side had a majority
+};
+
+[[nodiscard]] Outcome run_seed(std::uint64_t seed, bool with_trace);
+
+}  // namespace sft::sim

@@ -1,0 +1,135 @@
+#include "tests/sim/scenario.hpp"
+
+#include <algorithm>
+
+#include "shmem_ft/base/report.hpp"
+#include "tests/sim/random.hpp"
+
+namespace sft::sim {
+namespace {
+
+// Mostly tiny jobs: they have every kind of place in the tree and meet the same trouble more often.
+JobShape random_shape(Random& random) {
+    JobShape shape;
+    const std::int32_t dice = random.pick(0, 999);
+    if (dice < 970) {
+        shape.n_pes = random.pick(1, random.percent(50) ? 5 : 12);
+    } else if (dice < 998) {
+        shape.n_pes = random.pick(30, 200);
+    } else {
+        shape.n_pes = random.pick(1000, 3000);
+    }
+    shape.n_processes = shape.n_pes + random.pick(0, 4);
+    return shape;
+}
+
+Time random_time(Random& random, const Scenario& scenario) {
+    // About as long as the job takes without failures.
+    const Time steps = scenario.program.steps_at(scenario.versions) + 1;
+    return random.between(0, steps * scenario.step_max + 30 * scenario.delay_max);
+}
+
+Kill random_kill(Random& random, const Scenario& scenario) {
+    Kill kill;
+    const std::int32_t dice = random.pick(0, 99);
+    kill.trigger = dice < 25   ? Trigger::time
+                   : dice < 45 ? Trigger::send
+                   : dice < 60 ? Trigger::receive
+                   : dice < 85 ? Trigger::decided
+                               : Trigger::work;
+    kill.victim = static_cast<Victim>(random.pick(0, static_cast<std::int32_t>(Victim::any)));
+    kill.time = random_time(random, scenario);
+    kill.kind = static_cast<MessageKind>(random.pick(1, kMessageKinds - 1));
+    kill.stage = static_cast<Stage>(random.pick(1, static_cast<std::int32_t>(Stage::ended)));
+    static constexpr Participant::Do kWork[] = {Participant::Do::ship, Participant::Do::fold, Participant::Do::restore,
+                                                Participant::Do::protect};
+    kill.work = kWork[random.pick(0, 3)];
+    const std::int32_t n = std::min(scenario.shape.n_pes, 12);
+    kill.nth = random.pick(1, random.percent(50) ? n : 6 * n);
+    kill.delay = random.percent(60) ? 0 : random.between(0, 4 * scenario.delay_max);
+    kill.process = random.pick(0, scenario.shape.n_processes - 1);
+    return kill;
+}
+
+void add_timing(Random& random, Scenario& scenario) {
+    scenario.delay_min = random.between(100, 2 * kMicro);
+    scenario.delay_max = scenario.delay_min + random.between(0, 100 * kMicro);
+    scenario.slow_percent = random.percent(30) ? random.pick(1, 10) : 0;
+    scenario.news_max = random.between(kMicro, random.percent(30) ? 5 * kMilli : 200 * kMicro);
+    scenario.step_max = random.between(kMicro, 300 * kMicro);
+    scenario.slow_process = random.percent(20) ? random.pick(0, scenario.shape.n_processes - 1) : -1;
+    scenario.period = random.between(200 * kMicro, kMilli);
+    scenario.bound = scenario.period * random.pick(5, 20) + 11 * scenario.delay_max;
+    scenario.lost_percent = random.pick(0, 2) * 50;
+}
+
+void add_heartbeat_trouble(Random& random, Scenario& scenario) {
+    for (std::int32_t n = random.percent(40) ? random.pick(1, 3) : 0; n > 0; --n) {
+        Pause pause;
+        pause.process = random.pick(0, scenario.shape.n_processes - 1);
+        pause.begin = random_time(random, scenario);
+        pause.end = pause.begin + random.between(0, 2 * scenario.bound);
+        scenario.pauses.push_back(pause);
+    }
+    if (random.percent(30)) {
+        Partition partition;
+        partition.begin = random_time(random, scenario);
+        partition.end = partition.begin + random.between(0, 5 * scenario.bound);
+        const int share = random.pick(10, 50);
+        for (std::int32_t process = 0; process < scenario.shape.n_processes; ++process) {
+            partition.side.push_back(random.percent(share));
+        }
+        scenario.partitions.push_back(std::move(partition));
+    }
+}
+
+}  // namespace
+
+Scenario make_scenario(std::uint64_t seed) {
+    Random random(seed);
+    Scenario scenario;
+    scenario.seed = seed;
+    scenario.shape = random_shape(random);
+    scenario.fan_out = random.pick(random.percent(10) ? 1 : 2, 4);
+    scenario.versions = static_cast<std::uint32_t>(random.pick(0, random.percent(80) ? 3 : 8));
+    scenario.program = {mix(seed), scenario.shape.n_pes, random.pick(1, scenario.shape.n_pes)};
+    const bool is_large = scenario.shape.n_pes > 12;
+    scenario.detection = random.percent(is_large ? 10 : 35) ? Detection::heartbeats : Detection::kernel;
+    if (scenario.shape.n_pes >= 1000) {
+        scenario.detection = Detection::kernel;
+        scenario.versions = 1;
+    }
+    add_timing(random, scenario);
+    scenario.wrong_list_percent = random.percent(10) ? 20 : 0;
+    scenario.premature_checkpoint_percent = random.percent(50) ? 50 : 0;
+    if (random.percent(88)) {
+        for (std::int32_t n = random.pick(1, random.percent(70) ? 3 : 6); n > 0; --n) {
+            scenario.kills.push_back(random_kill(random, scenario));
+        }
+    }
+    if (scenario.detection == Detection::heartbeats) {
+        add_heartbeat_trouble(random, scenario);
+    }
+    for (std::int32_t n = random.percent(6) ? random.pick(1, 3) : 0; n > 0; --n) {
+        scenario.corruptions.push_back({random_time(random, scenario),
+                                        random.pick(0, scenario.shape.n_processes - 1), random.percent(50)});
+    }
+    if (random.percent(4)) {
+        scenario.end_request_process = random.pick(0, scenario.shape.n_processes - 1);
+        scenario.end_request_time = random_time(random, scenario);
+    }
+    return scenario;
+}
+
+std::string describe(const Scenario& scenario) {
+    return format("seed %llu: %d PEs, %d spares, fan-out %d, %u versions, %s, delay %lld..%lld ns, %zu kills, %zu pauses, "
+                  "%zu partitions, %zu corruptions%s",
+                  static_cast<unsigned long long>(scenario.seed), scenario.shape.n_pes,
+                  scenario.shape.n_processes - scenario.shape.n_pes, scenario.fan_out, scenario.versions,
+                  scenario.detection == Detection::kernel ? "kernel" : "heartbeats",
+                  static_cast<long long>(scenario.delay_min), static_cast<long long>(scenario.delay_max),
+                  scenario.kills.size(), scenario.pauses.size(), scenario.partitions.size(),
+                  scenario.corruptions.size(), scenario.end_request_process >= 0 ? ", an end is requested" : "");
+}
+
+}  // namespace sft::sim

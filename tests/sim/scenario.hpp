@@ -1,0 +1,81 @@
+// What happens to a simulated job: everything follows from the seed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/sim/events.hpp"
+
+namespace sft::sim {
+
+enum class Detection : std::uint8_t {
+    kernel,      // everybody is told of every death, certainly, after a while
+    heartbeats,  // silence makes a suspect, which is killed before it is declared dead, if it can be reached
+};
+
+enum class Trigger : std::uint8_t { time, send, receive, decided, work };
+enum class Victim : std::uint8_t { actor, counterpart, leader, keeper, kept, substitute, idle_spare, any };
+
+struct Kill {
+    Trigger trigger = Trigger::time;
+    Victim victim = Victim::any;
+    Time time = 0;             // time
+    MessageKind kind{};        // send, receive
+    Stage stage{};             // decided
+    Participant::Do work{};    // work
+    std::int32_t nth = 1;      // of such events, whoever's
+    Time delay = 0;            // between the event and the death; 0: in the middle of it
+    std::int32_t process = 0;  // any
+};
+
+struct Pause {
+    std::int32_t process = 0;
+    Time begin = 0;
+    Time end = 0;
+};
+
+// From begin to end nothing passes between the two sides.
+struct Partition {
+    Time begin = 0;
+    Time end = 0;
+    std::vector<bool> side;  // by process
+};
+
+struct Corruption {
+    Time time = 0;
+    std::int32_t process = 0;
+    bool of_local_copy = false;
+};
+
+struct Scenario {
+    std::uint64_t seed = 0;
+    JobShape shape;
+    std::int32_t fan_out = 4;
+    std::uint32_t versions = 3;  // checkpoints before the end
+    Program program;
+    Detection detection = Detection::kernel;
+    Time delay_min = 0;  // of a message
+    Time delay_max = 0;
+    int slow_percent = 0;  // of messages, ten times later
+    Time news_max = 0;     // of a death, kernel
+    Time step_max = 0;     // compute time
+    std::int32_t slow_process = -1;  // computes ten times longer
+    Time period = 0;       // heartbeats
+    Time bound = 0;
+    int lost_percent = 0;  // how often a death takes messages with it that are under way
+    int wrong_list_percent = 0;
+    int premature_checkpoint_percent = 0;  // of a substitute, before it asks for the list
+    std::vector<Kill> kills;
+    std::vector<Pause> pauses;
+    std::vector<Partition> partitions;
+    std::vector<Corruption> corruptions;
+    std::int32_t end_request_process = -1;
+    Time end_request_time = 0;
+};
+
+[[nodiscard]] Scenario make_scenario(std::uint64_t seed);
+// One line.
+[[nodiscard]] std::string describe(const Scenario& scenario);
+
+}  // namespace sft::sim

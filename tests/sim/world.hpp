@@ -1,0 +1,136 @@
+// Clock, network, deaths and their detection of a simulated job. One thread; everything that happens is an event in one
+// queue, ordered by time and then by when it was put there, so a seed always gives the same run.
+//
+// The network delivers what one process sends to another once and in order, after random times; a death may take with
+// it what is under way, from some message on. Nothing passes a partition until it is over. A process that is paused
+// handles nothing until it goes on.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <unordered_map>
+#include <vector>
+
+#include "recovery/rules.hpp"
+#include "tests/sim/events.hpp"
+#include "tests/sim/random.hpp"
+#include "tests/sim/scenario.hpp"
+
+namespace sft::sim {
+
+class SimProcess;
+
+class World {
+public:
+    World(const Scenario& scenario, std::vector<Observer*> observers, Verdict& verdict, bool with_trace);
+    ~World();
+    World(const World&) = delete;
+    World& operator=(const World&) = delete;
+
+    void run();
+
+    // For processes.
+    [[nodiscard]] const Scenario& scenario() const noexcept { return scenario_; }
+    [[nodiscard]] Time now() const noexcept { return now_; }
+    [[nodiscard]] Random& random() noexcept { return random_; }
+    [[nodiscard]] const JobRules& rules() const noexcept { return rules_; }
+    void later(ProcId process, Time delay, std::function<void()> what);
+    void send(ProcId from, ProcId to, const Message& message, std::int32_t hops);
+    // One-sided and acknowledged: `apply` runs at the target, then `acknowledged` at the origin.
+    void put(ProcId from, ProcId to, std::function<void()> apply, std::function<void()> acknowledged);
+    void leave(ProcId process, Gone how);
+    void fence(ProcId by, ProcId suspect);
+    [[nodiscard]] bool is_alive(ProcId process) const noexcept { return !fates_[process.index()].is_gone; }
+    [[nodiscard]] bool is_reachable(ProcId a, ProcId b) const noexcept;
+    [[nodiscard]] SimProcess& process(ProcId process) noexcept { return *processes_[process.index()]; }
+    void note_progress() noexcept { progress_at_ = now_; }
+
+    // Steps at which a death may have been planned. The caller may be dead afterwards.
+    void at_decision(ProcId process, const JobState& state);
+    void at_work(ProcId process, Participant::Do work);
+
+    template <class... Args, class... Given>
+    void tell(void (Observer::*event)(Args...), Given&&... args) {
+        for (Observer* observer : observers_) {
+            (observer->*event)(args...);
+        }
+    }
+    [[nodiscard]] bool has_trace() const noexcept { return with_trace_; }
+    void trace(ProcId process, const std::string& text) const;
+
+    struct Statistics {
+        std::uint64_t events = 0;
+        Time end = 0;
+    };
+    [[nodiscard]] Statistics statistics() const noexcept { return {n_events_, now_}; }
+
+private:
+    struct Event {
+        Time time = 0;
+        std::uint64_t order = 0;
+        ProcId process = kNoProc;  // none: of the world itself
+        std::function<void()> what;
+    };
+    struct IsLater {
+        bool operator()(const Event& a, const Event& b) const noexcept {
+            return a.time != b.time ? a.time > b.time : a.order > b.order;
+        }
+    };
+    struct Parcel {
+        Message message;
+        std::int32_t hops = 0;
+    };
+    struct Store {
+        std::function<void()> apply;
+        std::function<void()> acknowledged;
+    };
+    struct Fate {
+        bool is_gone = false;
+        Gone how{};
+        Time paused_until = 0;
+    };
+    struct PlannedKill {
+        Kill kill;
+        std::int32_t left = 0;
+    };
+
+    void at(Time time, ProcId process, std::function<void()> what);
+    void start();
+    void plan_kills();
+    void deliver(ProcId from, ProcId to);
+    void pass(ProcId from, ProcId to, std::function<void()> what);
+    [[nodiscard]] Time message_delay() noexcept;
+    [[nodiscard]] Time cut_until(ProcId a, ProcId b) const noexcept;
+    void kill(ProcId process, FailureReason reason);
+    void lose_messages_of(ProcId process);
+    void spread_news(ProcId process);
+    void tell_fate(ProcId to, ProcId of, bool is_certain);
+    void trigger(PlannedKill& planned, ProcId actor, ProcId counterpart);
+    [[nodiscard]] ProcId victim_of(const Kill& kill, ProcId actor, ProcId counterpart);
+    void corrupt(const Corruption& corruption);
+    [[nodiscard]] bool is_stuck() const noexcept;
+
+    Scenario scenario_;
+    std::vector<Observer*> observers_;
+    Verdict& verdict_;
+    bool with_trace_;
+    Random random_;
+    JobRules rules_;
+    Time now_ = 0;
+    Time progress_at_ = 0;
+    Time disturbed_until_ = 0;
+    std::uint64_t n_events_ = 0;
+    std::uint64_t order_ = 0;
+    std::int32_t n_alive_ = 0;
+    std::priority_queue<Event, std::vector<Event>, IsLater> queue_;
+    std::vector<std::unique_ptr<SimProcess>> processes_;
+    std::vector<Fate> fates_;
+    std::vector<FailureReason> reasons_;
+    std::vector<std::unordered_map<std::int32_t, std::deque<Parcel>>> channels_;  // by sender, then receiver
+    std::vector<std::unordered_map<std::int32_t, std::deque<Store>>> puts_;
+    std::vector<PlannedKill> kills_;
+};
+
+}  // namespace sft::sim
