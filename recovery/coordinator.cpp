@@ -93,8 +93,7 @@ void Coordinator::decided(const JobState& before, const JobState& after) {
     }
     leads_.store(agreement_.leader() == agreement_.self());
     news_.push_back({.kind = News::Kind::decision, .death = {}, .before = before, .after = after});
-    changes_.fetch_add(1);
-    changes_.notify_all();
+    changed_.notify_all();
 }
 
 void Coordinator::heard_of_death(const Death& death) {
@@ -155,12 +154,7 @@ void Coordinator::process_left(ProcId process, Stage how) {
 // ---- the collective calls ----
 
 void Coordinator::await_change(Lock& lock, std::uint64_t index) {
-    while (agreement_.decided().index == index) {
-        const std::uint32_t seen = changes_.load();
-        lock.unlock();
-        changes_.wait(seen);
-        lock.lock();
-    }
+    changed_.wait(lock, [&] { return agreement_.decided().index != index; });
 }
 
 Participant::Do Coordinator::drive(Lock& lock, Participant::Do next) {

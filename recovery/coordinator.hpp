@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -133,7 +134,9 @@ private:
     mutable std::mutex snapshot_mutex_;  // taken last, and for a copy only
     JobState snapshot_;
     std::atomic<bool> leads_{false};
-    std::atomic<std::uint32_t> changes_{0};  // counts decided values: what sleepers wait on
+    // Not std::atomic's wait(): its pool of waiters is a global, which a rollback of a statically linked program would
+    // take back with sleepers in it.
+    std::condition_variable changed_;  // a value was decided
 };
 
 }  // namespace sft

@@ -4,10 +4,10 @@
 // it moves (shmem_ft/membership/detector.hpp says who looks at whom). Whoever has not moved for the configured time is
 // killed first and is dead only when the kernel says so: nobody is declared dead who could still write somewhere.
 //
-// Fault model: a process may be stopped and continued at any time, also this one, or all at once (a suspended job): then
-// nobody could have heard anybody, and watching starts afresh. A word that moves proves that the service thread runs, not
-// that the application gets on; an application may compute for as long as it likes. Who has called exit() without
-// shmem_finalize stops counting, so it may take that long for its exit handlers and not longer.
+// Fault model: a process may be stopped and continued at any time, also this one, or all at once (a suspended job):
+// then nobody could have heard anybody, and watching starts afresh. A word that moves proves that the service thread
+// runs, not that the application gets on; an application may compute for as long as it likes. Who has called exit()
+// without shmem_finalize stops counting, so it may take that long for its exit handlers and not longer.
 //
 // Threads: the service thread only.
 #pragma once
@@ -32,7 +32,8 @@ public:
 
     // How long poll() may sleep before the next tick; -1: as long as it likes.
     [[nodiscard]] int timeout_ms(std::int64_t now_ns) const noexcept;
-    // Counts the own word and calls `kill` for everybody who has stood still for too long. Does nothing before its time.
+    // Counts the own word and calls `kill` for everybody who has stood still for too long. Does nothing before its
+    // time.
     void tick(std::span<const Death> dead, std::int64_t now_ns, const std::function<void(ProcId)>& kill);
 
 private:
