@@ -112,6 +112,19 @@ void AgreementChecker::decided(ProcId process, const JobState& before, const Job
     }
 }
 
+// Who says that a value is decided has decided it, even if it dies before anything else is seen of that.
+void AgreementChecker::sent(ProcId from, ProcId /*to*/, const Message& message, std::int32_t /*hops*/) {
+    const bool tells_decided = message.kind == MessageKind::collect || message.kind == MessageKind::decide;
+    if (!tells_decided || !message.state || values_.contains(message.state->index)) {
+        return;
+    }
+    const auto before = values_.find(message.state->index - 1);
+    if (before != values_.end()) {
+        check_first(from, before->second, *message.state);
+        values_[message.state->index] = *message.state;
+    }
+}
+
 void AgreementChecker::check_first(ProcId process, const JobState& before, const JobState& after) {
     if (after.index != before.index + 1) {
         verdict_.fail("agreement", format("process %d skips to value %llu that nobody has decided", process.value(),

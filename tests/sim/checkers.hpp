@@ -35,6 +35,7 @@ public:
     void decided(ProcId process, const JobState& before, const JobState& after) override;
     void returned(ProcId process, PeId pe, Call call, Participant::Do result, std::uint32_t view,
                   Version version) override;
+    void sent(ProcId from, ProcId to, const Message& message, std::int32_t hops) override;
 
 private:
     void check_first(ProcId process, const JobState& before, const JobState& after);

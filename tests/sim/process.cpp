@@ -148,7 +148,8 @@ void SimProcess::enter_restart() {
         world_.tell(&Observer::gave_list, self_, state().view, list);
     }
     std::uint64_t hash = JobRules::hash_of(list);
-    if (!is_substitute_ && world_.random().percent(world_.scenario().wrong_list_percent)) {
+    // Not for ever: one wrong list keeps everybody from going on.
+    if (!is_substitute_ && state().rejections < 3 && world_.random().percent(world_.scenario().wrong_list_percent)) {
         world_.trace(self_, "gives a wrong list");
         hash ^= 1;
     }

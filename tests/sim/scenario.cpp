@@ -19,14 +19,16 @@ JobShape random_shape(Random& random) {
     } else {
         shape.n_pes = random.pick(1000, 3000);
     }
-    shape.n_processes = shape.n_pes + random.pick(0, 4);
+    shape.n_processes = shape.n_pes + random.pick(random.percent(80) ? 1 : 0, 5);
     return shape;
 }
 
 Time random_time(Random& random, const Scenario& scenario) {
     // About as long as the job takes without failures.
     const Time steps = scenario.program.steps_at(scenario.versions) + 1;
-    return random.between(0, steps * scenario.step_max + 30 * scenario.delay_max);
+    const Time all = steps * scenario.step_max + 30 * scenario.delay_max;
+    // Most after the first checkpoint: before it there is nothing to recover.
+    return random.between(random.percent(80) ? all / (scenario.versions + 1) : 0, all);
 }
 
 Kill random_kill(Random& random, const Scenario& scenario) {
@@ -45,7 +47,10 @@ Kill random_kill(Random& random, const Scenario& scenario) {
                                                 Participant::Do::protect};
     kill.work = kWork[random.pick(0, 3)];
     const std::int32_t n = std::min(scenario.shape.n_pes, 12);
-    kill.nth = random.pick(1, random.percent(50) ? n : 6 * n);
+    kill.nth = random.pick(1, random.percent(30) ? n : 12 * n);
+    if (kill.trigger == Trigger::decided && random.percent(60)) {
+        kill.stage = random.percent(50) ? Stage::planned : random.percent(50) ? Stage::restored : Stage::folding;
+    }
     kill.delay = random.percent(60) ? 0 : random.between(0, 4 * scenario.delay_max);
     kill.process = random.pick(0, scenario.shape.n_processes - 1);
     return kill;
@@ -91,7 +96,7 @@ Scenario make_scenario(std::uint64_t seed) {
     scenario.seed = seed;
     scenario.shape = random_shape(random);
     scenario.fan_out = random.pick(random.percent(10) ? 1 : 2, 4);
-    scenario.versions = static_cast<std::uint32_t>(random.pick(0, random.percent(80) ? 3 : 8));
+    scenario.versions = static_cast<std::uint32_t>(random.pick(random.percent(90) ? 1 : 0, random.percent(80) ? 4 : 8));
     scenario.program = {mix(seed), scenario.shape.n_pes, random.pick(1, scenario.shape.n_pes)};
     const bool is_large = scenario.shape.n_pes > 12;
     scenario.detection = random.percent(is_large ? 10 : 35) ? Detection::heartbeats : Detection::kernel;
