@@ -127,15 +127,16 @@ void Coordinator::tell(Lock& lock) {
 
 // ---- the service thread ----
 
-void Coordinator::pump() {
+bool Coordinator::pump() {
     Lock lock(mutex_);
-    mailbox_->pump([this](ProcId from, std::span<const std::byte> bytes) {
+    const bool has_worked = mailbox_->pump([this](ProcId from, std::span<const std::byte> bytes) {
         fault_point(FaultPoint::message_receive);
         if (const std::optional<Message> message = decode(bytes)) {
             agreement_.receive(from, *message);
         }
     });
     tell(lock);
+    return has_worked;
 }
 
 void Coordinator::process_died(const Death& death) {
@@ -145,9 +146,9 @@ void Coordinator::process_died(const Death& death) {
     tell(lock);
 }
 
-void Coordinator::process_left(ProcId process) {
+void Coordinator::process_left(ProcId process, Stage how) {
     Lock lock(mutex_);
-    agreement_.process_left(process);
+    agreement_.process_left(process, how);
     tell(lock);
 }
 

@@ -84,9 +84,10 @@ public:
     [[nodiscard]] const JobShape& shape() const noexcept { return shape_; }
 
     // The service thread: messages that have arrived, and what the kernel tells of other processes.
-    void pump();
+    // True: there was a message, and there may be more.
+    bool pump();
     void process_died(const Death& death);
-    void process_left(ProcId process);
+    void process_left(ProcId process, Stage how);
     [[nodiscard]] int fd() const noexcept { return mailbox_->fd(); }
 
     // Of the last restart, for the summary (CLOCK_MONOTONIC, ns).

@@ -135,8 +135,12 @@ void Runtime::process_ended(ProcId process) noexcept {
     pidfds_[process.index()] = -1;
     FailureReason reason = reason_of_end(pidfd, slot.pid);
     ::close(pidfd);
-    if (slot.state.load() == ProcessState::finalized) {
-        coordinator_->process_left(process);
+    // What it said before its end comes first: nothing of it counts afterwards.
+    while (coordinator_->pump()) {
+    }
+    const ProcessState state = slot.state.load();
+    if (state == ProcessState::finalized || state == ProcessState::ended) {
+        coordinator_->process_left(process, state == ProcessState::ended ? Stage::ended : Stage::finished);
         return;
     }
     const std::uint32_t last_words = slot.exit_status.load();
@@ -247,6 +251,7 @@ void Runtime::leave_ended_job() noexcept {
         tell_end(line);
     }
     flush_output();
+    control_.slot(self()).state.store(ProcessState::ended);
     ::_exit(state.exit_status);
 }
 

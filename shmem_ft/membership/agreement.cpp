@@ -19,10 +19,10 @@ Agreement::Agreement(const Options& options)
     if (is_participant_) {
         parent_ = tree.parent_of(self_);
         for (const ProcId process : tree.children_of(self_)) {
-            Child item{.process = process, .has_reported = true, .has_accepted = false, .ready = {}, .accepted = {}};
-            if (shape_.held_by(state_, process) == kNoPe) {
-                item.ready.goal = Goal::any;  // the witness: nothing makes it speak before the first value is decided
-            }
+            Child item;
+            item.process = process;
+            item.has_reported = true;
+            reset(item);
             children_.push_back(item);
         }
     }

@@ -25,7 +25,8 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 inline constexpr std::int32_t kProcessesMax = 4095;
 
-enum class ProcessState : std::uint32_t { starting = 0, ready = 1, finalized = 2 };
+// finalized, ended: it leaves the job because that is over.
+enum class ProcessState : std::uint32_t { starting = 0, ready = 1, finalized = 2, ended = 3 };
 
 struct alignas(64) ProcessSlot {
     Doorbell doorbell;
