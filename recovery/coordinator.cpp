@@ -245,6 +245,11 @@ bool Coordinator::is_dead(ProcId process) const {
     return contains(agreement_.known_deaths(), process);
 }
 
+std::vector<Death> Coordinator::known_deaths() const {
+    const Lock lock(mutex_);
+    return agreement_.known_deaths();
+}
+
 ProcId Coordinator::leader() const {
     const Lock lock(mutex_);
     return agreement_.leader();

@@ -77,6 +77,7 @@ public:
     // What has been decided last. Waits for nobody, so it may be asked anywhere.
     [[nodiscard]] JobState state() const;
     [[nodiscard]] bool is_dead(ProcId process) const;
+    [[nodiscard]] std::vector<Death> known_deaths() const;  // sorted by process
     [[nodiscard]] ProcId leader() const;
     // Whether this process leads. Never waits, so it may be asked anywhere.
     [[nodiscard]] bool leads() const noexcept { return leads_.load(); }

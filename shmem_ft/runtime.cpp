@@ -326,6 +326,14 @@ void Runtime::tell_fault_points() {
         self.incarnation += control_.slot(ProcId(process)).taken_pe.load() == me_.value() + 1 ? 1 : 0;
     }
     set_fault_self(self);
+    FaultHook hook;
+    hook.context = this;
+    hook.flip = [](void* context, FaultCopy copy, std::uint64_t seed) {
+        Runtime& runtime = *static_cast<Runtime*>(context);
+        const auto which = copy == FaultCopy::local ? BackupStore::Copy::local : BackupStore::Copy::shadow;
+        return !runtime.store_.flip_bit(which, seed, runtime.live_).empty();
+    };
+    set_fault_hook(hook);
 }
 
 bool Runtime::start(int generation, std::string& error) {

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/hang_watch.hpp"
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
@@ -95,6 +97,14 @@ void Runtime::serve() noexcept {
     for (const ProcId process : early_) {
         coordinator_->process_died({process, {FailureKind::died, 0}, true});
     }
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    HangWatch hang_watch({.control = &control_, .self = self(), .bound_ns = config_.hang_timeout_ms * kNsPerMs},
+                         now_ns());
+    const auto kill = [this](ProcId process) {
+        if (pidfds_[process.index()] >= 0) {
+            ::syscall(SYS_pidfd_send_signal, pidfds_[process.index()], SIGKILL, nullptr, 0);
+        }
+    };
     constexpr std::size_t kOwnEntries = 3;
     std::vector<pollfd> polled;
     std::vector<ProcId> watched;
@@ -107,7 +117,7 @@ void Runtime::serve() noexcept {
                 watched.push_back(ProcId(static_cast<std::int32_t>(i)));
             }
         }
-        if (::poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR) {
+        if (::poll(polled.data(), polled.size(), hang_watch.timeout_ms(now_ns())) < 0 && errno != EINTR) {
             die("PE %d: cannot watch the processes of the job: %s", me_.value(), std::strerror(errno));
         }
         if (polled[0].revents != 0) {
@@ -117,6 +127,7 @@ void Runtime::serve() noexcept {
             // oshrun is gone: nobody would take this job's result.
             ::_exit(kExitError);
         }
+        hang_watch.tick(coordinator_->known_deaths(), now_ns(), kill);
         if (polled[2].revents != 0) {
             coordinator_->pump();
         }
@@ -142,6 +153,9 @@ void Runtime::process_ended(ProcId process) noexcept {
     if (state == ProcessState::finalized || state == ProcessState::ended) {
         coordinator_->process_left(process, state == ProcessState::ended ? Stage::ended : Stage::finished);
         return;
+    }
+    if (slot.is_hung.load() != 0) {
+        reason = {FailureKind::hung, 0};
     }
     const std::uint32_t last_words = slot.exit_status.load();
     if (reason.kind == FailureKind::died && last_words != 0) {

@@ -34,6 +34,7 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kHeapBaseMin = 0x10000;
 constexpr std::uint64_t kHeapBaseMax = 0x7ffffffff000;  // the end of user addresses on x86-64
 constexpr std::uint32_t kSparesMax = 4094;
+constexpr std::uint32_t kMillisecondsMax = 24 * 3600 * 1000;
 constexpr std::size_t kSocketNameMax = 100;  // sockaddr_un takes 107 after the leading zero
 constexpr std::size_t kTextMax = 65536;
 constexpr std::string_view kPrefix = "SHMEM_FT_";
@@ -137,6 +138,22 @@ bool parse(std::string_view text, std::uint32_t& out) noexcept {
 }
 std::string print(std::uint32_t value) { return std::to_string(value); }
 }  // namespace count
+
+namespace milliseconds {
+constexpr const char* kName = "number";
+constexpr bool kIsInternal = false;
+
+bool parse(std::string_view text, std::uint32_t& out) noexcept {
+    std::uint32_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{} || end != text.data() + text.size() || number > kMillisecondsMax) {
+        return false;
+    }
+    out = number;
+    return true;
+}
+std::string print(std::uint32_t value) { return std::to_string(value); }
+}  // namespace milliseconds
 
 namespace address {
 constexpr const char* kName = "address";

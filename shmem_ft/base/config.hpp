@@ -19,6 +19,7 @@ struct Config {
     std::uint64_t heap_base_address = 0;
     std::uint64_t scrub_rate_bytes = 0;
     std::uint32_t scrub_seconds = 0;
+    std::uint32_t hang_timeout_ms = 0;
     std::uint32_t spares = 0;
     BackupMode backup_mode = BackupMode::double_copy;
     bool debug = false;

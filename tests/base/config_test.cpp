@@ -223,7 +223,7 @@ TEST_F(ConfigTest, VariablesOfOthersAreLeftAlone) {
 }
 
 TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
-    const char* values[] = {"3M", "set", "set", "set", "single", "60", "2M", "7", "0x300000000000", "1",
+    const char* values[] = {"3M", "set", "set", "set", "single", "60", "2M", "500", "7", "0x300000000000", "1",
                             "kill pe 1 at shipped", "f", "v", "name"};
     ASSERT_EQ(std::size(values), settings().size());
     std::size_t index = 0;

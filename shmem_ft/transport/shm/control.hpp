@@ -37,6 +37,8 @@ struct alignas(64) ProcessSlot {
     std::uint64_t start_time;
     std::atomic<ProcessState> state;
     std::atomic<std::uint32_t> exit_status;     // status given to exit() + 1: last words for kernels that do not tell
+    std::atomic<std::uint32_t> heartbeat;       // counted by its service thread
+    std::atomic<std::uint32_t> is_hung;         // it was killed because that stood still
     std::atomic<std::int32_t> taken_pe;         // spares: the PE it has become + 1; 0: none
     std::atomic<std::uint32_t> is_death_noted;  // somebody has reported this process's death to oshrun
 };

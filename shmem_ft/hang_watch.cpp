@@ -1,0 +1,56 @@
+#include "shmem_ft/hang_watch.hpp"
+
+#include <algorithm>
+
+namespace sft {
+
+HangWatch::HangWatch(const Options& options, std::int64_t now_ns)
+    : control_(options.control),
+      self_(options.self),
+      bound_ns_(options.bound_ns),
+      period_ns_(options.bound_ns / kTicksPerBound),
+      last_tick_ns_(now_ns),
+      detector_({.self = options.self,
+                 .n_processes = options.control->n_processes(),
+                 .period_ns = period_ns_,
+                 .bound_ns = options.bound_ns}),
+      last_seen_(static_cast<std::size_t>(options.control->n_processes())) {}
+
+int HangWatch::timeout_ms(std::int64_t now_ns) const noexcept {
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    if (bound_ns_ == 0) {
+        return -1;
+    }
+    const std::int64_t left_ns = last_tick_ns_ + period_ns_ - now_ns;
+    return static_cast<int>(std::clamp<std::int64_t>((left_ns + kNsPerMs - 1) / kNsPerMs, 0, 3'600'000));
+}
+
+void HangWatch::tick(std::span<const Death> dead, std::int64_t now_ns, const std::function<void(ProcId)>& kill) {
+    if (bound_ns_ == 0 || now_ns - last_tick_ns_ < period_ns_) {
+        return;
+    }
+    const bool has_been_away = now_ns - last_tick_ns_ > 2 * period_ns_;
+    last_tick_ns_ = now_ns;
+    ProcessSlot& own = control_->slot(self_);
+    if (own.exit_status.load() == 0) {
+        own.heartbeat.fetch_add(1);
+    }
+    detector_.update(dead, kNoProc, now_ns);
+    for (const ProcId process : detector_.watched()) {
+        const ProcessSlot& slot = control_->slot(process);
+        const std::uint32_t heartbeat = slot.heartbeat.load();
+        if (heartbeat != last_seen_[process.index()] || slot.state.load() != ProcessState::ready) {
+            last_seen_[process.index()] = heartbeat;
+            detector_.heard(process, now_ns);
+        }
+    }
+    if (has_been_away) {
+        detector_.forgive(now_ns);
+    }
+    for (const ProcId suspect : detector_.suspects(now_ns)) {
+        control_->slot(suspect).is_hung.store(1);
+        kill(suspect);
+    }
+}
+
+}  // namespace sft
