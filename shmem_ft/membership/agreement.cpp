@@ -227,8 +227,11 @@ void Agreement::take_later_state(const Message& message) {
 
 void Agreement::take_report(ProcId from, const Message& message) {
     if (message.state) {
-        static_cast<void>(learn_all(message.deaths));
+        const bool is_news = learn_all(message.deaths);
         take_later_state(message);
+        if (is_news) {
+            react_to_deaths();
+        }
         return;
     }
     Child* const sender = message.ballot == ballot_ ? child(from) : nullptr;
