@@ -42,6 +42,12 @@ Kill random_kill(Random& random, const Scenario& scenario) {
     kill.victim = static_cast<Victim>(random.pick(0, static_cast<std::int32_t>(Victim::any)));
     kill.time = random_time(random, scenario);
     kill.kind = static_cast<MessageKind>(random.pick(1, kMessageKinds - 1));
+    if (random.percent(50)) {
+        // The middle of a sweep down is where leaders and those behind them come apart.
+        static constexpr MessageKind kSweeps[] = {MessageKind::collect, MessageKind::propose, MessageKind::decide};
+        kill.kind = kSweeps[random.pick(0, 2)];
+        kill.victim = random.percent(50) ? Victim::leader : Victim::actor;
+    }
     kill.stage = static_cast<Stage>(random.pick(1, static_cast<std::int32_t>(Stage::ended)));
     static constexpr Participant::Do kWork[] = {Participant::Do::ship, Participant::Do::fold, Participant::Do::restore,
                                                 Participant::Do::protect};
@@ -59,7 +65,7 @@ Kill random_kill(Random& random, const Scenario& scenario) {
 void add_timing(Random& random, Scenario& scenario) {
     scenario.delay_min = random.between(100, 2 * kMicro);
     scenario.delay_max = scenario.delay_min + random.between(0, 100 * kMicro);
-    scenario.slow_percent = random.percent(30) ? random.pick(1, 10) : 0;
+    scenario.slow_percent = random.percent(50) ? random.pick(1, 30) : 0;
     scenario.news_max = random.between(kMicro, random.percent(30) ? 5 * kMilli : 200 * kMicro);
     scenario.step_max = random.between(kMicro, 300 * kMicro);
     scenario.slow_process = random.percent(20) ? random.pick(0, scenario.shape.n_processes - 1) : -1;
@@ -95,7 +101,7 @@ Scenario make_scenario(std::uint64_t seed) {
     Scenario scenario;
     scenario.seed = seed;
     scenario.shape = random_shape(random);
-    scenario.fan_out = random.pick(random.percent(10) ? 1 : 2, 4);
+    scenario.fan_out = random.pick(scenario.shape.n_pes <= 12 && random.percent(10) ? 1 : 2, 4);
     scenario.versions = static_cast<std::uint32_t>(random.pick(random.percent(90) ? 1 : 0, random.percent(80) ? 4 : 8));
     scenario.program = {mix(seed), scenario.shape.n_pes, random.pick(1, scenario.shape.n_pes)};
     const bool is_large = scenario.shape.n_pes > 12;
