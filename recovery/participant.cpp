@@ -1,5 +1,7 @@
 #include "recovery/participant.hpp"
 
+#include "shmem_ft/membership/mutation.hpp"
+
 namespace sft {
 
 // ---- the calls ----
@@ -88,7 +90,9 @@ Participant::Do Participant::leave(Do result) {
 Participant::Do Participant::step_checkpoint(const JobState& state) {
     switch (state.stage) {
         case Stage::shipping: return has_shipped_ ? become_ready(state, Goal::ship) : work(state, Do::ship);
-        case Stage::folding: return has_folded_ ? become_ready(state, Goal::fold) : work(state, Do::fold);
+        case Stage::folding:
+            has_folded_ = has_folded_ || is_mutated(Mutation::skip_folding);
+            return has_folded_ ? become_ready(state, Goal::fold) : work(state, Do::fold);
         case Stage::finished: return leave(Do::ended);
         default: break;
     }

@@ -163,6 +163,9 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
         }
         return ended(next, EndReason::no_spare, std::move(without_spare));
     }
+    if (is_mutated(Mutation::restore_wrong_version) && next.version.value() > 1) {
+        next.version = Version(next.version.value() - 1);
+    }
     for (const Replacement& takeover : takeovers) {
         set_holder(next.replacements, takeover.pe, takeover.process);
     }

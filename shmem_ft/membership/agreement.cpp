@@ -48,7 +48,7 @@ ProcId Agreement::depends_on() const {
 }
 
 void Agreement::ready(std::uint64_t index, Goal goal, std::uint64_t hash) {
-    if (index != state_.index || !is_participant_) {
+    if ((index != state_.index && !is_mutated(Mutation::view_check_missing)) || !is_participant_) {
         return;
     }
     own_ready_ = {goal, false, hash};
@@ -181,7 +181,7 @@ void Agreement::report_deaths() {
 }
 
 void Agreement::take_deaths(const Message& message) {
-    if (learn_all(message.deaths)) {
+    if (!is_mutated(Mutation::drop_deaths_of_others) && learn_all(message.deaths)) {
         react_to_deaths();
     }
 }
@@ -227,8 +227,11 @@ void Agreement::take_later_state(const Message& message) {
 
 void Agreement::take_report(ProcId from, const Message& message) {
     if (message.state) {
-        static_cast<void>(learn_all(message.deaths));
+        const bool is_news = learn_all(message.deaths);
         take_later_state(message);
+        if (is_news) {
+            react_to_deaths();
+        }
         return;
     }
     Child* const sender = message.ballot == ballot_ ? child(from) : nullptr;
@@ -249,7 +252,7 @@ void Agreement::take_report(ProcId from, const Message& message) {
 
 void Agreement::take_ready(ProcId from, const Message& message) {
     Child* const sender = message.ballot == ballot_ ? child(from) : nullptr;
-    if (sender == nullptr || (message.index != state_.index && !is_mutated(Mutation::view_check_missing))) {
+    if (sender == nullptr || message.index != state_.index) {
         return;
     }
     sender->ready = message.ready;
@@ -313,6 +316,9 @@ void Agreement::take_census(ProcId from, const Message& message) {
         reply.state = state_;
         reply.deaths = dead_;
         world_->send(from, reply);
+        return;
+    }
+    if (is_over()) {
         return;
     }
     static_cast<void>(learn_all(message.deaths));

@@ -13,14 +13,14 @@ enum class Mutation : int {
     accept_old_ballot,         // a proposal of an older ballot is accepted
     keep_lower_ballot,         // collect of a higher ballot is ignored if one is under way
     no_ballot_after_death,     // the leader does not begin a ballot when a participant dies
-    drop_deaths_of_others,     // deaths that a report brings are dropped
+    drop_deaths_of_others,     // deaths that others tell are dropped
     commit_before_shipped,     // a checkpoint is committed when all have arrived
-    skip_folding,              // nobody waits until all have folded
+    skip_folding,              // a process is ready before it has folded
     restore_wrong_version,     // a restart goes back to the version before
     forget_exposed,            // a PE whose keeper died still counts as protected
     reuse_bound_spare,         // a new attempt gives a substitute's PE to another spare
     same_spare_twice,          // two PEs get one spare
-    view_check_missing,        // a ready of an older value is counted for this one
+    view_check_missing,        // being ready under an older value is counted for this one
     resume_before_protected,   // a restart is over when all are restored
     minority_decides,          // the smaller side of a partition goes on
     ignore_exclusion,          // a process that was declared dead goes on

@@ -92,6 +92,7 @@ void AgreementChecker::decided(ProcId process, const JobState& before, const Job
     if (values_.empty()) {
         values_[before.index] = before;
     }
+    known_index_[process] = after.index;
     const auto known = values_.find(before.index);
     if (known == values_.end() || !(known->second == before)) {
         verdict_.fail("agreement", format("process %d has moved on from a value that was never decided (%s)",
@@ -109,6 +110,19 @@ void AgreementChecker::decided(ProcId process, const JobState& before, const Job
     } else if (!(same->second == after) && !is_of_orphans(process, before, after)) {
         verdict_.fail("agreement", format("process %d decides %s, another one %s", process.value(),
                                           to_string(after).c_str(), to_string(same->second).c_str()));
+    }
+}
+
+// Who says that a value is decided has decided it, even if it dies before anything else is seen of that.
+void AgreementChecker::sent(ProcId from, ProcId /*to*/, const Message& message, std::int32_t /*hops*/) {
+    const bool tells_decided = message.kind == MessageKind::collect || message.kind == MessageKind::decide;
+    if (!tells_decided || !message.state || values_.contains(message.state->index)) {
+        return;
+    }
+    const auto before = values_.find(message.state->index - 1);
+    if (before != values_.end()) {
+        check_first(from, before->second, *message.state);
+        values_[message.state->index] = *message.state;
     }
 }
 
@@ -150,7 +164,9 @@ bool AgreementChecker::is_of_orphans(ProcId process, const JobState& before, con
     const JobShape& shape = account_.scenario.shape;
     // A sleeping spare follows only what concerns it, so it may not know with which number and why the job is over.
     const bool is_over = after.stage == Stage::finished || after.stage == Stage::ended;
-    if (is_over && shape.held_by(before, process) == kNoPe && values_.rbegin()->second.stage == after.stage) {
+    // Who was declared dead may have accepted another end than the one that was decided.
+    const bool is_outside = shape.held_by(before, process) == kNoPe || account_.declared.contains(process);
+    if (is_over && is_outside && values_.rbegin()->second.stage == after.stage) {
         return true;
     }
     // The same holds for who was cut off while the others died.
@@ -161,7 +177,10 @@ bool AgreementChecker::is_of_orphans(ProcId process, const JobState& before, con
     for (const auto& [index, value] : values_) {
         for (std::int32_t pe = 0; index >= before.index && pe < shape.n_pes; ++pe) {
             const ProcId holder = shape.holder(value, PeId(pe));
-            if (account_.lives(holder) && holder != process) {
+            // A substitute that has never been told is none yet.
+            const auto known = known_index_.find(holder);
+            const bool has_been_told = known != known_index_.end() && known->second >= index;
+            if (account_.lives(holder) && holder != process && has_been_told) {
                 return false;
             }
         }

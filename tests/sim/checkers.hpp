@@ -35,6 +35,7 @@ public:
     void decided(ProcId process, const JobState& before, const JobState& after) override;
     void returned(ProcId process, PeId pe, Call call, Participant::Do result, std::uint32_t view,
                   Version version) override;
+    void sent(ProcId from, ProcId to, const Message& message, std::int32_t hops) override;
 
 private:
     void check_first(ProcId process, const JobState& before, const JobState& after);
@@ -43,6 +44,7 @@ private:
     const Account& account_;
     Verdict& verdict_;
     std::map<std::uint64_t, JobState> values_;
+    std::map<ProcId, std::uint64_t> known_index_;  // of the last value that a process has decided
     std::map<std::pair<std::uint32_t, PeId>, ProcId> actors_;  // who has returned as that PE, by view
 };
 

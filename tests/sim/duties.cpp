@@ -47,7 +47,7 @@ void SimProcess::protect() {
     const ProcId keeper = shape.keeper_to_be(now, pe_);
     const bool is_exposed = shape.keeper(now, pe_) == kNoProc;
     if (is_exposed && keeper != kNoProc) {
-        write_shadow(keeper, now.version, &local_.content);
+        write_shadow(keeper, now.version, &live_);
     } else {
         world_.later(self_, work_delay(), [this] { work_done(Participant::Done::ok); });
     }

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include "tests/sim/mutations.hpp"
 #include "tests/sim/run.hpp"
 
 namespace {
@@ -20,6 +21,8 @@ struct Options {
     bool with_trace = false;
     bool with_statistics = false;
     std::uint64_t failures_max = 5;
+    std::string mutation;
+    bool lists_mutations = false;
 };
 
 void report(const std::string& program, std::uint64_t seed, const std::string& violation) {
@@ -97,6 +100,21 @@ int run_seeds(const std::string& program, const Options& options) {
     return is_good ? 0 : 1;
 }
 
+// Whether the simulator finds a bug that was put in on purpose.
+int hunt(const std::string& program, const Options& options) {
+    for (std::uint64_t i = 0; i < options.seeds; ++i) {
+        const std::uint64_t seed = options.first + i;
+        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false);
+        if (!outcome.violation.empty()) {
+            fmt::print("{}: found after {} seeds\n", options.mutation, i + 1);
+            report(program + " --mutation " + options.mutation, seed, outcome.violation);
+            return 0;
+        }
+    }
+    fmt::print("{}: NOT FOUND in {} seeds\n", options.mutation, options.seeds);
+    return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -109,7 +127,24 @@ int main(int argc, char** argv) {
     auto* replay = app.add_option("--replay", options.replay, "run this seed only");
     app.add_flag("--trace", options.with_trace, "print what happens")->needs(replay);
     app.add_flag("--statistics", options.with_statistics, "print how the jobs ended");
+    app.add_option("--mutation", options.mutation,
+                   "switch this deliberate bug on and look for the first seed that finds it (sim_mutated only)")
+        ->check(CLI::IsMember(sft::sim::mutation_names()));
+    app.add_flag("--list-mutations", options.lists_mutations, "print the names of the deliberate bugs");
     CLI11_PARSE(app, argc, argv);
+    if (options.lists_mutations) {
+        for (const std::string& name : sft::sim::mutation_names()) {
+            fmt::print("{}\n", name);
+        }
+        return 0;
+    }
+    if (!options.mutation.empty() && !sft::sim::switch_on(options.mutation)) {
+        fmt::print(stderr, "sim: error: there is no deliberate bug '{}' in this program\n", options.mutation);
+        return 2;
+    }
+    if (!options.mutation.empty() && replay->count() == 0) {
+        return hunt(argv[0], options);
+    }
     if (replay->count() == 0) {
         return run_seeds(argv[0], options);
     }

@@ -148,7 +148,8 @@ void SimProcess::enter_restart() {
         world_.tell(&Observer::gave_list, self_, state().view, list);
     }
     std::uint64_t hash = JobRules::hash_of(list);
-    if (!is_substitute_ && world_.random().percent(world_.scenario().wrong_list_percent)) {
+    // Not for ever: one wrong list keeps everybody from going on.
+    if (!is_substitute_ && state().rejections < 3 && world_.random().percent(world_.scenario().wrong_list_percent)) {
         world_.trace(self_, "gives a wrong list");
         hash ^= 1;
     }
@@ -165,11 +166,19 @@ void SimProcess::pump() {
 void SimProcess::act(Participant::Do what) {
     switch (what) {
         case Participant::Do::wait: {
-            if (participant_.ready().goal != Goal::none) {
-                const Participant::Ready ready = participant_.ready();
+            if (participant_.ready().goal == Goal::none) {
+                return;
+            }
+            // The thread that speaks for the agreement gets it a little later, when the value may have moved on.
+            const auto offer = [this, ready = participant_.ready(), index = participant_.ready_index()] {
                 hops_ = 0;
-                agreement_.ready(participant_.ready_index(), ready.goal, ready.hash);
+                agreement_.ready(index, ready.goal, ready.hash);
                 after_agreement();
+            };
+            if (world_.random().percent(50)) {
+                offer();
+            } else {
+                world_.later(self_, world_.random().between(0, 5 * kMicro), offer);
             }
             return;
         }

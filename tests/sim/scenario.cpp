@@ -19,14 +19,16 @@ JobShape random_shape(Random& random) {
     } else {
         shape.n_pes = random.pick(1000, 3000);
     }
-    shape.n_processes = shape.n_pes + random.pick(0, 4);
+    shape.n_processes = shape.n_pes + random.pick(random.percent(80) ? 1 : 0, 5);
     return shape;
 }
 
 Time random_time(Random& random, const Scenario& scenario) {
     // About as long as the job takes without failures.
     const Time steps = scenario.program.steps_at(scenario.versions) + 1;
-    return random.between(0, steps * scenario.step_max + 30 * scenario.delay_max);
+    const Time all = steps * scenario.step_max + 30 * scenario.delay_max;
+    // Most after the first checkpoint: before it there is nothing to recover.
+    return random.between(random.percent(80) ? all / (scenario.versions + 1) : 0, all);
 }
 
 Kill random_kill(Random& random, const Scenario& scenario) {
@@ -40,12 +42,21 @@ Kill random_kill(Random& random, const Scenario& scenario) {
     kill.victim = static_cast<Victim>(random.pick(0, static_cast<std::int32_t>(Victim::any)));
     kill.time = random_time(random, scenario);
     kill.kind = static_cast<MessageKind>(random.pick(1, kMessageKinds - 1));
+    if (random.percent(50)) {
+        // The middle of a sweep down is where leaders and those behind them come apart.
+        static constexpr MessageKind kSweeps[] = {MessageKind::collect, MessageKind::propose, MessageKind::decide};
+        kill.kind = kSweeps[random.pick(0, 2)];
+        kill.victim = random.percent(50) ? Victim::leader : Victim::actor;
+    }
     kill.stage = static_cast<Stage>(random.pick(1, static_cast<std::int32_t>(Stage::ended)));
     static constexpr Participant::Do kWork[] = {Participant::Do::ship, Participant::Do::fold, Participant::Do::restore,
                                                 Participant::Do::protect};
     kill.work = kWork[random.pick(0, 3)];
     const std::int32_t n = std::min(scenario.shape.n_pes, 12);
-    kill.nth = random.pick(1, random.percent(50) ? n : 6 * n);
+    kill.nth = random.pick(1, random.percent(30) ? n : 12 * n);
+    if (kill.trigger == Trigger::decided && random.percent(60)) {
+        kill.stage = random.percent(50) ? Stage::planned : random.percent(50) ? Stage::restored : Stage::folding;
+    }
     kill.delay = random.percent(60) ? 0 : random.between(0, 4 * scenario.delay_max);
     kill.process = random.pick(0, scenario.shape.n_processes - 1);
     return kill;
@@ -54,7 +65,7 @@ Kill random_kill(Random& random, const Scenario& scenario) {
 void add_timing(Random& random, Scenario& scenario) {
     scenario.delay_min = random.between(100, 2 * kMicro);
     scenario.delay_max = scenario.delay_min + random.between(0, 100 * kMicro);
-    scenario.slow_percent = random.percent(30) ? random.pick(1, 10) : 0;
+    scenario.slow_percent = random.percent(50) ? random.pick(1, 30) : 0;
     scenario.news_max = random.between(kMicro, random.percent(30) ? 5 * kMilli : 200 * kMicro);
     scenario.step_max = random.between(kMicro, 300 * kMicro);
     scenario.slow_process = random.percent(20) ? random.pick(0, scenario.shape.n_processes - 1) : -1;
@@ -90,8 +101,8 @@ Scenario make_scenario(std::uint64_t seed) {
     Scenario scenario;
     scenario.seed = seed;
     scenario.shape = random_shape(random);
-    scenario.fan_out = random.pick(random.percent(10) ? 1 : 2, 4);
-    scenario.versions = static_cast<std::uint32_t>(random.pick(0, random.percent(80) ? 3 : 8));
+    scenario.fan_out = random.pick(scenario.shape.n_pes <= 12 && random.percent(10) ? 1 : 2, 4);
+    scenario.versions = static_cast<std::uint32_t>(random.pick(random.percent(90) ? 1 : 0, random.percent(80) ? 4 : 8));
     scenario.program = {mix(seed), scenario.shape.n_pes, random.pick(1, scenario.shape.n_pes)};
     const bool is_large = scenario.shape.n_pes > 12;
     scenario.detection = random.percent(is_large ? 10 : 35) ? Detection::heartbeats : Detection::kernel;

@@ -1,0 +1,39 @@
+#include "tests/sim/mutations.hpp"
+
+#include <algorithm>
+
+#ifdef SFT_MUTATIONS
+namespace sft {
+Mutation g_mutation = Mutation::none;
+}  // namespace sft
+#endif
+
+namespace sft::sim {
+
+const std::vector<std::string>& mutation_names() {
+    // In the order of the enumeration.
+    static const std::vector<std::string> names = {
+#ifdef SFT_MUTATIONS
+        "decide_without_child",  "answer_before_children", "forget_acceptance",       "ignore_forced_value",
+        "accept_old_ballot",     "keep_lower_ballot",      "no_ballot_after_death",   "drop_deaths_of_others",
+        "commit_before_shipped", "skip_folding",           "restore_wrong_version",   "forget_exposed",
+        "reuse_bound_spare",     "same_spare_twice",       "view_check_missing",      "resume_before_protected",
+        "minority_decides",      "ignore_exclusion",       "adopt_without_forwarding",
+#endif
+    };
+    return names;
+}
+
+bool switch_on(const std::string& name) {
+    const auto at = std::find(mutation_names().begin(), mutation_names().end(), name);
+    if (at == mutation_names().end()) {
+        return false;
+    }
+#ifdef SFT_MUTATIONS
+    g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
+    static_assert(static_cast<int>(Mutation::count_) == 20, "name the new bug above");
+#endif
+    return true;
+}
+
+}  // namespace sft::sim
