@@ -44,11 +44,10 @@ void Scrubber::stop() noexcept {
     thread_.join();
 }
 
-void Scrubber::await_passes(std::uint64_t count) const noexcept {
+void Scrubber::await_passes(std::uint64_t count) const {
+    std::unique_lock lock(mutex_);
     const std::uint64_t end = passes_.load() + count;
-    for (std::uint64_t seen = passes_.load(); seen < end; seen = passes_.load()) {
-        passes_.wait(seen);
-    }
+    passed_.wait(lock, [&] { return passes_.load() >= end; });
 }
 
 bool Scrubber::nap(std::chrono::nanoseconds duration) {
@@ -86,7 +85,8 @@ void Scrubber::pass(BackupStore& store, const LiveState& live, std::uint64_t byt
             store.explanation().c_str());
     }
     passes_.fetch_add(1);
-    passes_.notify_all();
+    const std::lock_guard lock(mutex_);
+    passed_.notify_all();
 }
 
 }  // namespace sft

@@ -40,7 +40,7 @@ public:
 
     [[nodiscard]] std::uint64_t passes() const noexcept { return passes_.load(); }
     // Returns when so many more passes have ended; the last of them has then begun after the call if count > 1.
-    void await_passes(std::uint64_t count) const noexcept;
+    void await_passes(std::uint64_t count) const;
 
 private:
     static constexpr std::size_t kBatchBlocks = 4;
@@ -51,8 +51,9 @@ private:
     bool nap(std::chrono::nanoseconds duration);
 
     std::thread thread_;
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::condition_variable wake_;
+    mutable std::condition_variable passed_;
     bool stop_ = false;
     std::atomic<std::uint64_t> passes_{0};
 };
