@@ -116,6 +116,7 @@ private:
     [[nodiscard]] std::string explain(const JobState& state) const;
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
+    [[nodiscard]] std::string lost_copy(const JobState& state) const;
     [[nodiscard]] Done become_restored(const JobState& state);
     void tell_end(const std::string& line) noexcept;
     [[nodiscard]] bool prepare_as_substitute();

@@ -160,6 +160,10 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     fault_point(FaultPoint::restart_leave);
 }
 
+std::string Runtime::lost_copy(const JobState& state) const {
+    return name_failed(state, {me_}) + ", and so has the process that kept the copy of the last checkpoint";
+}
+
 Duties::Done Runtime::become_restored(const JobState& state) {
     if (joined_) {
         return store_.roll_back(state.version, live_) ? Done::ok : Done::corrupt;
@@ -167,7 +171,10 @@ Duties::Done Runtime::become_restored(const JobState& state) {
     // The keeper may be this process itself: a shadow that it kept while it slept.
     const ProcId keeper = coordinator_->shape().keeper(state, me_);
     if (keeper == kNoProc) {
-        return Done::source_gone;
+        // It died before this process had the copy, and nobody else has one. The rules cannot know how far this process
+        // had come, so it is the one that has to say so.
+        store_.explain(lost_copy(state));
+        return Done::corrupt;
     }
     const ProcessSlot& slot = control_.slot(keeper);
     std::string why;
@@ -241,12 +248,12 @@ bool Runtime::prepare_as_substitute() {
         }
         const ProcId keeper = coordinator_->shape().keeper(state, me_);
         std::string why;
-        auto fetched = BackupStore::Fetched::keeper_gone;
-        if (keeper != kNoProc) {
-            const ProcessSlot& slot = control_.slot(keeper);
-            fetched = BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_,
-                                               Heap::journal_bytes(), &why);
+        if (keeper == kNoProc) {
+            fail_job(lost_copy(state) + ": the data is lost");
         }
+        const ProcessSlot& slot = control_.slot(keeper);
+        const auto fetched =
+            BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_, Heap::journal_bytes(), &why);
         if (fetched == BackupStore::Fetched::done) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
             return true;
