@@ -48,7 +48,7 @@ ProcId Agreement::depends_on() const {
 }
 
 void Agreement::ready(std::uint64_t index, Goal goal, std::uint64_t hash) {
-    if ((index != state_.index && !is_mutated(Mutation::view_check_missing)) || !is_participant_) {
+    if (index != state_.index || !is_participant_) {
         return;
     }
     own_ready_ = {goal, false, hash};

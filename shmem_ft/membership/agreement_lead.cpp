@@ -283,7 +283,9 @@ void Agreement::tell_own_share_of_spares() const {
 // with the new ones before it may decide anything more.
 void Agreement::adopt(JobState next, Lead lead) {
     const JobState before = std::exchange(state_, std::move(next));
-    own_ready_ = {};
+    if (!is_mutated(Mutation::view_check_missing)) {
+        own_ready_ = {};
+    }
     proposal_.reset();
     is_proposing_ = false;
     has_said_ready_ = false;

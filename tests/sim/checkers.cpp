@@ -71,9 +71,10 @@ namespace {
 
 bool may_follow(Stage before, Stage after) {
     switch (before) {
-        case Stage::running:
-            return after != Stage::folding && after != Stage::planned && after != Stage::restored;
-        case Stage::shipping: return after == Stage::shipping || after == Stage::folding || after == Stage::faulted || after == Stage::ended;
+        case Stage::running: return after != Stage::folding && after != Stage::planned && after != Stage::restored;
+        case Stage::shipping:
+            return after == Stage::shipping || after == Stage::folding || after == Stage::faulted ||
+                   after == Stage::ended;
         case Stage::folding: return after == Stage::running || after == Stage::ended;
         case Stage::faulted: return after == Stage::faulted || after == Stage::planned || after == Stage::ended;
         case Stage::planned: return after == Stage::planned || after == Stage::restored || after == Stage::ended;
@@ -134,27 +135,27 @@ void AgreementChecker::check_first(ProcId process, const JobState& before, const
     }
     const std::string broken = check_invariants(account_.scenario.shape, after, &before);
     if (!broken.empty()) {
-        verdict_.fail("job state", format("%s after %s: %s", to_string(after).c_str(), to_string(before).c_str(),
-                                          broken.c_str()));
+        verdict_.fail("job state",
+                      format("%s after %s: %s", to_string(after).c_str(), to_string(before).c_str(), broken.c_str()));
     }
     if (!may_follow(before.stage, after.stage)) {
         verdict_.fail("job state", format("%s follows %s", name_of(after.stage), name_of(before.stage)));
     }
     for (const Death& death : after.deaths) {
         if (!account_.declared.contains(death.process)) {
-            verdict_.fail("agreement", format("process %d is agreed to be dead and nobody was told so",
-                                              death.process.value()));
+            verdict_.fail("agreement",
+                          format("process %d is agreed to be dead and nobody was told so", death.process.value()));
         }
     }
     for (const Replacement& replacement : after.replacements) {
-        const bool is_new = std::find(before.replacements.begin(), before.replacements.end(), replacement) ==
-                            before.replacements.end();
+        const bool is_new =
+            std::find(before.replacements.begin(), before.replacements.end(), replacement) == before.replacements.end();
         const ProcId old = account_.scenario.shape.holder(before, replacement.pe);
         const bool is_old_dead = std::any_of(after.deaths.begin(), after.deaths.end(),
                                              [&](const Death& death) { return death.process == old; });
         if (is_new && !is_old_dead) {
-            verdict_.fail("holders", format("PE %d is taken from process %d, which lives", replacement.pe.value(),
-                                            old.value()));
+            verdict_.fail("holders",
+                          format("PE %d is taken from process %d, which lives", replacement.pe.value(), old.value()));
         }
     }
 }
@@ -215,9 +216,10 @@ void OutcomeChecker::returned(ProcId process, PeId /*pe*/, Call call, Participan
     if (is_new && is_substitutes) {
         outcomes_.erase(at);
     } else if (!is_new && at->second != result && !is_substitutes) {
-        verdict_.fail("outcomes", format("process %d returns from %s of version %u in view %u with %s, another one with %s",
-                                         process.value(), name_of(call), version.value(), view, name_of(result),
-                                         name_of(at->second)));
+        verdict_.fail("outcomes",
+                      format("process %d returns from %s of version %u in view %u with %s, another one with %s",
+                             process.value(), name_of(call), version.value(), view, name_of(result),
+                             name_of(at->second)));
     }
 }
 

@@ -44,7 +44,7 @@ private:
     const Account& account_;
     Verdict& verdict_;
     std::map<std::uint64_t, JobState> values_;
-    std::map<ProcId, std::uint64_t> known_index_;  // of the last value that a process has decided
+    std::map<ProcId, std::uint64_t> known_index_;              // of the last value that a process has decided
     std::map<std::pair<std::uint32_t, PeId>, ProcId> actors_;  // who has returned as that PE, by view
 };
 
@@ -107,7 +107,6 @@ public:
     void heard_of_death(ProcId process, const Death& death) override;
     void requested_end(ProcId process, EndReason reason) override;
     void entered(ProcId process, PeId pe, Call call, std::uint32_t view, Version version) override;
-    void over() override;
 
 private:
     void note_copies(const JobState& state);
@@ -121,6 +120,7 @@ private:
     std::map<ProcId, std::set<ProcId>> heard_;
     std::set<std::pair<ProcId, EndReason>> requests_;
     bool is_anybody_finishing_ = false;
+    bool is_ended_ = false;
 };
 
 // Invariant 8 and the cost of the agreement: spares sleep, messages per decision and hops are bounded.

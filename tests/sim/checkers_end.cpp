@@ -61,15 +61,18 @@ void EndChecker::note_copies(const JobState& state) {
 }
 
 void EndChecker::decided(ProcId process, const JobState& before, const JobState& after) {
-    if (after.index <= seen_index_) {
-        return;
+    if (after.index > seen_index_) {
+        seen_index_ = after.index;
+        note_copies(after);
     }
-    seen_index_ = after.index;
-    note_copies(after);
-    if (after.stage == Stage::ended && !has_reason(process, before, after)) {
-        verdict_.fail("end", format("the job ends without need (reason %d): %s after %s",
-                                    static_cast<int>(after.end_reason), to_string(after).c_str(),
-                                    to_string(before).c_str()));
+    if (after.stage != Stage::ended || is_ended_) {
+        return;  // who is told of the end only does not know why
+    }
+    is_ended_ = true;
+    if (!has_reason(process, before, after)) {
+        verdict_.fail("end",
+                      format("the job ends without need (reason %d): %s after %s", static_cast<int>(after.end_reason),
+                             to_string(after).c_str(), to_string(before).c_str()));
     }
 }
 
@@ -104,8 +107,6 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
     return false;
 }
 
-void EndChecker::over() {}
-
 // ---- load ----
 
 void LoadChecker::decided(ProcId /*process*/, const JobState& /*before*/, const JobState& after) {
@@ -133,11 +134,10 @@ void LoadChecker::over() {
     // told of a death tells the leader; a new leader is told again.
     const std::uint64_t sent_max = n_processes * (4 * (n_decisions_ + 1) + 8 * n_deaths * (n_deaths + 1) + 4);
     if (n_sent_ > sent_max) {
-        verdict_.fail("load", format("%llu messages for %llu decisions and %llu deaths of %llu processes",
-                                     static_cast<unsigned long long>(n_sent_),
-                                     static_cast<unsigned long long>(n_decisions_),
-                                     static_cast<unsigned long long>(n_deaths),
-                                     static_cast<unsigned long long>(n_processes)));
+        verdict_.fail("load",
+                      format("%llu messages for %llu decisions and %llu deaths of %llu processes",
+                             static_cast<unsigned long long>(n_sent_), static_cast<unsigned long long>(n_decisions_),
+                             static_cast<unsigned long long>(n_deaths), static_cast<unsigned long long>(n_processes)));
     }
     for (const auto& [spare, n] : handled_by_spares_) {
         const std::uint64_t handled_max = 3 + (n_processes + 4) * n_deaths;
@@ -150,7 +150,8 @@ void LoadChecker::over() {
     const double pes = account_.scenario.shape.n_pes + 1;
     const double depth = fan_out > 1 ? std::ceil(std::log(pes * fan_out) / std::log(fan_out)) : pes;
     // Up and down, twice for a value that has to be proposed; what follows from messages alone goes on counting.
-    if (n_deaths == 0 && account_.scenario.shape.n_pes > 1 && account_.scenario.end_request_process < 0 && hops_max_ > 4 * static_cast<int>(depth) + 2) {
+    if (n_deaths == 0 && account_.scenario.shape.n_pes > 1 && account_.scenario.end_request_process < 0 &&
+        hops_max_ > 4 * static_cast<int>(depth) + 2) {
         verdict_.fail("load", format("%d messages one after another for one decision", hops_max_));
     }
 }

@@ -87,15 +87,15 @@ void MemoryChecker::copy_begun(const Place& place) { stored_[place] = {}; }
 void MemoryChecker::copy_done(const Place& place, Version version, const Content& content) {
     stored_[place] = {version, content};
     if (place.slot < 0 && content != account_.scenario.program.expected(place.pe, version.value())) {
-        verdict_.fail("memory", format("process %d stores something else for PE %d than version %u", place.process.value(),
-                                       place.pe.value(), version.value()));
+        verdict_.fail("memory", format("process %d stores something else for PE %d than version %u",
+                                       place.process.value(), place.pe.value(), version.value()));
     }
 }
 
 void MemoryChecker::put_applied(ProcId from, std::uint32_t view, ProcId to, std::uint32_t view_there) {
     if (view != view_there) {
-        verdict_.fail("stale write", format("a put of process %d in view %u changes process %d in view %u", from.value(),
-                                            view, to.value(), view_there));
+        verdict_.fail("stale write", format("a put of process %d in view %u changes process %d in view %u",
+                                            from.value(), view, to.value(), view_there));
     }
 }
 

@@ -89,9 +89,7 @@ void World::leave(ProcId process, Gone how) {
     if (!is_alive(process)) {
         return;
     }
-    trace(process, how == Gone::finished ? "leaves the finished job"
-                   : how == Gone::ended  ? "ends"
-                                         : "stops itself");
+    trace(process, how == Gone::finished ? "leaves the finished job" : how == Gone::ended ? "ends" : "stops itself");
     fates_[process.index()].is_gone = true;
     fates_[process.index()].how = how;
     reasons_[process.index()] = {FailureKind::exited, 0};

@@ -15,9 +15,7 @@ void SimProcess::begin_work(Participant::Do work) {
     }
     const JobState now = state();
     switch (work) {
-        case Participant::Do::ship:
-            ship(world_.scenario().shape.keeper(now, pe_), now.version.next());
-            break;
+        case Participant::Do::ship: ship(world_.scenario().shape.keeper(now, pe_), now.version.next()); break;
         case Participant::Do::fold: fold(now.version.next()); break;
         case Participant::Do::restore: restore(now.version); break;
         default: protect(); break;

@@ -1,13 +1,13 @@
 // sim: runs the simulated job for many seeds, or replays one.
+#include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <map>
 
-#include <CLI/CLI.hpp>
-#include <fmt/core.h>
-
+#include "tests/sim/cost.hpp"
 #include "tests/sim/mutations.hpp"
 #include "tests/sim/run.hpp"
 
@@ -23,6 +23,11 @@ struct Options {
     std::uint64_t failures_max = 5;
     std::string mutation;
     bool lists_mutations = false;
+    bool is_about_costs = false;
+    bool checks_growth = false;
+    std::int32_t pes_max = 1'000'000;
+    std::string json;
+    sft::sim::CostModel model;
 };
 
 void report(const std::string& program, std::uint64_t seed, const std::string& violation) {
@@ -44,7 +49,9 @@ std::string end_of(const sft::sim::Outcome& outcome) {
     if (outcome.stage == sft::Stage::ended) {
         return std::string("ended: ") + kReasons[static_cast<std::size_t>(outcome.end_reason)];
     }
-    return outcome.stage == sft::Stage::finished ? "finished" : outcome.is_stopped ? "stopped by a partition" : "all died";
+    return outcome.stage == sft::Stage::finished ? "finished"
+           : outcome.is_stopped                  ? "stopped by a partition"
+                                                 : "all died";
 }
 
 // Every step-th seed from the offset on.
@@ -82,8 +89,8 @@ int run_seeds(const std::string& program, const Options& options) {
         std::fflush(stdout);
         const pid_t child = fork();
         if (child == 0) {
-            const Tally tally = run_share(program, options, static_cast<std::uint64_t>(job),
-                                          static_cast<std::uint64_t>(options.jobs));
+            const Tally tally =
+                run_share(program, options, static_cast<std::uint64_t>(job), static_cast<std::uint64_t>(options.jobs));
             print(tally, options);
             _exit(tally.failures == 0 ? 0 : 1);
         }
@@ -105,14 +112,63 @@ int hunt(const std::string& program, const Options& options) {
     for (std::uint64_t i = 0; i < options.seeds; ++i) {
         const std::uint64_t seed = options.first + i;
         const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false);
-        if (!outcome.violation.empty()) {
-            fmt::print("{}: found after {} seeds\n", options.mutation, i + 1);
-            report(program + " --mutation " + options.mutation, seed, outcome.violation);
-            return 0;
+        if (outcome.violation.empty()) {
+            continue;
         }
+        fmt::print("{}: found after {} seeds\n", options.mutation, i + 1);
+        report(program + " --mutation " + options.mutation, seed, outcome.violation);
+        sft::sim::switch_off();
+        if (!sft::sim::run_seed(seed, false).violation.empty()) {
+            fmt::print("but the same seed fails without the deliberate bug as well\n");
+            return 1;
+        }
+        return 0;
     }
     fmt::print("{}: NOT FOUND in {} seeds\n", options.mutation, options.seeds);
     return 1;
+}
+
+int tell_costs(const Options& options) {
+    std::vector<sft::sim::CostRow> rows;
+    for (std::int64_t pes = 1000; pes <= options.pes_max; pes *= 10) {
+        rows.push_back(sft::sim::measure(options.model, static_cast<std::int32_t>(pes)));
+    }
+    fmt::print("{}", sft::sim::to_markdown(rows));
+    if (!options.json.empty()) {
+        std::FILE* const file = std::fopen(options.json.c_str(), "w");
+        const std::string text = sft::sim::to_json(options.model, rows);
+        const bool is_written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+        if (file == nullptr || std::fclose(file) != 0 || !is_written) {
+            fmt::print(stderr, "sim: error: cannot write '{}'\n", options.json);
+            return 1;
+        }
+    }
+    const std::string growth = options.checks_growth ? sft::sim::check_growth(rows) : "";
+    if (!growth.empty()) {
+        fmt::print("{}\n", growth);
+        return 1;
+    }
+    return 0;
+}
+
+void add_cost_options(CLI::App& app, Options& options) {
+    auto* cost = app.add_flag("--cost", options.is_about_costs, "print what the protocols cost at 10^3 to 10^6 PEs");
+    const auto add = [&](const char* name, auto& value, const char* what) {
+        app.add_option(name, value, what)->capture_default_str()->needs(cost);
+    };
+    add("--pes-max", options.pes_max, "the largest job");
+    add("--json", options.json, "also write the table to this file");
+    add("--latency-us", options.model.latency_us, "of a message");
+    add("--overhead-us", options.model.overhead_us, "of a message, at each end");
+    add("--network-gb-s", options.model.network_gb_s, "bandwidth of a process");
+    add("--memory-gb-s", options.model.memory_gb_s, "speed of copies in memory");
+    add("--state-mb", options.model.state_mb, "state of a PE");
+    add("--changed-share", options.model.changed_share, "of the state, between two checkpoints");
+    add("--period-ms", options.model.period_ms, "between heartbeats");
+    add("--bound-ms", options.model.bound_ms, "silence that makes a suspect");
+    add("--process-mtbf-years", options.model.process_mtbf_years, "mean time between failures of one process");
+    add("--fan-out", options.model.fan_out, "of the tree");
+    app.add_flag("--check-growth", options.checks_growth, "fail if control grows faster than log P")->needs(cost);
 }
 
 }  // namespace
@@ -131,7 +187,11 @@ int main(int argc, char** argv) {
                    "switch this deliberate bug on and look for the first seed that finds it (sim_mutated only)")
         ->check(CLI::IsMember(sft::sim::mutation_names()));
     app.add_flag("--list-mutations", options.lists_mutations, "print the names of the deliberate bugs");
+    add_cost_options(app, options);
     CLI11_PARSE(app, argc, argv);
+    if (options.is_about_costs) {
+        return tell_costs(options);
+    }
     if (options.lists_mutations) {
         for (const std::string& name : sft::sim::mutation_names()) {
             fmt::print("{}\n", name);

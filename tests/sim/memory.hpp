@@ -25,7 +25,8 @@ struct Program {
 
     [[nodiscard]] std::uint32_t value(PeId pe, std::uint32_t step, std::uint32_t what) const noexcept {
         const auto who = static_cast<std::uint64_t>(pe.value());
-        return static_cast<std::uint32_t>(mix(seed ^ mix((who << 32) + (static_cast<std::uint64_t>(step) << 2) + what)));
+        return static_cast<std::uint32_t>(
+            mix(seed ^ mix((who << 32) + (static_cast<std::uint64_t>(step) << 2) + what)));
     }
     // Whom `pe` puts to, per inbox.
     [[nodiscard]] PeId target(PeId pe, std::size_t inbox) const noexcept {

@@ -12,5 +12,6 @@ namespace sft::sim {
 [[nodiscard]] const std::vector<std::string>& mutation_names();
 // False: there is no such bug here.
 [[nodiscard]] bool switch_on(const std::string& name);
+void switch_off();
 
 }  // namespace sft::sim

@@ -122,8 +122,8 @@ Scenario make_scenario(std::uint64_t seed) {
         add_heartbeat_trouble(random, scenario);
     }
     for (std::int32_t n = random.percent(6) ? random.pick(1, 3) : 0; n > 0; --n) {
-        scenario.corruptions.push_back({random_time(random, scenario),
-                                        random.pick(0, scenario.shape.n_processes - 1), random.percent(50)});
+        scenario.corruptions.push_back(
+            {random_time(random, scenario), random.pick(0, scenario.shape.n_processes - 1), random.percent(50)});
     }
     if (random.percent(4)) {
         scenario.end_request_process = random.pick(0, scenario.shape.n_processes - 1);
@@ -133,14 +133,15 @@ Scenario make_scenario(std::uint64_t seed) {
 }
 
 std::string describe(const Scenario& scenario) {
-    return format("seed %llu: %d PEs, %d spares, fan-out %d, %u versions, %s, delay %lld..%lld ns, %zu kills, %zu pauses, "
-                  "%zu partitions, %zu corruptions%s",
-                  static_cast<unsigned long long>(scenario.seed), scenario.shape.n_pes,
-                  scenario.shape.n_processes - scenario.shape.n_pes, scenario.fan_out, scenario.versions,
-                  scenario.detection == Detection::kernel ? "kernel" : "heartbeats",
-                  static_cast<long long>(scenario.delay_min), static_cast<long long>(scenario.delay_max),
-                  scenario.kills.size(), scenario.pauses.size(), scenario.partitions.size(),
-                  scenario.corruptions.size(), scenario.end_request_process >= 0 ? ", an end is requested" : "");
+    return format(
+        "seed %llu: %d PEs, %d spares, fan-out %d, %u versions, %s, delay %lld..%lld ns, %zu kills, %zu pauses, "
+        "%zu partitions, %zu corruptions%s",
+        static_cast<unsigned long long>(scenario.seed), scenario.shape.n_pes,
+        scenario.shape.n_processes - scenario.shape.n_pes, scenario.fan_out, scenario.versions,
+        scenario.detection == Detection::kernel ? "kernel" : "heartbeats", static_cast<long long>(scenario.delay_min),
+        static_cast<long long>(scenario.delay_max), scenario.kills.size(), scenario.pauses.size(),
+        scenario.partitions.size(), scenario.corruptions.size(),
+        scenario.end_request_process >= 0 ? ", an end is requested" : "");
 }
 
 }  // namespace sft::sim

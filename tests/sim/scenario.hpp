@@ -57,11 +57,11 @@ struct Scenario {
     Detection detection = Detection::kernel;
     Time delay_min = 0;  // of a message
     Time delay_max = 0;
-    int slow_percent = 0;  // of messages, ten times later
-    Time news_max = 0;     // of a death, kernel
-    Time step_max = 0;     // compute time
+    int slow_percent = 0;            // of messages, ten times later
+    Time news_max = 0;               // of a death, kernel
+    Time step_max = 0;               // compute time
     std::int32_t slow_process = -1;  // computes ten times longer
-    Time period = 0;       // heartbeats
+    Time period = 0;                 // heartbeats
     Time bound = 0;
     int lost_percent = 0;  // how often a death takes messages with it that are under way
     int wrong_list_percent = 0;

@@ -1,8 +1,8 @@
 #include "tests/sim/world.hpp"
 
-#include <algorithm>
-
 #include <fmt/core.h>
+
+#include <algorithm>
 
 #include "shmem_ft/base/report.hpp"
 #include "tests/sim/process.hpp"
@@ -105,7 +105,8 @@ void World::start() {
     }
     if (scenario_.end_request_process >= 0) {
         const ProcId requester(scenario_.end_request_process);
-        at(scenario_.end_request_time, requester, [this, requester] { process(requester).request_end(EndReason::requested); });
+        at(scenario_.end_request_time, requester,
+           [this, requester] { process(requester).request_end(EndReason::requested); });
     }
     for (auto& process : processes_) {
         process->start();
@@ -199,8 +200,7 @@ void World::put(ProcId from, ProcId to, std::function<void()> apply, std::functi
             const Store store = std::move(stores.front());
             stores.pop_front();
             store.apply();
-            at(now_ + message_delay(), from,
-               [this, from, to, done = store.acknowledged] { pass(to, from, done); });
+            at(now_ + message_delay(), from, [this, from, to, done = store.acknowledged] { pass(to, from, done); });
         });
     });
 }
