@@ -345,6 +345,7 @@ bool Runtime::start(int generation, std::string& error) {
         return false;
     }
     bootstrap_.watch_launcher(&launcher_lost);
+    on_fault_.action = config_.on_fault;
     if (!create_memory(error) || !meet_the_others(generation, error) || !watch_processes(error)) {
         return false;
     }

@@ -11,6 +11,8 @@
 #pragma once
 
 #include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
 
 #include <atomic>
 #include <cstdint>
@@ -24,6 +26,7 @@
 #include "backup/store.hpp"
 #include "recovery/coordinator.hpp"
 #include "shmem_ft/base/config.hpp"
+#include "shmem_ft/base/fault_action.hpp"
 #include "shmem_ft/base/job_channel.hpp"
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/bootstrap.hpp"
@@ -63,6 +66,10 @@ public:
     void restart(const int* pes, std::size_t numpes) noexcept;
     int algo_init() noexcept;
     int protected_losses() noexcept;
+    // runtime_policy.cpp
+    [[nodiscard]] bool on_fault(FaultAction action, job::FaultHandler handler, void* context) noexcept;
+    [[nodiscard]] jmp_buf* rollback_point() noexcept;
+    [[nodiscard]] jmp_buf* meet_fault(const char* routine) noexcept;
 
     void* heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
 
@@ -120,6 +127,10 @@ private:
     void tell_end(const std::string& line) noexcept;
     [[nodiscard]] bool prepare_as_substitute();
 
+    // runtime_policy.cpp
+    [[nodiscard]] bool check_status() noexcept;
+    [[nodiscard]] bool is_fault_known() const;
+
     // runtime_heap.cpp
     void* replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
     void* do_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
@@ -163,7 +174,18 @@ private:
     std::uint32_t committed_init_calls_ = 0;
     std::uint64_t replayed_heap_calls_ = 0;
     std::vector<FailedPe> failed_;  // since the last status check
-    std::string last_line_;         // why this process ends the job
+    struct OnFault {
+        FaultAction action = FaultAction::go_on;
+        job::FaultHandler handler = nullptr;
+        void* context = nullptr;
+        bool is_in_handler = false;
+        bool has_point = false;
+        bool has_jumped = false;  // since the last restart
+        pthread_t point_thread{};
+        jmp_buf point{};
+    };
+    OnFault on_fault_;
+    std::string last_line_;  // why this process ends the job
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
 
     std::mutex view_mutex_;

@@ -127,6 +127,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
     const std::uint64_t expected = JobRules::hash_of(failed_);
     const Participant::Do outcome = coordinator_->restart(given, !joined_);
+    on_fault_.has_jumped = false;
     if (outcome == Participant::Do::give_up) {
         fail_job(store_.explanation() + ": the data is lost");
     }

@@ -321,6 +321,11 @@ void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept {
 void restart_pes(const int* pes, std::size_t numpes) noexcept { g_runtime->restart(pes, numpes); }
 int algo_init() noexcept { return g_runtime->algo_init(); }
 int protected_losses() noexcept { return g_runtime->protected_losses(); }
+bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept {
+    return g_runtime->on_fault(action, handler, context);
+}
+jmp_buf* rollback_point() noexcept { return g_runtime->rollback_point(); }
+jmp_buf* meet_fault(const char* routine) noexcept { return g_runtime->meet_fault(routine); }
 
 }  // namespace job
 }  // namespace sft

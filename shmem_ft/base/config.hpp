@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "shmem_ft/base/fault_action.hpp"
 #include "shmem_ft/base/fault_schedule.hpp"
 
 namespace sft {
@@ -21,6 +22,7 @@ struct Config {
     std::uint32_t scrub_seconds = 0;
     std::uint32_t spares = 0;
     BackupMode backup_mode = BackupMode::double_copy;
+    FaultAction on_fault = FaultAction::go_on;
     bool debug = false;
     bool info = false;
     bool version = false;
