@@ -74,11 +74,9 @@ int shmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *contex
 /* Where SHMEM_FT_ON_FAULT_JUMP goes: 0 when it is passed, 1 when a call that met a fault has jumped here. As with
  * setjmp it stands alone in a condition, the function that has it must not have returned, and automatic variables that
  * were changed since are lost unless they are volatile; in C++ the jump skips destructors. It belongs behind what runs
- * once (allocation, the block of shmem_ft_algo_init), in front of the loop. The status has been checked:
- * shmem_query_fault gives the list. if (SHMEM_FT_ROLLBACK_POINT()) { shmem_query_fault(&pes, &status, &numpes);
- *         shmem_restart_pes(pes, numpes);
- *     }
- * There is one jump per fault: from then on calls return, until shmem_restart_pes has. */
+ * once (allocation, the block of shmem_ft_algo_init), in front of the loop. After a jump the status has been checked,
+ * so shmem_query_fault gives the list for shmem_restart_pes. There is one jump per fault: from then on calls return,
+ * until shmem_restart_pes has. Example: shmem_ft_on_fault(3). */
 #define SHMEM_FT_ROLLBACK_POINT() (setjmp(*shmem_ft_rollback_point()) != 0)
 jmp_buf *shmem_ft_rollback_point(void); /* the part of it that is a function */
 
