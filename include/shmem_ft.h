@@ -80,6 +80,19 @@ int shmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *contex
 #define SHMEM_FT_ROLLBACK_POINT() (setjmp(*shmem_ft_rollback_point()) != 0)
 jmp_buf *shmem_ft_rollback_point(void); /* the part of it that is a function */
 
+/* Local. With SHMEM_FT_UNREPLACED=handler: when no spare is left to take over failed PEs, the process that leads the
+ * job calls its handler with SHMEM_FT_NO_SPARE and the PEs, on a thread of the library, and the job ends or waits for a
+ * spare (at most SHMEM_FT_WAIT_TIMEOUT seconds), as the handler returns. When the data of PEs is lost it calls it with
+ * SHMEM_FT_DATA_LOST; the job ends then whatever is returned. Any PE may be leading, so register on all of them,
+ * straight after shmem_init; where nothing is registered the job ends. The handler calls no routine of OpenSHMEM and is
+ * quick: the library hears nothing meanwhile. Returns 0. */
+#define SHMEM_FT_NO_SPARE 1
+#define SHMEM_FT_DATA_LOST 2
+#define SHMEM_FT_UNREPLACED_ABORT 0
+#define SHMEM_FT_UNREPLACED_WAIT 1
+typedef int (*shmem_ft_unreplaced_handler_t)(int reason, const int *pes, size_t numpes, void *context);
+int shmem_ft_on_unreplaced(shmem_ft_unreplaced_handler_t handler, void *context);
+
 /* What a status from shmem_query_fault means. */
 int shmem_ft_status_kind(int status);      /* SHMEM_FT_KILLED_BY_SIGNAL ... */
 int shmem_ft_status_signal(int status);    /* the signal, or 0 */
@@ -93,6 +106,7 @@ void pshmem_restart_pes(int *pes, size_t numpes);
 int pshmem_ft_algo_init(void);
 int pshmem_ft_protected(void);
 int pshmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *context);
+int pshmem_ft_on_unreplaced(shmem_ft_unreplaced_handler_t handler, void *context);
 jmp_buf *pshmem_ft_rollback_point(void);
 
 #ifdef __cplusplus

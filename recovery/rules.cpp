@@ -287,6 +287,30 @@ JobState JobRules::after_loss_of_all(const JobState& state, std::span<const Deat
     return ended(next, has_version ? EndReason::copies_lost : EndReason::nothing_committed, std::move(lost));
 }
 
+std::vector<PeId> JobRules::awaiting_spares(const JobState& state, std::span<const Death> dead) const {
+    const bool is_repaired =
+        state.stage == Stage::faulted || state.stage == Stage::planned || state.stage == Stage::restored;
+    if (policy_ != UnreplacedPolicy::wait || !is_repaired) {
+        return {};
+    }
+    JobState now = state;
+    static_cast<void>(note_deaths(now, dead));
+    std::size_t spares = shape_.idle_spares(now, dead).size();
+    std::vector<PeId> awaiting;
+    for (const Death& death : now.deaths) {
+        const PeId pe = shape_.held_by(now, death.process);
+        if (pe == kNoPe) {
+            continue;
+        }
+        if (spares == 0) {
+            awaiting.push_back(pe);
+        } else {
+            --spares;
+        }
+    }
+    return awaiting;
+}
+
 std::int32_t JobRules::protected_losses(const JobState& state, std::span<const Death> dead) const {
     if (state.version == kNoVersion || !keeps_copies_) {
         return 0;

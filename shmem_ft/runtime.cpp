@@ -353,11 +353,12 @@ bool Runtime::start(int generation, std::string& error) {
     entries_ = std::vector<PeerEntry>(static_cast<std::size_t>(control_.n_pes()));
     mapped_holder_.assign(entries_.size(), kNoProc);
     const bool starts_as_spare = self().value() >= first_spare();
+    const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
     coordinator_ = std::make_unique<Coordinator>(
         Coordinator::Options{.shape = {.n_pes = first_spare(), .n_processes = bootstrap_.n_processes()},
                              .self = self(),
                              .keeps_copies = config_.backup_mode != BackupMode::none,
-                             .policy = UnreplacedPolicy::abort,
+                             .policy = policy,
                              .mailbox = &mailbox_,
                              .duties = this,
                              .observer = this});

@@ -70,6 +70,7 @@ public:
     [[nodiscard]] bool on_fault(FaultAction action, job::FaultHandler handler, void* context) noexcept;
     [[nodiscard]] jmp_buf* rollback_point() noexcept;
     [[nodiscard]] jmp_buf* meet_fault(const char* routine) noexcept;
+    void on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept;
 
     void* heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
 
@@ -94,6 +95,7 @@ private:
     void heard_of_death(const Death& death) override;
     void decided(const JobState& before, const JobState& after) override;
     void must_stop() override;
+    void awaits_spares(const std::vector<PeId>& pes) override;  // runtime_policy.cpp
 
     // runtime.cpp
     [[nodiscard]] bool create_memory(std::string& error);
@@ -121,6 +123,7 @@ private:
 
     // runtime_ft.cpp
     [[nodiscard]] std::string explain(const JobState& state) const;
+    [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
     [[nodiscard]] Done become_restored(const JobState& state);
@@ -130,6 +133,10 @@ private:
     // runtime_policy.cpp
     [[nodiscard]] bool check_status() noexcept;
     [[nodiscard]] bool is_fault_known() const;
+    void wait_is_due() noexcept;
+    void set_wait_timer(std::int64_t at_ns) noexcept;
+    [[nodiscard]] bool handler_ends(int reason, const std::vector<PeId>& pes) noexcept;
+    void end_wait(const std::string& why) noexcept;
 
     // runtime_heap.cpp
     void* replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
@@ -192,6 +199,16 @@ private:
     std::vector<int> pidfds_;    // by process; -1: self, ended or finalized
     std::vector<ProcId> early_;  // had ended before anybody could watch them
     int stop_fd_ = -1;
+    // While a spare is awaited; protected by view_mutex_.
+    struct Unreplaceable {
+        std::vector<PeId> pes;
+        std::int64_t give_up_ns = 0;
+        bool is_handler_due = false;
+        job::UnreplacedHandler handler = nullptr;
+        void* context = nullptr;
+    };
+    Unreplaceable unreplaceable_;
+    int wait_timer_fd_ = -1;
     std::thread service_;
 };
 

@@ -11,10 +11,8 @@
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
-namespace {
-
 // "PE 1 failed (killed by signal 9 (Killed)), PE 2 failed (...)", of those in `pes`.
-std::string name_failed(const JobState& state, const std::vector<PeId>& pes) {
+std::string Runtime::name_failed(const JobState& state, const std::vector<PeId>& pes) {
     std::string who;
     for (const std::vector<FailedPe>* list : {&state.failed, &state.further}) {
         for (const FailedPe& item : *list) {
@@ -24,10 +22,15 @@ std::string name_failed(const JobState& state, const std::vector<PeId>& pes) {
             }
         }
     }
+    for (const PeId pe : pes) {
+        const auto is_it = [pe](const FailedPe& item) { return item.pe == pe; };
+        if (std::none_of(state.failed.begin(), state.failed.end(), is_it) &&
+            std::none_of(state.further.begin(), state.further.end(), is_it)) {
+            who += format("%sPE %d failed", who.empty() ? "" : ", ", pe.value());  // too late for any list
+        }
+    }
     return who;
 }
-
-}  // namespace
 
 // ---- checkpoint ----
 

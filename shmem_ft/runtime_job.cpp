@@ -324,6 +324,7 @@ int protected_losses() noexcept { return g_runtime->protected_losses(); }
 bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept {
     return g_runtime->on_fault(action, handler, context);
 }
+void on_unreplaced(UnreplacedHandler handler, void* context) noexcept { g_runtime->on_unreplaced(handler, context); }
 jmp_buf* rollback_point() noexcept { return g_runtime->rollback_point(); }
 jmp_buf* meet_fault(const char* routine) noexcept { return g_runtime->meet_fault(routine); }
 

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,6 +65,7 @@ bool Runtime::watch_processes(std::string& error) {
 
 void Runtime::start_service() {
     stop_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    wait_timer_fd_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     // Signals are the application's business: its threads get them.
     sigset_t all;
     sigset_t before;
@@ -79,9 +81,11 @@ void Runtime::stop_service() noexcept {
         [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
         service_.join();
     }
-    if (stop_fd_ >= 0) {
-        ::close(stop_fd_);
-        stop_fd_ = -1;
+    for (int* const fd : {&stop_fd_, &wait_timer_fd_}) {
+        if (*fd >= 0) {
+            ::close(*fd);
+            *fd = -1;
+        }
     }
     for (int& pidfd : pidfds_) {
         if (pidfd >= 0) {
@@ -95,11 +99,14 @@ void Runtime::serve() noexcept {
     for (const ProcId process : early_) {
         coordinator_->process_died({process, {FailureKind::died, 0}, true});
     }
-    constexpr std::size_t kOwnEntries = 3;
+    constexpr std::size_t kOwnEntries = 4;
     std::vector<pollfd> polled;
     std::vector<ProcId> watched;
     for (;;) {
-        polled.assign({{stop_fd_, POLLIN, 0}, {channel_.fd(), 0, 0}, {coordinator_->fd(), POLLIN, 0}});
+        polled.assign({{stop_fd_, POLLIN, 0},
+                       {channel_.fd(), 0, 0},
+                       {coordinator_->fd(), POLLIN, 0},
+                       {wait_timer_fd_, POLLIN, 0}});
         watched.clear();
         for (std::size_t i = 0; i < pidfds_.size(); ++i) {
             if (pidfds_[i] >= 0) {
@@ -119,6 +126,9 @@ void Runtime::serve() noexcept {
         }
         if (polled[2].revents != 0) {
             coordinator_->pump();
+        }
+        if (polled[3].revents != 0) {
+            wait_is_due();
         }
         for (std::size_t i = 0; i < watched.size(); ++i) {
             if (polled[i + kOwnEntries].revents != 0) {
@@ -244,6 +254,10 @@ void Runtime::leave_ended_job() noexcept {
         }
     }
     const JobState state = coordinator_->state();
+    if (config_.unreplaced == Unreplaced::handler && coordinator_->leader() == self() &&
+        (state.end_reason == EndReason::copies_lost || state.end_reason == EndReason::nothing_committed)) {
+        static_cast<void>(handler_ends(job::kDataLost, state.lost));
+    }
     // What followed from the deaths everybody can tell, and oshrun takes what it hears first; without it one has to do.
     const bool is_mine = state.ended_by == self();
     const std::string line = is_mine ? last_line_ : explain(state);

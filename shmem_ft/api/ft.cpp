@@ -18,6 +18,8 @@ static_assert(SHMEM_FT_HUNG == static_cast<int>(FailureKind::hung));
 static_assert(SHMEM_FT_NODE_LOST == static_cast<int>(FailureKind::node_lost));
 static_assert(SHMEM_FT_UNREACHABLE == static_cast<int>(FailureKind::unreachable));
 static_assert(SHMEM_FT_DIED == static_cast<int>(FailureKind::died));
+static_assert(SHMEM_FT_NO_SPARE == sft::job::kNoSpare);
+static_assert(SHMEM_FT_DATA_LOST == sft::job::kDataLost);
 static_assert(SHMEM_FT_ON_FAULT_RETURN == static_cast<int>(sft::FaultAction::go_on));
 static_assert(SHMEM_FT_ON_FAULT_CALL == static_cast<int>(sft::FaultAction::call));
 static_assert(SHMEM_FT_ON_FAULT_JUMP == static_cast<int>(sft::FaultAction::jump));
@@ -58,6 +60,8 @@ SFT_ENTRY(int, shmem_ft_protected, (void), (checked("shmem_ft_protected"), sft::
 SFT_ENTRY(int, shmem_ft_on_fault, (int action, shmem_ft_fault_handler_t handler, void* context),
           (checked("shmem_ft_on_fault"),
            sft::job::on_fault(static_cast<sft::FaultAction>(action), handler, context) ? 0 : 1))
+SFT_ENTRY(int, shmem_ft_on_unreplaced, (shmem_ft_unreplaced_handler_t handler, void* context),
+          (checked("shmem_ft_on_unreplaced"), sft::job::on_unreplaced(handler, context), 0))
 SFT_ENTRY(jmp_buf*, shmem_ft_rollback_point, (void), (checked("shmem_ft_rollback_point"), sft::job::rollback_point()))
 
 extern "C" int shmem_ft_status_kind(int status) { return static_cast<int>(FailureReason::from_status(status).kind); }

@@ -208,6 +208,16 @@ bool parse(std::string_view text, FaultAction& out) noexcept { return choose(tex
 std::string print(FaultAction value) { return chosen(value, kChoices); }
 }  // namespace fault_action
 
+namespace unreplaced {
+constexpr const char* kName = "choice";
+constexpr bool kIsInternal = false;
+constexpr Choice<Unreplaced> kChoices[] = {
+    {"abort", Unreplaced::abort}, {"wait", Unreplaced::wait}, {"handler", Unreplaced::handler}};
+
+bool parse(std::string_view text, Unreplaced& out) noexcept { return choose(text, kChoices, out); }
+std::string print(Unreplaced value) { return chosen(value, kChoices); }
+}  // namespace unreplaced
+
 namespace text {
 constexpr const char* kName = "text";
 constexpr bool kIsInternal = false;

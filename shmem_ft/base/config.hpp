@@ -13,6 +13,9 @@
 
 namespace sft {
 
+// What happens when nobody is left to take over a PE.
+enum class Unreplaced { abort, wait, handler };
+
 enum class BackupMode { none, single_copy, double_copy };
 
 struct Config {
@@ -22,6 +25,8 @@ struct Config {
     std::uint32_t scrub_seconds = 0;
     std::uint32_t spares = 0;
     BackupMode backup_mode = BackupMode::double_copy;
+    Unreplaced unreplaced = Unreplaced::abort;
+    std::uint32_t wait_timeout_seconds = 0;
     FaultAction on_fault = FaultAction::go_on;
     bool debug = false;
     bool info = false;

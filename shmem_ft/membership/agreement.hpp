@@ -129,6 +129,8 @@ public:
     // Somebody whose silence would keep this process waiting for ever, so its life should be watched; kNoProc: nobody.
     [[nodiscard]] ProcId depends_on() const;
     [[nodiscard]] Ballot ballot() const noexcept { return ballot_; }
+    // This process leads, and everybody is ready for a restart with one list.
+    [[nodiscard]] bool leads_restart() const noexcept;
     // For the table of costs.
     [[nodiscard]] std::size_t bytes() const noexcept;
 

@@ -220,6 +220,12 @@ void Agreement::lead() {
     }
 }
 
+bool Agreement::leads_restart() const noexcept {
+    const Readiness ready = subtree_readiness();
+    return is_leading() && ballot_.leader == self_.value() && have_all_reported() && ready.goal == Goal::restart &&
+           !ready.is_mixed;
+}
+
 void Agreement::propose(JobState next) {
     proposal_ = std::make_unique<JobState>(std::move(next));
     proposal_ballot_ = ballot_;

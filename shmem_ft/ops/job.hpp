@@ -43,6 +43,11 @@ int protected_losses() noexcept;
 // False: no such action, or one that needs a handler without one.
 using FaultHandler = void (*)(const char* routine, void* context);
 [[nodiscard]] bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept;
+// Called when no spare is left for these PEs (SHMEM_FT_UNREPLACED=handler). Not 0: the job waits for one.
+using UnreplacedHandler = int (*)(int reason, const int* pes, std::size_t numpes, void* context);
+inline constexpr int kNoSpare = 1;
+inline constexpr int kDataLost = 2;
+void on_unreplaced(UnreplacedHandler handler, void* context) noexcept;
 // For setjmp in the caller's own frame: where a jump goes, from this thread.
 [[nodiscard]] jmp_buf* rollback_point() noexcept;
 // `routine` has met a fault. Where the entry is to jump to, now; null: it returns.

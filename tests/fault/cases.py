@@ -259,6 +259,55 @@ def jumps_in_cxx(bench):
     check_success(outcome, [f"result {pe} {21 * (pe + 1)}" for pe in range(4)])
 
 
+# --- nobody is left to take over ---
+
+
+def waits_in_vain(bench):
+    """Named end after the bound, and the others have not gone on meanwhile."""
+    job = bench.job(3, 0, "jacobi1d", *JACOBI, SHMEM_FT_UNREPLACED="wait", SHMEM_FT_WAIT_TIMEOUT="2")
+    await_commit(job, 2)
+    kill_pes(job, [1])
+    outcome = job.finish()
+    check_error(outcome, r"PE 1 failed \(killed by signal 9 .* no spare has come within 2 s \(SHMEM_FT_WAIT_TIMEOUT\)$")
+    lasted = outcome.seconds
+    check(2.0 < lasted < 8.0, f"ended after {lasted:.1f} s", outcome)
+    check("waiting 2 s" in outcome.stderr, "no notice of the wait", outcome)
+    check(not outcome.results(), "a result", outcome)
+
+
+def leader_dies_waiting(bench):
+    """The next leader goes on waiting, for both PEs."""
+    job = bench.job(4, 0, "jacobi1d", *JACOBI, SHMEM_FT_UNREPLACED="wait", SHMEM_FT_WAIT_TIMEOUT="1")
+    await_commit(job, 2)
+    kill_pes(job, [2])
+    time.sleep(0.4)
+    kill_pes(job, [0])
+    check_error(job.finish(), r"PE 2 failed .*, PE 0 failed .*no spare has come within 1 s")
+
+
+def asks_handler(answer, pattern, least_s):
+    def case(bench):
+        outcome = bench.run(4, 0, "on_fault", "--action", "jump", "--kill", "reduce", "--unreplaced", answer,
+                            SHMEM_FT_UNREPLACED="handler", SHMEM_FT_WAIT_TIMEOUT="2")
+        check_error(outcome, pattern)
+        check(outcome.stderr.count("handler: no spare, 1 PEs, first 1") == 1, "the handler was not called once", outcome)
+        check(outcome.seconds > least_s, f"ended after {outcome.seconds:.1f} s", outcome)
+        check(len(outcome.errors()) == 1 or answer == "wait", "more than one line", outcome)
+
+    return case
+
+
+def tells_handler_of_loss(bench):
+    job = bench.job(4, 2, "on_fault", "--action", "return", "--tolerant", "--steps", "400", "--pace", "10", "--unreplaced",
+                    "wait", SHMEM_FT_UNREPLACED="handler")
+    await_commit(job, 2)
+    kill_pes(job, [1, 2], signal.SIGSTOP)
+    kill_pes(job, [1, 2])
+    outcome = job.finish()
+    check_error(outcome, r"PE 1 .*data is lost")
+    check(outcome.stderr.count("handler: data lost, 1 PEs, first 1") == 1, "the handler was not called once", outcome)
+
+
 # --- nobody needs to care ---
 
 
@@ -363,6 +412,11 @@ CASES |= {
     "handler": calls_the_handler,
     "abort-by-call": aborts("abort"),
     "abort-by-environment": aborts("none", SHMEM_FT_ON_FAULT="abort"),
+    "waits-in-vain": waits_in_vain,
+    "leader-dies-waiting": leader_dies_waiting,
+    "handler-aborts": asks_handler("abort", r"PE 1 failed .*no spare left", 0.1),
+    "handler-waits": asks_handler("wait", r"PE 1 failed .*no spare has come within 2 s", 2.0),
+    "handler-told-of-loss": tells_handler_of_loss,
     "sleeping-spare": sleeping_spare,
     "spare-then-pe": spare_then_pe,
     "substitute-of-a-substitute": substitute_of_a_substitute,

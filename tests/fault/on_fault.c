@@ -1,6 +1,6 @@
 /* Every action of shmem_ft_on_fault, in a program that checks each number it gets from another PE at once.
  *
- *     on_fault --action return|call|jump|abort|none [--kill MODE] [--steps N] [--pace MS]
+ *     on_fault --action return|call|jump|abort|none [--kill MODE] [--steps N] [--pace MS] [--unreplaced abort|wait]
  *
  * With jump no wrong number is ever seen, whatever dies and whenever; with return there is one as soon as a PE dies in
  * the wrong moment, which --tolerant allows. --kill MODE lets PE 1 die in step 3 while the others are inside that call;
@@ -32,6 +32,22 @@ static void on_fault(const char* routine, void* context) {
     ++*(int*)context;
     handler_routine = routine;
     shmem_barrier_all(); /* meets the fault as well, and does not call this function */
+}
+
+/* On a thread of the library, of the process that leads. */
+static int on_unreplaced(int reason, const int* pes, size_t numpes, void* context) {
+    fprintf(stderr, "handler: %s, %zu PEs, first %d\n", reason == SHMEM_FT_NO_SPARE ? "no spare" : "data lost", numpes,
+            numpes == 0 ? -1 : pes[0]);
+    return *(int*)context;
+}
+
+static int unreplaced_answer SHMEM_FT_PRIVATE;
+
+static void choose_unreplaced(const char* answer) {
+    unreplaced_answer = strcmp(answer, "wait") == 0 ? SHMEM_FT_UNREPLACED_WAIT : SHMEM_FT_UNREPLACED_ABORT;
+    if (shmem_ft_on_unreplaced(on_unreplaced, &unreplaced_answer) != 0) {
+        app_fail(kProgram, "shmem_ft_on_unreplaced failed");
+    }
 }
 
 static void choose(const char* action) {
@@ -91,8 +107,10 @@ int main(int argc, char** argv) {
     shmem_init();
     Options options = {.steps = 8};
     const char* action = "none";
+    const char* unreplaced = NULL;
     const AppOption table[] = {
         {.name = "action", .help = "return, call, jump, abort or none", .text = &action},
+        {.name = "unreplaced", .help = "what the handler answers: abort or wait", .text = &unreplaced},
         {.name = "kill", .help = "in which call", .text = &options.kill},
         {.name = "steps", .help = "steps", .number = &options.steps, .minimum = 1, .maximum = 1000000},
         {.name = "pace", .help = "milliseconds to idle per step", .number = &options.pace_ms, .maximum = 1000},
@@ -102,6 +120,9 @@ int main(int argc, char** argv) {
     const AppCommandLine line = app_parse(argc, argv, table);
     app_stop_on_error(kProgram, line.error);
     choose(action);
+    if (unreplaced != NULL) {
+        choose_unreplaced(unreplaced);
+    }
     const int is_substitute = !shmem_ft_algo_init();
 
     if (SHMEM_FT_ROLLBACK_POINT()) {
