@@ -11,10 +11,8 @@
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
-namespace {
-
 // "PE 1 failed (killed by signal 9 (Killed)), PE 2 failed (...)", of those in `pes`.
-std::string name_failed(const JobState& state, const std::vector<PeId>& pes) {
+std::string Runtime::name_failed(const JobState& state, const std::vector<PeId>& pes) {
     std::string who;
     for (const std::vector<FailedPe>* list : {&state.failed, &state.further}) {
         for (const FailedPe& item : *list) {
@@ -24,10 +22,15 @@ std::string name_failed(const JobState& state, const std::vector<PeId>& pes) {
             }
         }
     }
+    for (const PeId pe : pes) {
+        const auto is_it = [pe](const FailedPe& item) { return item.pe == pe; };
+        if (std::none_of(state.failed.begin(), state.failed.end(), is_it) &&
+            std::none_of(state.further.begin(), state.further.end(), is_it)) {
+            who += format("%sPE %d failed", who.empty() ? "" : ", ", pe.value());  // too late for any list
+        }
+    }
     return who;
 }
-
-}  // namespace
 
 // ---- checkpoint ----
 
@@ -103,6 +106,9 @@ std::string Runtime::explain(const JobState& state) const {
             return who + " and there is no spare left to take over: start the job with more spares (oshrun --spares)";
         case EndReason::copies_lost:
             return who + ", and so has the process that kept the copy of the last checkpoint: the data is lost";
+        case EndReason::mismatched_calls:
+            return "some PEs are in shmem_checkpoint_all and others in shmem_finalize: every PE must make the same "
+                   "collective calls in the same order";
         default: return {};
     }
 }
@@ -127,6 +133,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
     const std::uint64_t expected = JobRules::hash_of(failed_);
     const Participant::Do outcome = coordinator_->restart(given, !joined_);
+    on_fault_.has_jumped = false;
     if (outcome == Participant::Do::give_up) {
         fail_job(store_.explanation() + ": the data is lost");
     }
