@@ -44,8 +44,8 @@ struct Tally {
 };
 
 std::string end_of(const sft::sim::Outcome& outcome) {
-    static constexpr const char* kReasons[] = {"none",     "requested",   "nothing committed",
-                                               "no spare", "copies lost", "past the end"};
+    static constexpr const char* kReasons[] = {"none",        "requested",        "nothing committed", "no spare",
+                                               "copies lost", "mismatched calls", "past the end"};
     if (outcome.stage == sft::Stage::ended) {
         return std::string("ended: ") + kReasons[static_cast<std::size_t>(outcome.end_reason)];
     }
