@@ -6,6 +6,7 @@
 #ifndef SHMEM_FT_H
 #define SHMEM_FT_H
 
+#include <setjmp.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -53,6 +54,45 @@ int shmem_ft_algo_init(void);
  * left and the copies that exist of every PE's state besides its own. */
 int shmem_ft_protected(void);
 
+/* Local. What this PE does when a call meets a fault, until shmem_finalize. A call meets a fault when it waits for
+ * other PEs, or is what programs wait with (barriers, syncs, collectives, wait_until, test, locks, quiet, fence,
+ * allocation, team splits), and a PE is known dead at its end; and when shmem_checkpoint_all returns SHMEM_FT_FAILURE.
+ *   SHMEM_FT_ON_FAULT_RETURN  the call returns; those with an int result return non-zero (the default)
+ *   SHMEM_FT_ON_FAULT_CALL    handler(name of the call, context) is called first; it must return, and its own calls
+ *                             behave as with RETURN
+ *   SHMEM_FT_ON_FAULT_JUMP    to the last SHMEM_FT_ROLLBACK_POINT() of the same thread; without one, like RETURN
+ *   SHMEM_FT_ON_FAULT_ABORT   the job ends with one line
+ * Returns 0, or non-zero for an unknown action or a missing handler, and then nothing changes. The default is
+ * SHMEM_FT_ON_FAULT of the environment. A substitute that has not joined yet only jumps. */
+#define SHMEM_FT_ON_FAULT_RETURN 0
+#define SHMEM_FT_ON_FAULT_CALL 1
+#define SHMEM_FT_ON_FAULT_JUMP 2
+#define SHMEM_FT_ON_FAULT_ABORT 3
+typedef void (*shmem_ft_fault_handler_t)(const char *routine, void *context);
+int shmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *context);
+
+/* Where SHMEM_FT_ON_FAULT_JUMP goes: 0 when it is passed, 1 when a call that met a fault has jumped here. As with
+ * setjmp it stands alone in a condition, the function that has it must not have returned, and automatic variables that
+ * were changed since are lost unless they are volatile; in C++ the jump skips destructors. It belongs behind what runs
+ * once (allocation, the block of shmem_ft_algo_init), in front of the loop. After a jump the status has been checked,
+ * so shmem_query_fault gives the list for shmem_restart_pes. There is one jump per fault: from then on calls return,
+ * until shmem_restart_pes has. Example: shmem_ft_on_fault(3). */
+#define SHMEM_FT_ROLLBACK_POINT() (setjmp(*shmem_ft_rollback_point()) != 0)
+jmp_buf *shmem_ft_rollback_point(void); /* the part of it that is a function */
+
+/* Local. With SHMEM_FT_UNREPLACED=handler: when no spare is left to take over failed PEs, the process that leads the
+ * job calls its handler with SHMEM_FT_NO_SPARE and the PEs, on a thread of the library, and the job ends or waits for a
+ * spare (at most SHMEM_FT_WAIT_TIMEOUT seconds), as the handler returns. When the data of PEs is lost it calls it with
+ * SHMEM_FT_DATA_LOST; the job ends then whatever is returned. Any PE may be leading, so register on all of them,
+ * straight after shmem_init; where nothing is registered the job ends. The handler calls no routine of OpenSHMEM and is
+ * quick: the library hears nothing meanwhile. Returns 0. */
+#define SHMEM_FT_NO_SPARE 1
+#define SHMEM_FT_DATA_LOST 2
+#define SHMEM_FT_UNREPLACED_ABORT 0
+#define SHMEM_FT_UNREPLACED_WAIT 1
+typedef int (*shmem_ft_unreplaced_handler_t)(int reason, const int *pes, size_t numpes, void *context);
+int shmem_ft_on_unreplaced(shmem_ft_unreplaced_handler_t handler, void *context);
+
 /* What a status from shmem_query_fault means. */
 int shmem_ft_status_kind(int status);      /* SHMEM_FT_KILLED_BY_SIGNAL ... */
 int shmem_ft_status_signal(int status);    /* the signal, or 0 */
@@ -65,6 +105,9 @@ void pshmem_query_fault(int **pes, int **pes_status, size_t *numpes);
 void pshmem_restart_pes(int *pes, size_t numpes);
 int pshmem_ft_algo_init(void);
 int pshmem_ft_protected(void);
+int pshmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *context);
+int pshmem_ft_on_unreplaced(shmem_ft_unreplaced_handler_t handler, void *context);
+jmp_buf *pshmem_ft_rollback_point(void);
 
 #ifdef __cplusplus
 }

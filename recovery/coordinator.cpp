@@ -12,6 +12,7 @@ Coordinator::Coordinator(const Options& options)
       mailbox_(options.mailbox),
       duties_(options.duties),
       observer_(options.observer),
+      waits_for_spares_(options.policy == UnreplacedPolicy::wait),
       rules_(options.shape),
       agreement_({.shape = options.shape,
                   .self = options.self,
@@ -92,18 +93,39 @@ void Coordinator::decided(const JobState& before, const JobState& after) {
         snapshot_ = after;
     }
     leads_.store(agreement_.leader() == agreement_.self());
-    news_.push_back({.kind = News::Kind::decision, .death = {}, .before = before, .after = after});
+    news_.push_back({.kind = News::Kind::decision, .death = {}, .before = before, .after = after, .awaited = {}});
     changed_.notify_all();
 }
 
 void Coordinator::heard_of_death(const Death& death) {
     leads_.store(agreement_.leader() == agreement_.self());
-    news_.push_back({.kind = News::Kind::death, .death = death, .before = {}, .after = {}});
+    news_.push_back({.kind = News::Kind::death, .death = death, .before = {}, .after = {}, .awaited = {}});
 }
 
-void Coordinator::must_stop() { news_.push_back({.kind = News::Kind::stop, .death = {}, .before = {}, .after = {}}); }
+void Coordinator::must_stop() {
+    news_.push_back({.kind = News::Kind::stop, .death = {}, .before = {}, .after = {}, .awaited = {}});
+}
+
+// Follows from everything that calls tell(), so it is looked for there.
+void Coordinator::note_awaited() {
+    const JobState& state = agreement_.decided();
+    const bool is_asked =
+        state.stage == Stage::faulted ? agreement_.leads_restart() : agreement_.leader() == agreement_.self();
+    std::vector<PeId> now;
+    if (is_asked) {
+        now = rules_.awaiting_spares(state, agreement_.known_deaths());
+    }
+    if (now != awaited_) {
+        awaited_ = now;
+        news_.push_back(
+            {.kind = News::Kind::awaiting, .death = {}, .before = {}, .after = {}, .awaited = std::move(now)});
+    }
+}
 
 void Coordinator::tell(Lock& lock) {
+    if (waits_for_spares_) {
+        note_awaited();
+    }
     // One teller at a time keeps the order; another thread's news are told by the one that is at it.
     if (is_telling_) {
         return;
@@ -117,6 +139,7 @@ void Coordinator::tell(Lock& lock) {
                 case News::Kind::death: observer_->heard_of_death(item.death); break;
                 case News::Kind::decision: observer_->decided(item.before, item.after); break;
                 case News::Kind::stop: observer_->must_stop(); break;
+                case News::Kind::awaiting: observer_->awaits_spares(item.awaited); break;
             }
         }
         lock.lock();

@@ -51,6 +51,9 @@ public:
     virtual void heard_of_death(const Death& death) = 0;
     virtual void decided(const JobState& before, const JobState& after) = 0;
     virtual void must_stop() = 0;
+    // This process leads, and nobody is there to take over these PEs; empty: that is over. Only with a policy that
+    // waits.
+    virtual void awaits_spares(const std::vector<PeId>& pes) = 0;
 };
 
 class Coordinator final : private AgreementWorld {
@@ -108,14 +111,16 @@ private:
     void must_stop() override;
 
     struct News {
-        enum class Kind : std::uint8_t { death, decision, stop } kind{};
+        enum class Kind : std::uint8_t { death, decision, stop, awaiting } kind{};
         Death death;
         JobState before;
         JobState after;
+        std::vector<PeId> awaited;
     };
     using Lock = std::unique_lock<std::mutex>;
     [[nodiscard]] Participant::Do drive(Lock& lock, Participant::Do next);
     void await_change(Lock& lock, std::uint64_t index);
+    void note_awaited();
     // Gives the news to the observer, in order, without the lock.
     void tell(Lock& lock);
 
@@ -123,11 +128,13 @@ private:
     Mailbox* mailbox_;
     Duties* duties_;
     JobObserver* observer_;
+    bool waits_for_spares_;
 
     mutable std::mutex mutex_;
     JobRules rules_;
     Agreement agreement_;
     Participant participant_;
+    std::vector<PeId> awaited_;  // as the observer knows it
     std::vector<News> news_;
     bool is_telling_ = false;
     Times times_;

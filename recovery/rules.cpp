@@ -231,6 +231,9 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
 
 std::optional<JobState> JobRules::after_restart(const JobState& state, const Readiness& ready,
                                                 std::span<const Death> dead) const {
+    if (ready.is_mixed && ready.goal != Goal::restart) {
+        return ended(next_of(state), EndReason::mismatched_calls, {});
+    }
     if (ready.is_mixed || ready.hash != hash_of(state.failed)) {
         JobState next = next_of(state);
         ++next.rejections;
@@ -288,6 +291,30 @@ JobState JobRules::after_loss_of_all(const JobState& state, std::span<const Deat
     }
     const bool has_version = next.version != kNoVersion;
     return ended(next, has_version ? EndReason::copies_lost : EndReason::nothing_committed, std::move(lost));
+}
+
+std::vector<PeId> JobRules::awaiting_spares(const JobState& state, std::span<const Death> dead) const {
+    const bool is_repaired =
+        state.stage == Stage::faulted || state.stage == Stage::planned || state.stage == Stage::restored;
+    if (policy_ != UnreplacedPolicy::wait || !is_repaired) {
+        return {};
+    }
+    JobState now = state;
+    static_cast<void>(note_deaths(now, dead));
+    std::size_t spares = shape_.idle_spares(now, dead).size();
+    std::vector<PeId> awaiting;
+    for (const Death& death : now.deaths) {
+        const PeId pe = shape_.held_by(now, death.process);
+        if (pe == kNoPe) {
+            continue;
+        }
+        if (spares == 0) {
+            awaiting.push_back(pe);
+        } else {
+            --spares;
+        }
+    }
+    return awaiting;
 }
 
 std::int32_t JobRules::protected_losses(const JobState& state, std::span<const Death> dead) const {

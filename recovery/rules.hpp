@@ -43,6 +43,9 @@ public:
                                              std::span<const Death> dead) const override;
     [[nodiscard]] JobState after_loss_of_all(const JobState& state, std::span<const Death> dead) const override;
 
+    // The dead PEs that a restart has nobody for, in a job that waits for spares; empty: it does not wait for any.
+    [[nodiscard]] std::vector<PeId> awaiting_spares(const JobState& state, std::span<const Death> dead) const;
+
     // How many further deaths of PEs, one after another or at once, whichever they are, the job survives now.
     [[nodiscard]] std::int32_t protected_losses(const JobState& state, std::span<const Death> dead) const;
 

@@ -257,11 +257,17 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
                             (live_.globals.bytes != 0 && !globals_windows_[i].reserve(live_.globals.bytes, error)))) {
             return false;
         }
+        if (is_substitute_) {
+            // What it writes before it joins would land in memory that is being rolled back; protect() maps the others.
+            entries_[i].heap_difference.store(peer == me_ ? 0 : kUnreachable);
+            entries_[i].globals_difference.store(peer == me_ ? 0 : kUnreachable);
+            continue;
+        }
         // A peer that cannot be mapped has just died: the service thread will know in a moment.
         std::string gone;
         const ProcId holder = shape.holder(state, peer);
         const std::lock_guard lock(view_mutex_);
-        if (!map_peer(peer, holder, gone) && !is_substitute_ && !coordinator_->is_dead(holder) &&
+        if (!map_peer(peer, holder, gone) && !coordinator_->is_dead(holder) &&
             process_start_time(control_.slot(holder).pid) != 0) {
             error = format(
                 "cannot map the memory of PE %zu (%s): /proc/PID/fd of processes of the same user must be "
@@ -353,6 +359,7 @@ bool Runtime::start(int generation, std::string& error) {
         return false;
     }
     bootstrap_.watch_launcher(&launcher_lost);
+    on_fault_.action = config_.on_fault;
     if (!create_memory(error) || !meet_the_others(generation, error) || !watch_processes(error)) {
         return false;
     }
@@ -360,11 +367,12 @@ bool Runtime::start(int generation, std::string& error) {
     entries_ = std::vector<PeerEntry>(static_cast<std::size_t>(control_.n_pes()));
     mapped_holder_.assign(entries_.size(), kNoProc);
     const bool starts_as_spare = self().value() >= first_spare();
+    const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
     coordinator_ = std::make_unique<Coordinator>(
         Coordinator::Options{.shape = {.n_pes = first_spare(), .n_processes = bootstrap_.n_processes()},
                              .self = self(),
                              .keeps_copies = config_.backup_mode != BackupMode::none,
-                             .policy = UnreplacedPolicy::abort,
+                             .policy = policy,
                              .mailbox = &mailbox_,
                              .duties = this,
                              .observer = this});

@@ -11,6 +11,8 @@
 #pragma once
 
 #include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
 
 #include <atomic>
 #include <cstdint>
@@ -24,6 +26,7 @@
 #include "backup/store.hpp"
 #include "recovery/coordinator.hpp"
 #include "shmem_ft/base/config.hpp"
+#include "shmem_ft/base/fault_action.hpp"
 #include "shmem_ft/base/job_channel.hpp"
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/bootstrap.hpp"
@@ -63,6 +66,11 @@ public:
     void restart(const int* pes, std::size_t numpes) noexcept;
     int algo_init() noexcept;
     int protected_losses() noexcept;
+    // runtime_policy.cpp
+    [[nodiscard]] bool on_fault(FaultAction action, job::FaultHandler handler, void* context) noexcept;
+    [[nodiscard]] jmp_buf* rollback_point() noexcept;
+    [[nodiscard]] jmp_buf* meet_fault(const char* routine) noexcept;
+    void on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept;
 
     void* heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
 
@@ -87,6 +95,7 @@ private:
     void heard_of_death(const Death& death) override;
     void decided(const JobState& before, const JobState& after) override;
     void must_stop() override;
+    void awaits_spares(const std::vector<PeId>& pes) override;  // runtime_policy.cpp
 
     // runtime.cpp
     [[nodiscard]] bool create_memory(std::string& error);
@@ -114,11 +123,21 @@ private:
 
     // runtime_ft.cpp
     [[nodiscard]] std::string explain(const JobState& state) const;
+    [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
+    [[nodiscard]] std::string lost_copy(const JobState& state) const;
     [[nodiscard]] Done become_restored(const JobState& state);
     void tell_end(const std::string& line) noexcept;
     [[nodiscard]] bool prepare_as_substitute();
+
+    // runtime_policy.cpp
+    [[nodiscard]] bool check_status() noexcept;
+    [[nodiscard]] bool is_fault_known() const;
+    void wait_is_due() noexcept;
+    void set_wait_timer(std::int64_t at_ns) noexcept;
+    [[nodiscard]] bool handler_ends(int reason, const std::vector<PeId>& pes) noexcept;
+    void end_wait(const std::string& why) noexcept;
 
     // runtime_heap.cpp
     void* replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
@@ -163,13 +182,34 @@ private:
     std::uint32_t committed_init_calls_ = 0;
     std::uint64_t replayed_heap_calls_ = 0;
     std::vector<FailedPe> failed_;  // since the last status check
-    std::string last_line_;         // why this process ends the job
+    struct OnFault {
+        FaultAction action = FaultAction::go_on;
+        job::FaultHandler handler = nullptr;
+        void* context = nullptr;
+        bool is_in_handler = false;
+        bool has_point = false;
+        bool has_jumped = false;  // since the last restart
+        pthread_t point_thread{};
+        jmp_buf point{};
+    };
+    OnFault on_fault_;
+    std::string last_line_;  // why this process ends the job
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
 
     std::mutex view_mutex_;
     std::vector<int> pidfds_;    // by process; -1: self, ended or finalized
     std::vector<ProcId> early_;  // had ended before anybody could watch them
     int stop_fd_ = -1;
+    // While a spare is awaited; protected by view_mutex_.
+    struct Unreplaceable {
+        std::vector<PeId> pes;
+        std::int64_t give_up_ns = 0;
+        bool is_handler_due = false;
+        job::UnreplacedHandler handler = nullptr;
+        void* context = nullptr;
+    };
+    Unreplaceable unreplaceable_;
+    int wait_timer_fd_ = -1;
     std::thread service_;
 };
 

@@ -11,10 +11,8 @@
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
-namespace {
-
 // "PE 1 failed (killed by signal 9 (Killed)), PE 2 failed (...)", of those in `pes`.
-std::string name_failed(const JobState& state, const std::vector<PeId>& pes) {
+std::string Runtime::name_failed(const JobState& state, const std::vector<PeId>& pes) {
     std::string who;
     for (const std::vector<FailedPe>* list : {&state.failed, &state.further}) {
         for (const FailedPe& item : *list) {
@@ -24,10 +22,15 @@ std::string name_failed(const JobState& state, const std::vector<PeId>& pes) {
             }
         }
     }
+    for (const PeId pe : pes) {
+        const auto is_it = [pe](const FailedPe& item) { return item.pe == pe; };
+        if (std::none_of(state.failed.begin(), state.failed.end(), is_it) &&
+            std::none_of(state.further.begin(), state.further.end(), is_it)) {
+            who += format("%sPE %d failed", who.empty() ? "" : ", ", pe.value());  // too late for any list
+        }
+    }
     return who;
 }
-
-}  // namespace
 
 // ---- checkpoint ----
 
@@ -103,6 +106,9 @@ std::string Runtime::explain(const JobState& state) const {
             return who + " and there is no spare left to take over: start the job with more spares (oshrun --spares)";
         case EndReason::copies_lost:
             return who + ", and so has the process that kept the copy of the last checkpoint: the data is lost";
+        case EndReason::mismatched_calls:
+            return "some PEs are in shmem_checkpoint_all and others in shmem_finalize: every PE must make the same "
+                   "collective calls in the same order";
         default: return {};
     }
 }
@@ -127,6 +133,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
     const std::uint64_t expected = JobRules::hash_of(failed_);
     const Participant::Do outcome = coordinator_->restart(given, !joined_);
+    on_fault_.has_jumped = false;
     if (outcome == Participant::Do::give_up) {
         fail_job(store_.explanation() + ": the data is lost");
     }
@@ -160,6 +167,10 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     fault_point(FaultPoint::restart_leave);
 }
 
+std::string Runtime::lost_copy(const JobState& state) const {
+    return name_failed(state, {me_}) + ", and so has the process that kept the copy of the last checkpoint";
+}
+
 Duties::Done Runtime::become_restored(const JobState& state) {
     if (joined_) {
         return store_.roll_back(state.version, live_) ? Done::ok : Done::corrupt;
@@ -167,7 +178,10 @@ Duties::Done Runtime::become_restored(const JobState& state) {
     // The keeper may be this process itself: a shadow that it kept while it slept.
     const ProcId keeper = coordinator_->shape().keeper(state, me_);
     if (keeper == kNoProc) {
-        return Done::source_gone;
+        // It died before this process had the copy, and nobody else has one. The rules cannot know how far this process
+        // had come, so it is the one that has to say so.
+        store_.explain(lost_copy(state));
+        return Done::corrupt;
     }
     const ProcessSlot& slot = control_.slot(keeper);
     std::string why;
@@ -241,12 +255,12 @@ bool Runtime::prepare_as_substitute() {
         }
         const ProcId keeper = coordinator_->shape().keeper(state, me_);
         std::string why;
-        auto fetched = BackupStore::Fetched::keeper_gone;
-        if (keeper != kNoProc) {
-            const ProcessSlot& slot = control_.slot(keeper);
-            fetched = BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_,
-                                               Heap::journal_bytes(), &why);
+        if (keeper == kNoProc) {
+            fail_job(lost_copy(state) + ": the data is lost");
         }
+        const ProcessSlot& slot = control_.slot(keeper);
+        const auto fetched =
+            BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_, Heap::journal_bytes(), &why);
         if (fetched == BackupStore::Fetched::done) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
             return true;

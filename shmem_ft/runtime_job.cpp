@@ -160,7 +160,7 @@ void Runtime::fail_job(const std::string& line) noexcept {
         tell_end(line);  // before anybody can end because of it
     }
     coordinator_->request_end(EndReason::requested, kExitError);
-    coordinator_->wait_until([](const JobState& state) { return state.stage == Stage::ended; });
+    coordinator_->wait_until([](const JobState& state) { return is_over(state); });
     leave_ended_job();
 }
 
@@ -171,7 +171,7 @@ void Runtime::global_exit(int status) noexcept {
     report(JobEventKind::global_exit, status, 0, "", now_ns(), 0);
     coordinator_->request_end(EndReason::requested, status & 0xff);
     // Not before it is decided: a request of a process that is dead by the time it is heard does not count.
-    coordinator_->wait_until([](const JobState& state) { return state.stage == Stage::ended; });
+    coordinator_->wait_until([](const JobState& state) { return is_over(state); });
     std::exit(status);
 }
 
@@ -321,6 +321,12 @@ void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept {
 void restart_pes(const int* pes, std::size_t numpes) noexcept { g_runtime->restart(pes, numpes); }
 int algo_init() noexcept { return g_runtime->algo_init(); }
 int protected_losses() noexcept { return g_runtime->protected_losses(); }
+bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept {
+    return g_runtime->on_fault(action, handler, context);
+}
+void on_unreplaced(UnreplacedHandler handler, void* context) noexcept { g_runtime->on_unreplaced(handler, context); }
+jmp_buf* rollback_point() noexcept { return g_runtime->rollback_point(); }
+jmp_buf* meet_fault(const char* routine) noexcept { return g_runtime->meet_fault(routine); }
 
 }  // namespace job
 }  // namespace sft

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -66,6 +67,7 @@ bool Runtime::watch_processes(std::string& error) {
 
 void Runtime::start_service() {
     stop_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    wait_timer_fd_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     // Signals are the application's business: its threads get them.
     sigset_t all;
     sigset_t before;
@@ -81,9 +83,11 @@ void Runtime::stop_service() noexcept {
         [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
         service_.join();
     }
-    if (stop_fd_ >= 0) {
-        ::close(stop_fd_);
-        stop_fd_ = -1;
+    for (int* const fd : {&stop_fd_, &wait_timer_fd_}) {
+        if (*fd >= 0) {
+            ::close(*fd);
+            *fd = -1;
+        }
     }
     for (int& pidfd : pidfds_) {
         if (pidfd >= 0) {
@@ -105,11 +109,14 @@ void Runtime::serve() noexcept {
             ::syscall(SYS_pidfd_send_signal, pidfds_[process.index()], SIGKILL, nullptr, 0);
         }
     };
-    constexpr std::size_t kOwnEntries = 3;
+    constexpr std::size_t kOwnEntries = 4;
     std::vector<pollfd> polled;
     std::vector<ProcId> watched;
     for (;;) {
-        polled.assign({{stop_fd_, POLLIN, 0}, {channel_.fd(), 0, 0}, {coordinator_->fd(), POLLIN, 0}});
+        polled.assign({{stop_fd_, POLLIN, 0},
+                       {channel_.fd(), 0, 0},
+                       {coordinator_->fd(), POLLIN, 0},
+                       {wait_timer_fd_, POLLIN, 0}});
         watched.clear();
         for (std::size_t i = 0; i < pidfds_.size(); ++i) {
             if (pidfds_[i] >= 0) {
@@ -130,6 +137,9 @@ void Runtime::serve() noexcept {
         hang_watch.tick(coordinator_->known_deaths(), now_ns(), kill);
         if (polled[2].revents != 0) {
             coordinator_->pump();
+        }
+        if (polled[3].revents != 0) {
+            wait_is_due();
         }
         for (std::size_t i = 0; i < watched.size(); ++i) {
             if (polled[i + kOwnEntries].revents != 0) {
@@ -258,6 +268,10 @@ void Runtime::leave_ended_job() noexcept {
         }
     }
     const JobState state = coordinator_->state();
+    if (config_.unreplaced == Unreplaced::handler && coordinator_->leader() == self() &&
+        (state.end_reason == EndReason::copies_lost || state.end_reason == EndReason::nothing_committed)) {
+        static_cast<void>(handler_ends(job::kDataLost, state.lost));
+    }
     // What followed from the deaths everybody can tell, and oshrun takes what it hears first; without it one has to do.
     const bool is_mine = state.ended_by == self();
     const std::string line = is_mine ? last_line_ : explain(state);

@@ -30,23 +30,24 @@ bool on(const Members& members, bool (*operation)(sft::Engine&, const sft::PeGro
 
 }  // namespace
 
-SFT_ENTRY(void, shmem_barrier_all, (void), void(on(Members("shmem_barrier_all"), sft::barrier)))
-SFT_ENTRY(void, shmem_sync_all, (void), void(on(Members("shmem_sync_all"), sft::sync)))
-SFT_ENTRY(int, shmem_team_sync, (shmem_team_t team), status(on(Members("shmem_team_sync", team), sft::sync)))
-SFT_ENTRY(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, long*),
-          void(on(Members("shmem_barrier", sft::ActiveSet{PE_start, logPE_stride, PE_size}), sft::barrier)))
-SFT_ENTRY(void, shmem_sync, (int PE_start, int logPE_stride, int PE_size, long*),
-          void(on(Members("shmem_sync", sft::ActiveSet{PE_start, logPE_stride, PE_size}), sft::sync)))
+SFT_WAITING_ENTRY(void, shmem_barrier_all, (void), void(on(Members("shmem_barrier_all"), sft::barrier)))
+SFT_WAITING_ENTRY(void, shmem_sync_all, (void), void(on(Members("shmem_sync_all"), sft::sync)))
+SFT_WAITING_ENTRY(int, shmem_team_sync, (shmem_team_t team), status(on(Members("shmem_team_sync", team), sft::sync)))
+SFT_WAITING_ENTRY(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, long*),
+                  void(on(Members("shmem_barrier", sft::ActiveSet{PE_start, logPE_stride, PE_size}), sft::barrier)))
+SFT_WAITING_ENTRY(void, shmem_sync, (int PE_start, int logPE_stride, int PE_size, long*),
+                  void(on(Members("shmem_sync", sft::ActiveSet{PE_start, logPE_stride, PE_size}), sft::sync)))
 
 // A routine that moves `nelems` elements of BYTES: for a team, and (32 and 64 bits only) for an active set.
-#define TEAM(TAIL, TYPE, EXTRA, OPERATION, ...)                                                        \
-    SFT_ENTRY(int, shmem_##TAIL, (shmem_team_t team, TYPE * dest, const TYPE* source, SFT_OPEN EXTRA), \
-              status(on(Members("shmem_" #TAIL, team), sft::OPERATION, dest, source, __VA_ARGS__)))
-#define ACTIVE(TAIL, EXTRA, OPERATION, ...)                                                                           \
-    SFT_ENTRY(void, shmem_##TAIL,                                                                                     \
-              (void* dest, const void* source, SFT_OPEN EXTRA, int PE_start, int logPE_stride, int PE_size, long*),   \
-              void(on(Members("shmem_" #TAIL, sft::ActiveSet{PE_start, logPE_stride, PE_size}), sft::OPERATION, dest, \
-                      source, __VA_ARGS__)))
+#define TEAM(TAIL, TYPE, EXTRA, OPERATION, ...)                                                                \
+    SFT_WAITING_ENTRY(int, shmem_##TAIL, (shmem_team_t team, TYPE * dest, const TYPE* source, SFT_OPEN EXTRA), \
+                      status(on(Members("shmem_" #TAIL, team), sft::OPERATION, dest, source, __VA_ARGS__)))
+#define ACTIVE(TAIL, EXTRA, OPERATION, ...)                                                                         \
+    SFT_WAITING_ENTRY(void, shmem_##TAIL,                                                                           \
+                      (void* dest, const void* source, SFT_OPEN EXTRA, int PE_start, int logPE_stride, int PE_size, \
+                       long*),                                                                                      \
+                      void(on(Members("shmem_" #TAIL, sft::ActiveSet{PE_start, logPE_stride, PE_size}),             \
+                              sft::OPERATION, dest, source, __VA_ARGS__)))
 
 #define SIMPLE(NAME, TYPE, BYTES, OPERATION) TEAM(NAME, TYPE, (std::size_t nelems), OPERATION, nelems* BYTES)
 #define BROADCAST(NAME, TYPE, BYTES)                                              \

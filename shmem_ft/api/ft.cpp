@@ -18,12 +18,27 @@ static_assert(SHMEM_FT_HUNG == static_cast<int>(FailureKind::hung));
 static_assert(SHMEM_FT_NODE_LOST == static_cast<int>(FailureKind::node_lost));
 static_assert(SHMEM_FT_UNREACHABLE == static_cast<int>(FailureKind::unreachable));
 static_assert(SHMEM_FT_DIED == static_cast<int>(FailureKind::died));
+static_assert(SHMEM_FT_NO_SPARE == sft::job::kNoSpare);
+static_assert(SHMEM_FT_DATA_LOST == sft::job::kDataLost);
+static_assert(SHMEM_FT_ON_FAULT_RETURN == static_cast<int>(sft::FaultAction::go_on));
+static_assert(SHMEM_FT_ON_FAULT_CALL == static_cast<int>(sft::FaultAction::call));
+static_assert(SHMEM_FT_ON_FAULT_JUMP == static_cast<int>(sft::FaultAction::jump));
+static_assert(SHMEM_FT_ON_FAULT_ABORT == static_cast<int>(sft::FaultAction::abort));
 
 void* checked(const char* routine) noexcept { return &sft::engine(routine); }
 
 int code_of(int status, FailureKind kind, int otherwise) noexcept {
     const FailureReason reason = FailureReason::from_status(status);
     return reason.kind == kind ? reason.code : otherwise;
+}
+
+// Only a failure of it is one that the program meets: who died after a commit is the next call's business.
+int checkpoint() noexcept {
+    const int result = sft::job::checkpoint_all();
+    if (result == SHMEM_FT_FAILURE) {
+        sft::act_on_fault("shmem_checkpoint_all");
+    }
+    return result;
 }
 
 char* write_text(int status, char* buffer, std::size_t size) noexcept {
@@ -35,14 +50,19 @@ char* write_text(int status, char* buffer, std::size_t size) noexcept {
 
 }  // namespace
 
-SFT_ENTRY(int, shmem_checkpoint_all, (void),
-          sft::job::is_initialized() ? sft::job::checkpoint_all() : SHMEM_FT_ERROR_NOT_INITIALIZED)
+SFT_ENTRY(int, shmem_checkpoint_all, (void), sft::job::is_initialized() ? checkpoint() : SHMEM_FT_ERROR_NOT_INITIALIZED)
 SFT_ENTRY(void, shmem_query_fault, (int** pes, int** pes_status, std::size_t* numpes),
           (checked("shmem_query_fault"), sft::job::query_fault(pes, pes_status, numpes)))
 SFT_ENTRY(void, shmem_restart_pes, (int* pes, std::size_t numpes),
           (checked("shmem_restart_pes"), sft::job::restart_pes(pes, numpes)))
 SFT_ENTRY(int, shmem_ft_algo_init, (void), (checked("shmem_ft_algo_init"), sft::job::algo_init()))
 SFT_ENTRY(int, shmem_ft_protected, (void), (checked("shmem_ft_protected"), sft::job::protected_losses()))
+SFT_ENTRY(int, shmem_ft_on_fault, (int action, shmem_ft_fault_handler_t handler, void* context),
+          (checked("shmem_ft_on_fault"),
+           sft::job::on_fault(static_cast<sft::FaultAction>(action), handler, context) ? 0 : 1))
+SFT_ENTRY(int, shmem_ft_on_unreplaced, (shmem_ft_unreplaced_handler_t handler, void* context),
+          (checked("shmem_ft_on_unreplaced"), sft::job::on_unreplaced(handler, context), 0))
+SFT_ENTRY(jmp_buf*, shmem_ft_rollback_point, (void), (checked("shmem_ft_rollback_point"), sft::job::rollback_point()))
 
 extern "C" int shmem_ft_status_kind(int status) { return static_cast<int>(FailureReason::from_status(status).kind); }
 extern "C" int shmem_ft_status_signal(int status) { return code_of(status, FailureKind::signal, 0); }

@@ -59,18 +59,19 @@ SFT_ENTRY(void, shmem_info_get_name, (char* name),
           void(std::memcpy(name, SHMEM_VENDOR_STRING, sizeof SHMEM_VENDOR_STRING)))
 SFT_ENTRY(void, shmem_pcontrol, (int, ...), void(0))
 
-SFT_ENTRY(void*, shmem_malloc, (std::size_t size), (checked("shmem_malloc"), sft::job::heap_malloc(size)))
-SFT_ENTRY(void, shmem_free, (void* ptr), (checked("shmem_free"), sft::job::heap_free(ptr)))
-SFT_ENTRY(void*, shmem_realloc, (void* ptr, std::size_t size),
-          (checked("shmem_realloc"), sft::job::heap_realloc(ptr, size)))
-SFT_ENTRY(void*, shmem_align, (std::size_t alignment, std::size_t size),
-          (checked("shmem_align"), sft::job::heap_align(alignment, size)))
-SFT_ENTRY(void*, shmem_calloc, (std::size_t count, std::size_t size),
-          (checked("shmem_calloc"), sft::job::heap_calloc(count, size)))
-SFT_ENTRY(void*, shmem_malloc_with_hints, (std::size_t size, long hints),
-          (checked("shmem_malloc_with_hints"), sft::job::heap_malloc_with_hints(size, hints)))
-SFT_ENTRY(void*, shmalloc, (std::size_t size), (checked("shmalloc"), sft::job::heap_malloc(size)))
-SFT_ENTRY(void, shfree, (void* ptr), (checked("shfree"), sft::job::heap_free(ptr)))
-SFT_ENTRY(void*, shrealloc, (void* ptr, std::size_t size), (checked("shrealloc"), sft::job::heap_realloc(ptr, size)))
-SFT_ENTRY(void*, shmemalign, (std::size_t alignment, std::size_t size),
-          (checked("shmemalign"), sft::job::heap_align(alignment, size)))
+SFT_WAITING_ENTRY(void*, shmem_malloc, (std::size_t size), (checked("shmem_malloc"), sft::job::heap_malloc(size)))
+SFT_WAITING_ENTRY(void, shmem_free, (void* ptr), (checked("shmem_free"), sft::job::heap_free(ptr)))
+SFT_WAITING_ENTRY(void*, shmem_realloc, (void* ptr, std::size_t size),
+                  (checked("shmem_realloc"), sft::job::heap_realloc(ptr, size)))
+SFT_WAITING_ENTRY(void*, shmem_align, (std::size_t alignment, std::size_t size),
+                  (checked("shmem_align"), sft::job::heap_align(alignment, size)))
+SFT_WAITING_ENTRY(void*, shmem_calloc, (std::size_t count, std::size_t size),
+                  (checked("shmem_calloc"), sft::job::heap_calloc(count, size)))
+SFT_WAITING_ENTRY(void*, shmem_malloc_with_hints, (std::size_t size, long hints),
+                  (checked("shmem_malloc_with_hints"), sft::job::heap_malloc_with_hints(size, hints)))
+SFT_WAITING_ENTRY(void*, shmalloc, (std::size_t size), (checked("shmalloc"), sft::job::heap_malloc(size)))
+SFT_WAITING_ENTRY(void, shfree, (void* ptr), (checked("shfree"), sft::job::heap_free(ptr)))
+SFT_WAITING_ENTRY(void*, shrealloc, (void* ptr, std::size_t size),
+                  (checked("shrealloc"), sft::job::heap_realloc(ptr, size)))
+SFT_WAITING_ENTRY(void*, shmemalign, (std::size_t alignment, std::size_t size),
+                  (checked("shmemalign"), sft::job::heap_align(alignment, size)))

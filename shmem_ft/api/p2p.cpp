@@ -10,34 +10,35 @@ static_assert(SHMEM_CMP_GE == static_cast<int>(sft::Comparison::ge));
 static_assert(SHMEM_CMP_LT == static_cast<int>(sft::Comparison::lt));
 static_assert(SHMEM_CMP_LE == static_cast<int>(sft::Comparison::le));
 
-#define ONE(NAME, TYPE)                                                                         \
-    SFT_ENTRY(void, shmem_##NAME##_wait_until, (TYPE * ivar, int cmp, TYPE cmp_value),          \
-              sft::wait_until(sft::engine("shmem_" #NAME "_wait_until"), ivar, cmp, cmp_value)) \
-    SFT_ENTRY(int, shmem_##NAME##_test, (TYPE * ivar, int cmp, TYPE cmp_value),                 \
-              sft::test(sft::engine("shmem_" #NAME "_test"), ivar, cmp, cmp_value))
+#define ONE(NAME, TYPE)                                                                                 \
+    SFT_WAITING_ENTRY(void, shmem_##NAME##_wait_until, (TYPE * ivar, int cmp, TYPE cmp_value),          \
+                      sft::wait_until(sft::engine("shmem_" #NAME "_wait_until"), ivar, cmp, cmp_value)) \
+    SFT_WAITING_ENTRY(int, shmem_##NAME##_test, (TYPE * ivar, int cmp, TYPE cmp_value),                 \
+                      sft::test(sft::engine("shmem_" #NAME "_test"), ivar, cmp, cmp_value))
 SFT_FOR_P2P(ONE)
 
-#define OLD_WAIT(NAME, TYPE)                                            \
-    SFT_ENTRY(void, shmem_##NAME##_wait, (TYPE * ivar, TYPE cmp_value), \
-              sft::wait_until(sft::engine("shmem_" #NAME "_wait"), ivar, SHMEM_CMP_NE, cmp_value))
+#define OLD_WAIT(NAME, TYPE)                                                    \
+    SFT_WAITING_ENTRY(void, shmem_##NAME##_wait, (TYPE * ivar, TYPE cmp_value), \
+                      sft::wait_until(sft::engine("shmem_" #NAME "_wait"), ivar, SHMEM_CMP_NE, cmp_value))
 SFT_FOR_WAIT(OLD_WAIT)
 
-SFT_ENTRY(void, shmem_wait, (long* ivar, long cmp_value),
-          sft::wait_until(sft::engine("shmem_wait"), ivar, SHMEM_CMP_NE, cmp_value))
-SFT_ENTRY(void, shmem_wait_until, (long* ivar, int cmp, long cmp_value),
-          sft::wait_until(sft::engine("shmem_wait_until"), ivar, cmp, cmp_value))
+SFT_WAITING_ENTRY(void, shmem_wait, (long* ivar, long cmp_value),
+                  sft::wait_until(sft::engine("shmem_wait"), ivar, SHMEM_CMP_NE, cmp_value))
+SFT_WAITING_ENTRY(void, shmem_wait_until, (long* ivar, int cmp, long cmp_value),
+                  sft::wait_until(sft::engine("shmem_wait_until"), ivar, cmp, cmp_value))
 
 // all, any, some; with one operand for all variables (&cmp_value, 0) or one each (cmp_values, 1).
-#define PLAIN(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)                                                    \
-    SFT_ENTRY(RESULT, shmem_##NAME##_##OPERATION,                                                              \
-              (TYPE * ivars, std::size_t nelems, SFT_OPEN INDICES const int* status, int cmp, TYPE cmp_value), \
-              sft::OPERATION(sft::engine("shmem_" #NAME "_" #OPERATION),                                       \
-                             sft::WatchedSet<TYPE>{ivars, nelems, status, cmp, &cmp_value, 0} SFT_OPEN PASS))
-#define VECTOR(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)                                                           \
-    SFT_ENTRY(RESULT, shmem_##NAME##_##OPERATION##_vector,                                                             \
-              (TYPE * ivars, std::size_t nelems, SFT_OPEN INDICES const int* status, int cmp, const TYPE* cmp_values), \
-              sft::OPERATION(sft::engine("shmem_" #NAME "_" #OPERATION "_vector"),                                     \
-                             sft::WatchedSet<TYPE>{ivars, nelems, status, cmp, cmp_values, 1} SFT_OPEN PASS))
+#define PLAIN(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)                                                            \
+    SFT_WAITING_ENTRY(RESULT, shmem_##NAME##_##OPERATION,                                                              \
+                      (TYPE * ivars, std::size_t nelems, SFT_OPEN INDICES const int* status, int cmp, TYPE cmp_value), \
+                      sft::OPERATION(sft::engine("shmem_" #NAME "_" #OPERATION),                                       \
+                                     sft::WatchedSet<TYPE>{ivars, nelems, status, cmp, &cmp_value, 0} SFT_OPEN PASS))
+#define VECTOR(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)                                          \
+    SFT_WAITING_ENTRY(RESULT, shmem_##NAME##_##OPERATION##_vector,                                    \
+                      (TYPE * ivars, std::size_t nelems, SFT_OPEN INDICES const int* status, int cmp, \
+                       const TYPE* cmp_values),                                                       \
+                      sft::OPERATION(sft::engine("shmem_" #NAME "_" #OPERATION "_vector"),            \
+                                     sft::WatchedSet<TYPE>{ivars, nelems, status, cmp, cmp_values, 1} SFT_OPEN PASS))
 #define BOTH(RESULT, NAME, TYPE, OPERATION, INDICES, PASS) \
     PLAIN(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)    \
     VECTOR(RESULT, NAME, TYPE, OPERATION, INDICES, PASS)

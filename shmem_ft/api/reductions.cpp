@@ -28,20 +28,22 @@ int scan_team(const char* routine, shmem_team_t team, void* dest, const void* so
 
 }  // namespace
 
-#define TEAM(N, T, OPERATION, OPERATOR)                                                      \
-    SFT_ENTRY(int, shmem_##N##_##OPERATION##_reduce,                                         \
-              (shmem_team_t team, T * dest, const T* source, std::size_t nreduce),           \
-              reduce_team("shmem_" #N "_" #OPERATION "_reduce", team, dest, source, nreduce, \
-                          sft::element_kind<sft::OPERATOR, T>()))
+#define TEAM(N, T, OPERATION, OPERATOR)                                                              \
+    SFT_WAITING_ENTRY(int, shmem_##N##_##OPERATION##_reduce,                                         \
+                      (shmem_team_t team, T * dest, const T* source, std::size_t nreduce),           \
+                      reduce_team("shmem_" #N "_" #OPERATION "_reduce", team, dest, source, nreduce, \
+                                  sft::element_kind<sft::OPERATOR, T>()))
 #define ACTIVE(N, T, OPERATION, OPERATOR)                                                                       \
-    SFT_ENTRY(void, shmem_##N##_##OPERATION##_to_all,                                                           \
-              (T * dest, const T* source, int nreduce, int PE_start, int logPE_stride, int PE_size, T*, long*), \
-              reduce_set("shmem_" #N "_" #OPERATION "_to_all", {PE_start, logPE_stride, PE_size}, dest, source, \
-                         nreduce, sft::element_kind<sft::OPERATOR, T>()))
-#define SCAN(N, T, OPERATION, KIND)                                                                                   \
-    SFT_ENTRY(int, shmem_##N##_sum_##OPERATION, (shmem_team_t team, T * dest, const T* source, std::size_t nelems),   \
-              scan_team("shmem_" #N "_sum_" #OPERATION, team, dest, source, nelems, sft::element_kind<sft::Sum, T>(), \
-                        sft::ScanKind::KIND))
+    SFT_WAITING_ENTRY(void, shmem_##N##_##OPERATION##_to_all,                                                   \
+                      (T * dest, const T* source, int nreduce, int PE_start, int logPE_stride, int PE_size, T*, \
+                       long*),                                                                                  \
+                      reduce_set("shmem_" #N "_" #OPERATION "_to_all", {PE_start, logPE_stride, PE_size}, dest, \
+                                 source, nreduce, sft::element_kind<sft::OPERATOR, T>()))
+#define SCAN(N, T, OPERATION, KIND)                                                         \
+    SFT_WAITING_ENTRY(int, shmem_##N##_sum_##OPERATION,                                     \
+                      (shmem_team_t team, T * dest, const T* source, std::size_t nelems),   \
+                      scan_team("shmem_" #N "_sum_" #OPERATION, team, dest, source, nelems, \
+                                sft::element_kind<sft::Sum, T>(), sft::ScanKind::KIND))
 
 #define LOGIC(FORM, N, T) \
     FORM(N, T, and, And)  \

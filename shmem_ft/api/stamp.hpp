@@ -11,6 +11,7 @@
 
 #include "include/pshmem.h"
 #include "include/shmem.h"
+#include "shmem_ft/api/fault_action.hpp"
 #include "shmem_ft/api/types.def"
 #include "shmem_ft/ops/target.hpp"
 
@@ -23,6 +24,13 @@
 // The entry NAME with the parenthesised PARAMETERS; the rest is the expression it evaluates.
 #define SFT_ENTRY(RESULT, NAME, PARAMETERS, ...)                           \
     extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS { return __VA_ARGS__; } \
+    extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
+
+// The same for an entry that waits for other PEs, or that programs wait with: it is where a fault is met.
+#define SFT_WAITING_ENTRY(RESULT, NAME, PARAMETERS, ...)                                                   \
+    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS {                                                       \
+        return sft::then_look_for_fault(SFT_TEXT(NAME), [&]() noexcept -> RESULT { return __VA_ARGS__; }); \
+    }                                                                                                      \
     extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
 
 // An entry with a parameter pe. The expression finds the target in `to`, the name of the routine in `routine`. These

@@ -66,16 +66,16 @@ SFT_ENTRY(int, shmem_team_get_config, (shmem_team_t team, long config_mask, shme
 SFT_ENTRY(int, shmem_team_translate_pe, (shmem_team_t src_team, int src_pe, shmem_team_t dest_team),
           sft::team_translate_pe(sft::engine("shmem_team_translate_pe"), sft::team_id(src_team), src_pe,
                                  sft::team_id(dest_team)))
-SFT_ENTRY(int, shmem_team_split_strided,
-          (shmem_team_t parent_team, int start, int stride, int size, const shmem_team_config_t* config,
-           long config_mask, shmem_team_t* new_team),
-          split_strided(parent_team, {start, stride, size}, contexts_wanted(config, config_mask), new_team))
-SFT_ENTRY(int, shmem_team_split_2d,
-          (shmem_team_t parent_team, int xrange, const shmem_team_config_t* xaxis_config, long xaxis_mask,
-           shmem_team_t* xaxis_team, const shmem_team_config_t* yaxis_config, long yaxis_mask,
-           shmem_team_t* yaxis_team),
-          split_2d(parent_team, xrange, contexts_wanted(xaxis_config, xaxis_mask), xaxis_team,
-                   contexts_wanted(yaxis_config, yaxis_mask), yaxis_team))
+SFT_WAITING_ENTRY(int, shmem_team_split_strided,
+                  (shmem_team_t parent_team, int start, int stride, int size, const shmem_team_config_t* config,
+                   long config_mask, shmem_team_t* new_team),
+                  split_strided(parent_team, {start, stride, size}, contexts_wanted(config, config_mask), new_team))
+SFT_WAITING_ENTRY(int, shmem_team_split_2d,
+                  (shmem_team_t parent_team, int xrange, const shmem_team_config_t* xaxis_config, long xaxis_mask,
+                   shmem_team_t* xaxis_team, const shmem_team_config_t* yaxis_config, long yaxis_mask,
+                   shmem_team_t* yaxis_team),
+                  split_2d(parent_team, xrange, contexts_wanted(xaxis_config, xaxis_mask), xaxis_team,
+                           contexts_wanted(yaxis_config, yaxis_mask), yaxis_team))
 SFT_ENTRY(void, shmem_team_destroy, (shmem_team_t team),
           sft::destroy_team(sft::engine("shmem_team_destroy"), sft::team_id(team)))
 SFT_ENTRY(void*, shmem_team_ptr, (shmem_team_t team, const void* dest, int pe),
@@ -94,14 +94,14 @@ SFT_ENTRY(void, shmem_ctx_session_start, (shmem_ctx_t, long, const shmem_ctx_ses
           void(checked("shmem_ctx_session_start")))
 SFT_ENTRY(void, shmem_ctx_session_stop, (shmem_ctx_t), void(checked("shmem_ctx_session_stop")))
 
-SFT_ENTRY(void, shmem_fence, (void), (checked("shmem_fence"), sft::fence()))
-SFT_ENTRY(void, shmem_ctx_fence, (shmem_ctx_t), (checked("shmem_ctx_fence"), sft::fence()))
-SFT_ENTRY(void, shmem_quiet, (void), (checked("shmem_quiet"), sft::quiet()))
-SFT_ENTRY(void, shmem_ctx_quiet, (shmem_ctx_t), (checked("shmem_ctx_quiet"), sft::quiet()))
-SFT_ENTRY(void, shmem_pe_quiet, (const int*, std::size_t), (checked("shmem_pe_quiet"), sft::quiet()))
-SFT_ENTRY(void, shmem_ctx_pe_quiet, (shmem_ctx_t, const int*, std::size_t),
-          (checked("shmem_ctx_pe_quiet"), sft::quiet()))
+SFT_WAITING_ENTRY(void, shmem_fence, (void), (checked("shmem_fence"), sft::fence()))
+SFT_WAITING_ENTRY(void, shmem_ctx_fence, (shmem_ctx_t), (checked("shmem_ctx_fence"), sft::fence()))
+SFT_WAITING_ENTRY(void, shmem_quiet, (void), (checked("shmem_quiet"), sft::quiet()))
+SFT_WAITING_ENTRY(void, shmem_ctx_quiet, (shmem_ctx_t), (checked("shmem_ctx_quiet"), sft::quiet()))
+SFT_WAITING_ENTRY(void, shmem_pe_quiet, (const int*, std::size_t), (checked("shmem_pe_quiet"), sft::quiet()))
+SFT_WAITING_ENTRY(void, shmem_ctx_pe_quiet, (shmem_ctx_t, const int*, std::size_t),
+                  (checked("shmem_ctx_pe_quiet"), sft::quiet()))
 
-SFT_ENTRY(void, shmem_set_lock, (long* lock), sft::set_lock(sft::engine("shmem_set_lock"), lock))
-SFT_ENTRY(int, shmem_test_lock, (long* lock), sft::try_lock(sft::engine("shmem_test_lock"), lock) ? 0 : 1)
+SFT_WAITING_ENTRY(void, shmem_set_lock, (long* lock), sft::set_lock(sft::engine("shmem_set_lock"), lock))
+SFT_WAITING_ENTRY(int, shmem_test_lock, (long* lock), sft::try_lock(sft::engine("shmem_test_lock"), lock) ? 0 : 1)
 SFT_ENTRY(void, shmem_clear_lock, (long* lock), sft::clear_lock(sft::engine("shmem_clear_lock"), lock))

@@ -179,34 +179,61 @@ std::string print(std::uint64_t value) {
 }
 }  // namespace address
 
-namespace backup_mode {
-constexpr const char* kName = "choice";
-constexpr bool kIsInternal = false;
+template <class T>
 struct Choice {
     std::string_view name;
-    BackupMode mode;
+    T value;
 };
-constexpr Choice kChoices[] = {
-    {"none", BackupMode::none}, {"single", BackupMode::single_copy}, {"double", BackupMode::double_copy}};
 
-bool parse(std::string_view text, BackupMode& out) noexcept {
-    for (const Choice& choice : kChoices) {
+template <class T, std::size_t kCount>
+bool choose(std::string_view text, const Choice<T> (&choices)[kCount], T& out) noexcept {
+    for (const Choice<T>& choice : choices) {
         if (choice.name == text) {
-            out = choice.mode;
+            out = choice.value;
             return true;
         }
     }
     return false;
 }
-std::string print(BackupMode value) {
-    for (const Choice& choice : kChoices) {
-        if (choice.mode == value) {
+
+template <class T, std::size_t kCount>
+std::string chosen(T value, const Choice<T> (&choices)[kCount]) {
+    for (const Choice<T>& choice : choices) {
+        if (choice.value == value) {
             return std::string(choice.name);
         }
     }
     return {};
 }
+
+namespace backup_mode {
+constexpr const char* kName = "choice";
+constexpr bool kIsInternal = false;
+constexpr Choice<BackupMode> kChoices[] = {
+    {"none", BackupMode::none}, {"single", BackupMode::single_copy}, {"double", BackupMode::double_copy}};
+
+bool parse(std::string_view text, BackupMode& out) noexcept { return choose(text, kChoices, out); }
+std::string print(BackupMode value) { return chosen(value, kChoices); }
 }  // namespace backup_mode
+
+namespace fault_action {
+constexpr const char* kName = "choice";
+constexpr bool kIsInternal = false;
+constexpr Choice<FaultAction> kChoices[] = {{"return", FaultAction::go_on}, {"abort", FaultAction::abort}};
+
+bool parse(std::string_view text, FaultAction& out) noexcept { return choose(text, kChoices, out); }
+std::string print(FaultAction value) { return chosen(value, kChoices); }
+}  // namespace fault_action
+
+namespace unreplaced {
+constexpr const char* kName = "choice";
+constexpr bool kIsInternal = false;
+constexpr Choice<Unreplaced> kChoices[] = {
+    {"abort", Unreplaced::abort}, {"wait", Unreplaced::wait}, {"handler", Unreplaced::handler}};
+
+bool parse(std::string_view text, Unreplaced& out) noexcept { return choose(text, kChoices, out); }
+std::string print(Unreplaced value) { return chosen(value, kChoices); }
+}  // namespace unreplaced
 
 namespace text {
 constexpr const char* kName = "text";

@@ -8,9 +8,13 @@
 #include <span>
 #include <string>
 
+#include "shmem_ft/base/fault_action.hpp"
 #include "shmem_ft/base/fault_schedule.hpp"
 
 namespace sft {
+
+// What happens when nobody is left to take over a PE.
+enum class Unreplaced { abort, wait, handler };
 
 enum class BackupMode { none, single_copy, double_copy };
 
@@ -22,6 +26,9 @@ struct Config {
     std::uint32_t hang_timeout_ms = 0;
     std::uint32_t spares = 0;
     BackupMode backup_mode = BackupMode::double_copy;
+    Unreplaced unreplaced = Unreplaced::abort;
+    std::uint32_t wait_timeout_seconds = 0;
+    FaultAction on_fault = FaultAction::go_on;
     bool debug = false;
     bool info = false;
     bool version = false;

@@ -47,6 +47,11 @@ ProcId Agreement::depends_on() const {
     return is_over() || leading == self_ ? kNoProc : leading;
 }
 
+void Agreement::stop() {
+    is_stopped_ = true;
+    world_->must_stop();
+}
+
 void Agreement::ready(std::uint64_t index, Goal goal, std::uint64_t hash) {
     if (index != state_.index || !is_participant_) {
         return;
@@ -58,9 +63,12 @@ void Agreement::ready(std::uint64_t index, Goal goal, std::uint64_t hash) {
 void Agreement::reconsider() { progress(); }
 
 void Agreement::receive(ProcId from, const Message& message) {
+    if (is_stopped_) {
+        return;
+    }
     if (message.kind == MessageKind::excluded) {
         if (!is_mutated(Mutation::ignore_exclusion)) {
-            world_->must_stop();
+            stop();
         }
         return;
     }
@@ -96,7 +104,7 @@ void Agreement::receive(ProcId from, const Message& message) {
 bool Agreement::learn(const Death& death) {
     if (death.process == self_) {
         if (!is_mutated(Mutation::ignore_exclusion)) {
-            world_->must_stop();
+            stop();
         }
         return false;
     }
@@ -131,7 +139,7 @@ void Agreement::process_left(ProcId process, Stage how) {
         if (proposal_ && proposal_->stage == how) {
             adopt(JobState(*proposal_));
         } else {
-            world_->must_stop();
+            stop();
         }
     } else if (how == Stage::finished) {
         adopt(rules_->after_ready(state_, Goal::finish));
@@ -141,7 +149,7 @@ void Agreement::process_left(ProcId process, Stage how) {
 }
 
 void Agreement::react_to_deaths() {
-    if (is_over()) {
+    if (is_over() || is_stopped_) {
         return;
     }
     const Tree tree(shape_, state_, dead_, fan_out_);
@@ -168,7 +176,8 @@ void Agreement::report_deaths() {
     const ProcId leading = leader();
     Message message = make(MessageKind::deaths);
     for (const Death& death : dead_) {
-        if (!contains(ballot_dead_, death.process)) {
+        // A leader that has not begun its first ballot may know nothing of what its predecessor knew.
+        if (ballot_.leader != leading.value() || !contains(ballot_dead_, death.process)) {
             message.deaths.push_back(death);
         }
     }
@@ -192,13 +201,16 @@ void Agreement::take_collect(ProcId from, const Message& message) {
     if (message.ballot <= ballot_ || !message.state || (is_mutated(Mutation::keep_lower_ballot) && !has_answered_)) {
         return;
     }
-    static_cast<void>(learn_all(message.deaths));
+    const bool is_news = learn_all(message.deaths);
     if (message.index < state_.index) {
         // A later value has been decided than the leader knows: it will begin again with that.
         Message later = make(MessageKind::report);
         later.state = state_;
         later.deaths = dead_;
         world_->send(ProcId(message.ballot.leader), later);
+        if (is_news) {
+            react_to_deaths();
+        }
         return;
     }
     join(message.ballot, *message.state, message.deaths, from);
@@ -291,7 +303,11 @@ void Agreement::take_decide(const Message& message) {
     if (message.ballot == ballot_) {
         forward(message);
     }
+    const bool is_news = learn_all(message.state->deaths);
     adopt(*message.state);
+    if (is_news) {
+        react_to_deaths();
+    }
     progress();
 }
 

@@ -129,6 +129,8 @@ public:
     // Somebody whose silence would keep this process waiting for ever, so its life should be watched; kNoProc: nobody.
     [[nodiscard]] ProcId depends_on() const;
     [[nodiscard]] Ballot ballot() const noexcept { return ballot_; }
+    // This process leads, and everybody is ready for a restart with one list.
+    [[nodiscard]] bool leads_restart() const noexcept;
     // For the table of costs.
     [[nodiscard]] std::size_t bytes() const noexcept;
 
@@ -156,6 +158,7 @@ private:
     [[nodiscard]] bool learn_all(std::span<const Death> deaths);
     void react_to_deaths();
     void report_deaths();
+    void stop();
 
     // agreement_lead.cpp: the leader's side, and what goes out
     void begin_ballot();
@@ -217,6 +220,7 @@ private:
     EndRequest end_request_;        // own, until the job has ended
     EndRequest heard_end_;          // anybody's, on its way to the leader
     ProcId told_leader_ = kNoProc;  // who has been told of the own request
+    bool is_stopped_ = false;  // nothing is said, heard or decided any more
     std::vector<ProcId> census_awaited_;
     bool has_census_begun_ = false;
 };

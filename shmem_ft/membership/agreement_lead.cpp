@@ -54,7 +54,7 @@ bool Agreement::has_quorum() const {
 // REQUIRES: this process leads, as far as it knows. ENSURES: everybody else is asked; nobody has answered yet.
 void Agreement::begin_ballot() {
     if (!has_quorum()) {
-        world_->must_stop();
+        stop();
         return;
     }
     fault_point(FaultPoint::ballot_begin);
@@ -123,7 +123,7 @@ Acceptance Agreement::subtree_acceptance() const noexcept {
 // ---- up the tree ----
 
 void Agreement::progress() {
-    if (is_over() || !is_participant_) {
+    if (is_over() || is_stopped_ || !is_participant_) {
         return;
     }
     if (parent_ == kNoProc) {
@@ -218,6 +218,12 @@ void Agreement::lead() {
     } else if (are_all_ready) {
         propose(rules_->after_ready(state_, ready.goal));
     }
+}
+
+bool Agreement::leads_restart() const noexcept {
+    const Readiness ready = subtree_readiness();
+    return is_leading() && ballot_.leader == self_.value() && have_all_reported() && ready.goal == Goal::restart &&
+           !ready.is_mixed;
 }
 
 void Agreement::propose(JobState next) {
@@ -344,7 +350,7 @@ void Agreement::count_census() {
         return;
     }
     if (!has_quorum()) {
-        world_->must_stop();
+        stop();
         return;
     }
     adopt(rules_->after_loss_of_all(state_, dead_));

@@ -53,6 +53,7 @@ enum class EndReason : std::uint8_t {
     nothing_committed,  // a PE died before the first commit
     no_spare,           // nobody left to take over
     copies_lost,        // a PE and the keeper of its shadow are dead
+    mismatched_calls,   // PEs are in different collective calls, for ever
     past_the_end,       // a PE died while others were in the last shmem_finalize
 };
 
@@ -107,6 +108,10 @@ struct JobState {
 
     friend bool operator==(const JobState&, const JobState&) = default;
 };
+
+[[nodiscard]] inline bool is_over(const JobState& state) noexcept {
+    return state.stage == Stage::finished || state.stage == Stage::ended;
+}
 
 // Sizes that never change during a job, and the questions that need them.
 struct JobShape {

@@ -224,7 +224,8 @@ Readiness sum(const Readiness& a, const Readiness& b) noexcept {
     if (b.goal == Goal::any) {
         return a;
     }
-    Readiness both = a;
+    // Whoever asks for a restart waits for an answer, so that goal is not lost among others.
+    Readiness both = b.goal == Goal::restart ? b : a;
     both.is_mixed = a.is_mixed || b.is_mixed || a.goal != b.goal || a.hash != b.hash;
     return both;
 }

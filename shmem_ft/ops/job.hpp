@@ -2,7 +2,11 @@
 // (shmem_ft/runtime*.cpp), which is the only place that knows all layers.
 #pragma once
 
+#include <setjmp.h>
+
 #include <cstddef>
+
+#include "shmem_ft/base/fault_action.hpp"
 
 namespace sft::job {
 
@@ -36,5 +40,17 @@ void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept;
 void restart_pes(const int* pes, std::size_t numpes) noexcept;
 int algo_init() noexcept;
 int protected_losses() noexcept;
+// False: no such action, or one that needs a handler without one.
+using FaultHandler = void (*)(const char* routine, void* context);
+[[nodiscard]] bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept;
+// Called when no spare is left for these PEs (SHMEM_FT_UNREPLACED=handler). Not 0: the job waits for one.
+using UnreplacedHandler = int (*)(int reason, const int* pes, std::size_t numpes, void* context);
+inline constexpr int kNoSpare = 1;
+inline constexpr int kDataLost = 2;
+void on_unreplaced(UnreplacedHandler handler, void* context) noexcept;
+// For setjmp in the caller's own frame: where a jump goes, from this thread.
+[[nodiscard]] jmp_buf* rollback_point() noexcept;
+// `routine` has met a fault. Where the entry is to jump to, now; null: it returns.
+[[nodiscard]] jmp_buf* meet_fault(const char* routine) noexcept;
 
 }  // namespace sft::job

@@ -41,6 +41,9 @@ TEST_F(ConfigTest, EveryDefaultIsAccepted) {
     EXPECT_EQ(config.scrub_seconds, 0U) << "off";
     EXPECT_EQ(config.scrub_rate_bytes, 64U << 20);
     EXPECT_EQ(config.backup_mode, BackupMode::double_copy);
+    EXPECT_EQ(config.on_fault, FaultAction::go_on);
+    EXPECT_EQ(config.unreplaced, Unreplaced::abort);
+    EXPECT_EQ(config.wait_timeout_seconds, 300U);
     EXPECT_EQ(config.heap_base_address % 4096, 0U);
     EXPECT_GT(config.heap_base_address, 0U);
     EXPECT_FALSE(config.debug);
@@ -52,6 +55,15 @@ TEST_F(ConfigTest, EveryDefaultIsAccepted) {
         EXPECT_EQ(setting_origin(setting), nullptr) << setting.name;
         EXPECT_EQ(setting_value(setting, config), setting.default_value) << setting.name;
     }
+}
+
+TEST_F(ConfigTest, TheTwoMoreFaultActionsAreForProgramsOnly) {
+    set("SHMEM_FT_ON_FAULT", "abort");
+    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    EXPECT_EQ(config.on_fault, FaultAction::abort);
+    set("SHMEM_FT_ON_FAULT", "jump");
+    EXPECT_FALSE(load_config(config, error_line));
+    EXPECT_EQ(error_line, "SHMEM_FT_ON_FAULT=jump: not one of return, abort");
 }
 
 struct SizeCase {
@@ -223,9 +235,9 @@ TEST_F(ConfigTest, VariablesOfOthersAreLeftAlone) {
 }
 
 TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
-    const char* values[] = {
-        "3M", "set", "set", "set", "single", "60", "2M", "500", "7", "0x300000000000", "1", "kill pe 1 at shipped",
-        "f",  "v",   "name"};
+    const char* values[] = {"3M",  "set", "set", "set", "single",         "abort", "handler",
+                            "5",   "60",  "2M",  "500", "7", "0x300000000000", "1",
+                            "kill pe 1 at shipped", "f", "v", "name"};
     ASSERT_EQ(std::size(values), settings().size());
     std::size_t index = 0;
     for (const SettingInfo& setting : settings()) {

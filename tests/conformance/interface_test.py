@@ -7,6 +7,7 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,12 @@ class Interface(unittest.TestCase):
 
     def test_static_library_defines_them(self):
         self.check_library(defined_symbols(LIBRARIES["static"]))
+
+    def test_calls_of_shmem_ft_h_are_defined(self):
+        prototypes = re.findall(r"^\w[\w ]*[ *](p?shmem_\w+)\([^;{}]*\);", (ROOT / "include/shmem_ft.h").read_text(), re.M)
+        self.assertIn("shmem_ft_on_fault", prototypes)
+        for symbols in (defined_symbols(LIBRARIES["shared"], "--dynamic"), defined_symbols(LIBRARIES["static"])):
+            self.assertEqual([name for name in prototypes if symbols.get(name) not in ("W", "T")], [])
 
     def test_headers_compile(self):
         jobs = []

@@ -205,6 +205,109 @@ def second_block(bench):
     check_error(job.finish(), r"initiali[sz]ed after the last checkpoint")
 
 
+# --- what a call does when it meets a fault ---
+
+
+def on_fault(action, kill, pes=4, **env):
+    """The outcome, and that of a run in which nobody dies."""
+    def runs(bench):
+        words = ["--action", action] + (["--tolerant"] if action in ("return", "call") else [])
+        expected = bench.run(pes, 0, "on_fault", *words)
+        check(expected.exit_code == 0 and expected.results(), "the run without a death failed", expected)
+        return bench.run(pes, 1, "on_fault", *words, "--kill", kill, **env), expected
+
+    return runs
+
+
+def jumps_from(kill):
+    def case(bench):
+        outcome, expected = on_fault("jump", kill)(bench)
+        check_success(outcome, expected.results())
+        check(any(e.kind == "pe_taken" for e in outcome.events), "nobody was replaced", outcome)
+
+    return case
+
+
+def returns_with_garbage(bench):
+    """The control: what the jump avoids does happen without it, and is rolled back."""
+    outcome, expected = on_fault("return", "wait_until")(bench)
+    check_success(outcome, expected.results())
+    outcome = bench.run(4, 1, "on_fault", "--action", "return", "--kill", "wait_until")
+    check(outcome.exit_code != 0 and "wrong number" in outcome.stderr, "no wrong number was seen", outcome)
+
+
+def calls_the_handler(bench):
+    outcome, expected = on_fault("call", "barrier_all")(bench)
+    check_success(outcome, expected.results())
+    told = re.findall(r"^PE (\d): handler called (\d+) times, last for (\w+)$", outcome.stdout, re.M)
+    survivors = sorted(pe for pe, calls, routine in told if int(calls) >= 2 and routine == "shmem_checkpoint_all")
+    check(survivors == ["0", "2", "3"], f"handlers were called in PEs {survivors}", outcome)
+
+
+def aborts(action, **env):
+    def case(bench):
+        outcome, _ = on_fault(action, "barrier_all", **env)(bench)
+        check_error(outcome, r"PE 1 failed \(killed by signal 9 .*SHMEM_FT_ON_FAULT=abort.* shmem_barrier_all$")
+        check(len(outcome.errors()) == 1, f"{len(outcome.errors())} lines of errors", outcome)
+        check(not outcome.results(), "a result", outcome)
+
+    return case
+
+
+def jumps_in_cxx(bench):
+    outcome = bench.run(4, 1, "jumping")
+    check_success(outcome, [f"result {pe} {21 * (pe + 1)}" for pe in range(4)])
+
+
+# --- nobody is left to take over ---
+
+
+def waits_in_vain(bench):
+    """Named end after the bound, and the others have not gone on meanwhile."""
+    job = bench.job(3, 0, "jacobi1d", *JACOBI, SHMEM_FT_UNREPLACED="wait", SHMEM_FT_WAIT_TIMEOUT="2")
+    await_commit(job, 2)
+    kill_pes(job, [1])
+    outcome = job.finish()
+    check_error(outcome, r"PE 1 failed \(killed by signal 9 .* no spare has come within 2 s \(SHMEM_FT_WAIT_TIMEOUT\)$")
+    lasted = outcome.seconds
+    check(2.0 < lasted < 8.0, f"ended after {lasted:.1f} s", outcome)
+    check("waiting 2 s" in outcome.stderr, "no notice of the wait", outcome)
+    check(not outcome.results(), "a result", outcome)
+
+
+def leader_dies_waiting(bench):
+    """The next leader goes on waiting, for both PEs."""
+    job = bench.job(4, 0, "jacobi1d", *JACOBI, SHMEM_FT_UNREPLACED="wait", SHMEM_FT_WAIT_TIMEOUT="1")
+    await_commit(job, 2)
+    kill_pes(job, [2])
+    time.sleep(0.4)
+    kill_pes(job, [0])
+    check_error(job.finish(), r"PE 2 failed .*, PE 0 failed .*no spare has come within 1 s")
+
+
+def asks_handler(answer, pattern, least_s):
+    def case(bench):
+        outcome = bench.run(4, 0, "on_fault", "--action", "jump", "--kill", "reduce", "--unreplaced", answer,
+                            SHMEM_FT_UNREPLACED="handler", SHMEM_FT_WAIT_TIMEOUT="2")
+        check_error(outcome, pattern)
+        check(outcome.stderr.count("handler: no spare, 1 PEs, first 1") == 1, "the handler was not called once", outcome)
+        check(outcome.seconds > least_s, f"ended after {outcome.seconds:.1f} s", outcome)
+        check(len(outcome.errors()) == 1 or answer == "wait", "more than one line", outcome)
+
+    return case
+
+
+def tells_handler_of_loss(bench):
+    job = bench.job(4, 2, "on_fault", "--action", "return", "--tolerant", "--steps", "400", "--pace", "10", "--unreplaced",
+                    "wait", SHMEM_FT_UNREPLACED="handler")
+    await_commit(job, 2)
+    kill_pes(job, [1, 2], signal.SIGSTOP)
+    kill_pes(job, [1, 2])
+    outcome = job.finish()
+    check_error(outcome, r"PE 1 .*data is lost")
+    check(outcome.stderr.count("handler: data lost, 1 PEs, first 1") == 1, "the handler was not called once", outcome)
+
+
 # --- nobody needs to care ---
 
 
@@ -301,6 +404,19 @@ CASES |= {
     "after-launch-pe0": inside_init(0, "launched", 8.0),
     "after-launch-pe2": inside_init(2, "launched", 14.0),
     "second-block": second_block,
+    "jump-from-wait-until": jumps_from("wait_until"),
+    "jump-from-reduce": jumps_from("reduce"),
+    "jump-from-barrier-all": jumps_from("barrier_all"),
+    "jump-in-cxx": jumps_in_cxx,
+    "return-with-garbage": returns_with_garbage,
+    "handler": calls_the_handler,
+    "abort-by-call": aborts("abort"),
+    "abort-by-environment": aborts("none", SHMEM_FT_ON_FAULT="abort"),
+    "waits-in-vain": waits_in_vain,
+    "leader-dies-waiting": leader_dies_waiting,
+    "handler-aborts": asks_handler("abort", r"PE 1 failed .*no spare left", 0.1),
+    "handler-waits": asks_handler("wait", r"PE 1 failed .*no spare has come within 2 s", 2.0),
+    "handler-told-of-loss": tells_handler_of_loss,
     "sleeping-spare": sleeping_spare,
     "spare-then-pe": spare_then_pe,
     "substitute-of-a-substitute": substitute_of_a_substitute,

@@ -82,6 +82,17 @@ TEST_F(Rules4, NoSpareEndsTheJobUnlessItMayWait) {
         rules_.after_restart(faulted, {Goal::restart, false, JobRules::hash_of(faulted.failed)}, dead).has_value());
 }
 
+TEST_F(Rules4, AwaitsOneSparePerPeThatHasNone) {
+    const std::vector<Death> dead{death_of(0), death_of(2), death_of(4)};
+    EXPECT_TRUE(rules_.awaiting_spares(rules_.after_deaths(state_, dead).value(), dead).empty()) << "policy abort";
+    rules_.set_policy(UnreplacedPolicy::wait);
+    const JobState faulted = rules_.after_deaths(state_, dead).value();
+    EXPECT_EQ(rules_.awaiting_spares(faulted, dead), std::vector<PeId>{PeId(2)});
+    EXPECT_TRUE(rules_.awaiting_spares(state_, dead).empty()) << "the fault is not decided yet";
+    rules_.set_shape({.n_pes = 4, .n_processes = 7});
+    EXPECT_TRUE(rules_.awaiting_spares(faulted, dead).empty()) << "one has come";
+}
+
 TEST_F(Rules4, SubstituteThatDiesIsReplacedAndTheOtherKeepsItsPe) {
     const JobState planned = planned_after({death_of(0), death_of(2)});
     ASSERT_EQ(shape_.holder(planned, PeId(0)), ProcId(4));

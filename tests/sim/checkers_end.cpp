@@ -95,7 +95,8 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
         n_spares += shape.held_by(before, spare) == kNoPe && !is_out(decider, spare) ? 1 : 0;
     }
     switch (after.end_reason) {
-        case EndReason::none: return false;
+        case EndReason::none:
+        case EndReason::mismatched_calls: return false;  // nobody calls out of order here
         case EndReason::requested:
         case EndReason::past_the_end:
             return requests_.contains({after.ended_by, after.end_reason}) &&

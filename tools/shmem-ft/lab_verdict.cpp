@@ -146,6 +146,13 @@ std::string excuse_for(const RunRecord& record, const Judging& judging) {
                 return fmt::format("processes {} and {} died at once, and one kept the other's copy", deaths[i].process,
                                    deaths[j].process);
             }
+            // In the middle of a recovery: the first death had taken its copy, and there was no new one yet.
+            if (deaths[i].pe >= 0 && deaths[j].pe >= 0 && deaths[j].keeper < 0 &&
+                deaths[i].time_ns < deaths[j].time_ns &&
+                !recovered_between(record, deaths[i].time_ns, deaths[j].time_ns)) {
+                return fmt::format("process {} died before the copy that died with process {} was made again",
+                                   deaths[j].process, deaths[i].process);
+            }
         }
     }
     const bool flipped = std::any_of(record.faults.begin(), record.faults.end(), [&](const HappenedFault& fault) {

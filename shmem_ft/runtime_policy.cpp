@@ -1,0 +1,200 @@
+// What the user has chosen for the cases in which something is lost: what a call does when it meets a fault, and what
+// the job does when nobody is left to take over a PE.
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/report.hpp"
+#include "shmem_ft/runtime.hpp"
+
+namespace sft {
+
+bool Runtime::on_fault(FaultAction action, job::FaultHandler handler, void* context) noexcept {
+    switch (action) {
+        case FaultAction::call:
+            if (handler == nullptr) {
+                return false;
+            }
+            break;
+        case FaultAction::go_on:
+        case FaultAction::jump:
+        case FaultAction::abort: break;
+        default: return false;
+    }
+    on_fault_.action = action;
+    on_fault_.handler = handler;
+    on_fault_.context = context;
+    return true;
+}
+
+jmp_buf* Runtime::rollback_point() noexcept {
+    on_fault_.has_point = true;
+    on_fault_.point_thread = ::pthread_self();
+    return &on_fault_.point;
+}
+
+// That the gate is closed is not enough to wait for the decision: it may have been closed by old news.
+bool Runtime::is_fault_known() const {
+    const JobState state = coordinator_->state();
+    if (state.stage != Stage::running && state.stage != Stage::shipping) {
+        return true;
+    }
+    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
+        if (coordinator_->is_dead(coordinator_->shape().holder(state, PeId(pe)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// ENSURES, if true: failed_ is what everybody agrees has failed. A checkpoint that is entered while the death of a
+// holder is known cannot be committed: the dead one would have to ship after everybody has arrived.
+bool Runtime::check_status() noexcept {
+    if (!joined_ || !failed_.empty()) {
+        return true;
+    }
+    if (!is_fault_known()) {
+        return false;
+    }
+    const Participant::Do outcome = coordinator_->checkpoint();
+    if (outcome == Participant::Do::ended) {
+        leave_ended_job();
+    }
+    if (outcome != Participant::Do::fault) {
+        return false;
+    }
+    engine_.gate.pending.store(true);
+    failed_ = coordinator_->state().failed;
+    return true;
+}
+
+jmp_buf* Runtime::meet_fault(const char* routine) noexcept {
+    OnFault& chosen = on_fault_;
+    switch (chosen.action) {
+        case FaultAction::go_on: break;
+        case FaultAction::call:
+            if (joined_ && !chosen.is_in_handler) {
+                chosen.is_in_handler = true;
+                chosen.handler(routine, chosen.context);
+                chosen.is_in_handler = false;
+            }
+            break;
+        case FaultAction::jump:
+            // The frame of the rollback point is on the stack of its own thread only.
+            if (chosen.has_point && !chosen.has_jumped && ::pthread_equal(chosen.point_thread, ::pthread_self()) != 0 &&
+                check_status()) {
+                chosen.has_jumped = true;
+                return &chosen.point;
+            }
+            break;
+        case FaultAction::abort:
+            if (joined_ && check_status()) {
+                const FailedPe first = failed_.empty() ? FailedPe{} : failed_.front();
+                fail_job(
+                    format("PE %d failed (%s), and a fault is to end the job (SHMEM_FT_ON_FAULT=abort or "
+                           "shmem_ft_on_fault): PE %d met it in %s",
+                           first.pe.value(), describe(first.reason).c_str(), me_.value(), routine));
+            }
+            break;
+    }
+    return nullptr;
+}
+
+// ---- when nobody is left to take over ----
+//
+// The rules let the job wait; how long is the leader's business. A timer wakes its service thread, at once to ask the
+// handler, and later when the bound has passed. If the leader dies, the next one begins to count anew.
+
+void Runtime::on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept {
+    const std::lock_guard lock(view_mutex_);
+    unreplaceable_.handler = handler;
+    unreplaceable_.context = context;
+}
+
+// at_ns: CLOCK_MONOTONIC; 0: never.
+void Runtime::set_wait_timer(std::int64_t at_ns) noexcept {
+    constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+    itimerspec when{};
+    when.it_value = {at_ns / kNsPerSecond, at_ns % kNsPerSecond};
+    ::timerfd_settime(wait_timer_fd_, TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void Runtime::awaits_spares(const std::vector<PeId>& pes) {
+    constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+    const std::lock_guard lock(view_mutex_);
+    const bool is_new = unreplaceable_.pes.empty();
+    unreplaceable_.pes = pes;
+    unreplaceable_.is_handler_due = config_.unreplaced == Unreplaced::handler;
+    if (pes.empty()) {
+        set_wait_timer(0);
+        return;
+    }
+    if (is_new) {
+        unreplaceable_.give_up_ns = now_ns() + config_.wait_timeout_seconds * kNsPerSecond;
+        if (!unreplaceable_.is_handler_due) {
+            say("warning: PE %d has failed and no spare is left: waiting %u s for one (SHMEM_FT_WAIT_TIMEOUT)",
+                pes.front().value(), config_.wait_timeout_seconds);
+        }
+    }
+    set_wait_timer(unreplaceable_.is_handler_due ? now_ns() : unreplaceable_.give_up_ns);
+}
+
+void Runtime::wait_is_due() noexcept {
+    std::uint64_t expirations = 0;
+    if (::read(wait_timer_fd_, &expirations, sizeof expirations) < 0) {
+        return;  // it was set anew meanwhile
+    }
+    std::unique_lock lock(view_mutex_);
+    if (unreplaceable_.pes.empty()) {
+        return;
+    }
+    if (!unreplaceable_.is_handler_due) {
+        lock.unlock();
+        end_wait(format("and no spare has come within %u s (SHMEM_FT_WAIT_TIMEOUT)", config_.wait_timeout_seconds));
+        return;
+    }
+    unreplaceable_.is_handler_due = false;
+    const std::vector<PeId> pes = unreplaceable_.pes;
+    lock.unlock();
+    if (handler_ends(job::kNoSpare, pes)) {
+        end_wait("and there is no spare left to take over: start the job with more spares (oshrun --spares)");
+        return;
+    }
+    lock.lock();
+    if (!unreplaceable_.is_handler_due && !unreplaceable_.pes.empty()) {
+        set_wait_timer(unreplaceable_.give_up_ns);
+    }
+}
+
+// Whether the job is to end. It is if nobody has registered a handler here.
+bool Runtime::handler_ends(int reason, const std::vector<PeId>& pes) noexcept {
+    job::UnreplacedHandler handler = nullptr;
+    void* context = nullptr;
+    {
+        const std::lock_guard lock(view_mutex_);
+        handler = unreplaceable_.handler;
+        context = unreplaceable_.context;
+    }
+    std::vector<int> numbers;
+    std::transform(pes.begin(), pes.end(), std::back_inserter(numbers), [](PeId pe) { return pe.value(); });
+    return handler == nullptr || handler(reason, numbers.data(), numbers.size(), context) == 0;
+}
+
+// By the service thread, which must go on to hear what follows: decided() ends the process.
+void Runtime::end_wait(const std::string& why) noexcept {
+    std::vector<PeId> pes;
+    {
+        const std::lock_guard lock(view_mutex_);
+        pes = unreplaceable_.pes;
+    }
+    last_line_ = name_failed(coordinator_->state(), pes) + " " + why;
+    if (channel_.is_connected()) {
+        tell_end(last_line_);  // before anybody can end because of it
+    }
+    coordinator_->request_end(EndReason::requested, kExitError);
+}
+
+}  // namespace sft
