@@ -31,6 +31,9 @@ void World::plan_kills() {
 }
 
 void World::trigger(PlannedKill& planned, ProcId actor, ProcId counterpart) {
+    if (version_reached_ < planned.kill.after_version || view_reached_ < planned.kill.after_view) {
+        return;
+    }
     if (planned.left == 0 || --planned.left > 0) {
         return;
     }

@@ -19,7 +19,7 @@ JobShape random_shape(Random& random) {
     } else {
         shape.n_pes = random.pick(1000, 3000);
     }
-    shape.n_processes = shape.n_pes + random.pick(random.percent(80) ? 1 : 0, 5);
+    shape.n_processes = shape.n_pes + random.pick(random.percent(80) ? 1 : 0, random.percent(80) ? 5 : 10);
     return shape;
 }
 
@@ -53,12 +53,29 @@ Kill random_kill(Random& random, const Scenario& scenario) {
                                                 Participant::Do::protect};
     kill.work = kWork[random.pick(0, 3)];
     const std::int32_t n = std::min(scenario.shape.n_pes, 12);
-    kill.nth = random.pick(1, random.percent(30) ? n : 12 * n);
+    kill.nth = random.pick(1, random.percent(40) ? n : 5 * n);
     if (kill.trigger == Trigger::decided && random.percent(60)) {
         kill.stage = random.percent(50) ? Stage::planned : random.percent(50) ? Stage::restored : Stage::folding;
     }
+    // Before the first checkpoint there is nothing to recover, and the second recovery is not like the first.
+    kill.after_version = random.percent(80) ? 1 : 0;
+    kill.after_view = random.percent(20) ? 1 : 0;
     kill.delay = random.percent(60) ? 0 : random.between(0, 4 * scenario.delay_max);
     kill.process = random.pick(0, scenario.shape.n_processes - 1);
+    return kill;
+}
+
+// A fault that can be recovered from, so that the others have a recovery to strike in.
+Kill first_fault(Random& random, const Scenario& scenario) {
+    static constexpr Stage kStages[] = {Stage::running, Stage::shipping, Stage::folding};
+    Kill kill;
+    kill.trigger = Trigger::decided;
+    kill.stage = kStages[random.pick(0, 2)];
+    kill.after_version = 1;
+    kill.nth = random.pick(1, scenario.shape.n_pes);
+    kill.victim = random.percent(50) ? Victim::actor : Victim::any;
+    kill.process = random.pick(0, scenario.shape.n_pes - 1);
+    kill.delay = random.percent(50) ? 0 : random.between(0, scenario.step_max);
     return kill;
 }
 
@@ -82,7 +99,7 @@ void add_heartbeat_trouble(Random& random, Scenario& scenario) {
         pause.end = pause.begin + random.between(0, 2 * scenario.bound);
         scenario.pauses.push_back(pause);
     }
-    if (random.percent(30)) {
+    for (std::int32_t n = random.percent(30) ? random.pick(1, 2) : 0; n > 0; --n) {
         Partition partition;
         partition.begin = random_time(random, scenario);
         partition.end = partition.begin + random.between(0, 5 * scenario.bound);
@@ -113,8 +130,12 @@ Scenario make_scenario(std::uint64_t seed) {
     add_timing(random, scenario);
     scenario.wrong_list_percent = random.percent(10) ? 20 : 0;
     scenario.premature_checkpoint_percent = random.percent(50) ? 50 : 0;
+    if (random.percent(40)) {
+        scenario.kills.push_back(first_fault(random, scenario));
+    }
     if (random.percent(88)) {
-        for (std::int32_t n = random.pick(1, random.percent(70) ? 3 : 6); n > 0; --n) {
+        const std::int32_t most = random.percent(70) ? 3 : scenario.shape.n_pes + 2;
+        for (std::int32_t n = random.pick(1, std::min(most, 10)); n > 0; --n) {
             scenario.kills.push_back(random_kill(random, scenario));
         }
     }

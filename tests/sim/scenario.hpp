@@ -27,6 +27,9 @@ struct Kill {
     std::int32_t nth = 1;      // of such events, whoever's
     Time delay = 0;            // between the event and the death; 0: in the middle of it
     std::int32_t process = 0;  // any
+    // Events before the job has come to this version and view do not count (not for time).
+    std::uint32_t after_version = 0;
+    std::uint32_t after_view = 0;
 };
 
 struct Pause {

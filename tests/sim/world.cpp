@@ -207,6 +207,8 @@ void World::put(ProcId from, ProcId to, std::function<void()> apply, std::functi
 
 void World::at_decision(ProcId process, const JobState& state) {
     note_progress();
+    version_reached_ = std::max(version_reached_, state.version.value());
+    view_reached_ = std::max(view_reached_, state.view);
     for (PlannedKill& planned : kills_) {
         if (planned.kill.trigger == Trigger::decided && planned.kill.stage == state.stage) {
             trigger(planned, process, kNoProc);

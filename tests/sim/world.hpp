@@ -124,6 +124,8 @@ private:
     std::uint64_t n_events_ = 0;
     std::uint64_t order_ = 0;
     std::int32_t n_alive_ = 0;
+    std::uint32_t version_reached_ = 0;
+    std::uint32_t view_reached_ = 0;
     std::priority_queue<Event, std::vector<Event>, IsLater> queue_;
     std::vector<std::unique_ptr<SimProcess>> processes_;
     std::vector<Fate> fates_;
