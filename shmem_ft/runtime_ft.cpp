@@ -1,7 +1,11 @@
 // shmem_checkpoint_all, shmem_query_fault, shmem_restart_pes, shmem_ft_algo_init: what this process does in the
 // protocols of recovery/coordinator.hpp.
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -171,6 +175,24 @@ std::string Runtime::lost_copy(const JobState& state) const {
     return name_failed(state, {me_}) + ", and so has the process that kept the copy of the last checkpoint";
 }
 
+// What could not be opened at `process` tells that it has died; then its death will be decided about. If it has not,
+// nobody would decide anything, so this process has to say what is wrong.
+Duties::Done Runtime::must_be_gone(ProcId process, const std::string& why) noexcept {
+    constexpr int kPatience_ms = 10'000;
+    const ProcessSlot& slot = control_.slot(process);
+    const int pidfd = open_process(slot.pid, slot.start_time);
+    if (pidfd >= 0) {
+        pollfd end{pidfd, POLLIN, 0};
+        const int ended = ::poll(&end, 1, kPatience_ms);
+        ::close(pidfd);
+        if (ended == 0) {
+            fail_job(format("PE %d cannot reach the memory of process %d (pid %d): %s", me_.value(), process.value(),
+                            slot.pid, why.c_str()));
+        }
+    }
+    return Done::source_gone;
+}
+
 Duties::Done Runtime::become_restored(const JobState& state) {
     if (joined_) {
         return store_.roll_back(state.version, live_) ? Done::ok : Done::corrupt;
@@ -185,9 +207,10 @@ Duties::Done Runtime::become_restored(const JobState& state) {
     }
     const ProcessSlot& slot = control_.slot(keeper);
     std::string why;
+    errno = 0;
     switch (BackupStore::fetch({slot.pid, slot.store_fd}, me_, state.version, live_, &why)) {
         case BackupStore::Fetched::done: return Done::ok;
-        case BackupStore::Fetched::keeper_gone: return Done::source_gone;
+        case BackupStore::Fetched::keeper_gone: return must_be_gone(keeper, std::strerror(errno));
         case BackupStore::Fetched::corrupt: break;
     }
     store_.explain(why);
@@ -215,7 +238,7 @@ Duties::Done Runtime::protect(const JobState& state) {
             const ProcId holder = shape.holder(state, PeId(i));
             std::string gone;
             if (mapped_holder_[PeId(i).index()] != holder && !map_peer(PeId(i), holder, gone)) {
-                return Done::source_gone;
+                return must_be_gone(holder, gone);
             }
         }
     }
@@ -228,7 +251,7 @@ Duties::Done Runtime::protect(const JobState& state) {
         std::string gone;
         const bool substitute_maps = !joined_;
         if ((moved || substitute_maps) && !store_.use_keeper({slot.pid, slot.store_fd}, me_, live_, gone)) {
-            return Done::source_gone;
+            return must_be_gone(keeper, gone);
         }
         if (moved) {
             store_.ship(version, live_);
