@@ -43,11 +43,22 @@ struct Tally {
     std::map<std::string, std::uint64_t> ends;
 };
 
+const char* name_of(sft::EndReason reason) {
+    switch (reason) {
+        case sft::EndReason::none: return "no reason";
+        case sft::EndReason::requested: return "requested";
+        case sft::EndReason::nothing_committed: return "nothing committed";
+        case sft::EndReason::no_spare: return "no spare";
+        case sft::EndReason::copies_lost: return "copies lost";
+        case sft::EndReason::mismatched_calls: return "mismatched calls";
+        case sft::EndReason::past_the_end: return "past the end";
+    }
+    return "?";
+}
+
 std::string end_of(const sft::sim::Outcome& outcome) {
-    static constexpr const char* kReasons[] = {"none",        "requested",        "nothing committed", "no spare",
-                                               "copies lost", "mismatched calls", "past the end"};
     if (outcome.stage == sft::Stage::ended) {
-        return std::string("ended: ") + kReasons[static_cast<std::size_t>(outcome.end_reason)];
+        return std::string("ended: ") + name_of(outcome.end_reason);
     }
     return outcome.stage == sft::Stage::finished ? "finished"
            : outcome.is_stopped                  ? "stopped by a partition"
