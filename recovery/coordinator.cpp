@@ -174,6 +174,12 @@ void Coordinator::process_left(ProcId process, Stage how) {
     tell(lock);
 }
 
+void Coordinator::request_join(std::vector<ProcId> everybody) {
+    Lock lock(mutex_);
+    agreement_.request_join(std::move(everybody));
+    tell(lock);
+}
+
 // ---- the collective calls ----
 
 void Coordinator::await_change(Lock& lock, std::uint64_t index) {

@@ -93,6 +93,7 @@ public:
     bool pump();
     void process_died(const Death& death);
     void process_left(ProcId process, Stage how);
+    void request_join(std::vector<ProcId> everybody);
     [[nodiscard]] int fd() const noexcept { return mailbox_->fd(); }
 
     // Of the last restart, for the summary (CLOCK_MONOTONIC, ns).

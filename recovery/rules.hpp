@@ -46,6 +46,10 @@ public:
     // The dead PEs that a restart has nobody for, in a job that waits for spares; empty: it does not wait for any.
     [[nodiscard]] std::vector<PeId> awaiting_spares(const JobState& state, std::span<const Death> dead) const;
 
+    [[nodiscard]] bool awaits_spares(const JobState& state, std::span<const Death> dead) const override {
+        return !awaiting_spares(state, dead).empty();
+    }
+
     // How many further deaths of PEs, one after another or at once, whichever they are, the job survives now.
     [[nodiscard]] std::int32_t protected_losses(const JobState& state, std::span<const Death> dead) const;
 

@@ -70,6 +70,11 @@ bool Bootstrap::connect(std::string& error) {
     return true;
 }
 
+void Bootstrap::come_late(ProcId self, std::int32_t n_processes) noexcept {
+    self_ = self;
+    n_processes_ = n_processes_on_node_ = n_processes;
+}
+
 std::int32_t Bootstrap::rank_by_environment() noexcept {
     const char* text = std::getenv("PMIX_RANK");
     return text == nullptr ? 0 : static_cast<std::int32_t>(std::strtol(text, nullptr, 10));

@@ -41,6 +41,8 @@ public:
     [[nodiscard]] bool connect(std::string& error);
     // What self() will be, known before connect().
     [[nodiscard]] static std::int32_t rank_by_environment() noexcept;
+    // Instead of connect(): this process comes to a job that runs, as one more.
+    void come_late(ProcId self, std::int32_t n_processes) noexcept;
     // As often as connect() succeeded, at the end of the process.
     static void disconnect() noexcept;
 

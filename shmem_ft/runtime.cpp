@@ -121,6 +121,21 @@ void Runtime::publish_slot() {
     slot.state.store(ProcessState::ready, std::memory_order_release);
 }
 
+BootCard Runtime::own_card() const {
+    BootCard mine;
+    mine.spares = config_.spares;
+    mine.heap_base = live_.heap.begin;
+    mine.heap_bytes = live_.heap.bytes;
+    mine.globals_begin = live_.globals.begin;
+    mine.globals_bytes = live_.globals.bytes;
+    mine.program_fingerprint = program_fingerprint();
+    mine.backup_mode = static_cast<std::uint32_t>(config_.backup_mode);
+    std::snprintf(mine.libc_version, sizeof mine.libc_version, "%s", ::gnu_get_libc_version());
+    const ssize_t length = ::readlink("/proc/self/exe", mine.program, sizeof mine.program - 1);
+    mine.program[length < 0 ? 0 : length] = '\0';
+    return mine;
+}
+
 bool Runtime::meet_the_others(int generation, std::string& error) {
     const std::int32_t n_processes = bootstrap_.n_processes();
     const std::int32_t n_pes = first_spare();
@@ -137,17 +152,7 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
         error = format("the job has %d processes: this version takes at most %d", n_processes, kProcessesMax);
         return false;
     }
-    BootCard mine;
-    mine.spares = config_.spares;
-    mine.heap_base = live_.heap.begin;
-    mine.heap_bytes = live_.heap.bytes;
-    mine.globals_begin = live_.globals.begin;
-    mine.globals_bytes = live_.globals.bytes;
-    mine.program_fingerprint = program_fingerprint();
-    mine.backup_mode = static_cast<std::uint32_t>(config_.backup_mode);
-    std::snprintf(mine.libc_version, sizeof mine.libc_version, "%s", ::gnu_get_libc_version());
-    const ssize_t length = ::readlink("/proc/self/exe", mine.program, sizeof mine.program - 1);
-    mine.program[length < 0 ? 0 : length] = '\0';
+    BootCard mine = own_card();
     if (self() == ProcId(0)) {
         if (!control_.create(n_pes, n_processes, error)) {
             return false;
@@ -161,6 +166,8 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
         }
         mine.mail_name = token->name;
         mine.mail_secret = token->secret;
+        static_assert(sizeof mine <= kCardBytesMax);
+        std::memcpy(control_.header().card, &mine, sizeof mine);
     }
     BootCard first = mine;
     if (!bootstrap_.share_card(first, generation, error) || !compare_cards(mine, first, error) ||
@@ -328,7 +335,7 @@ void Runtime::tell_fault_points() {
         return runtime.coordinator_->shape().keeper(runtime.coordinator_->state(), pe);
     };
     // Spares that were called for this PE, this one among them.
-    for (std::int32_t process = 0; me_ != kNoPe && process < control_.n_processes(); ++process) {
+    for (std::int32_t process = 0; me_ != kNoPe && process < control_.n_slots(); ++process) {
         self.incarnation += control_.slot(ProcId(process)).taken_pe.load() == me_.value() + 1 ? 1 : 0;
     }
     set_fault_self(self);
@@ -355,12 +362,20 @@ bool Runtime::start(int generation, std::string& error) {
         }
         report(JobEventKind::hello, 0, 0, "", now_ns(), 0);
     }
-    if (!bootstrap_.connect(error)) {
-        return false;
-    }
-    bootstrap_.watch_launcher(&launcher_lost);
     on_fault_.action = config_.on_fault;
-    if (!create_memory(error) || !meet_the_others(generation, error) || !watch_processes(error)) {
+    if (!config_.join.empty()) {
+        if (!join_running_job(error)) {
+            return false;
+        }
+    } else if (!bootstrap_.connect(error)) {
+        return false;
+    } else {
+        bootstrap_.watch_launcher(&launcher_lost);
+        if (!create_memory(error) || !meet_the_others(generation, error)) {
+            return false;
+        }
+    }
+    if (!watch_processes(error)) {
         return false;
     }
     // Before the service thread exists, which marks entries also while a substitute takes its PE.
@@ -384,10 +399,14 @@ bool Runtime::start(int generation, std::string& error) {
         }
     }
     start_service();
+    if (!config_.join.empty()) {
+        ask_to_join();
+    }
     if (self() == ProcId(0)) {
         print_about();
     }
-    report(JobEventKind::initialized, 0, 0, "", now_ns(), 0);
+    // With the descriptor by which a spare can join.
+    report(JobEventKind::initialized, control_.fd(), 0, "", now_ns(), 0);
     return starts_as_spare ? become_substitute(error) : start_scrubber(error);
 }
 

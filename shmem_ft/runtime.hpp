@@ -100,6 +100,11 @@ private:
     // runtime.cpp
     [[nodiscard]] bool create_memory(std::string& error);
     [[nodiscard]] bool meet_the_others(int generation, std::string& error);
+    // Instead of the two above, for a spare that comes while the job runs (runtime_join.cpp).
+    [[nodiscard]] bool join_running_job(std::string& error);
+    void ask_to_join();
+    void watch_joined() noexcept;
+    [[nodiscard]] BootCard own_card() const;
     [[nodiscard]] bool compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const;
     void publish_slot();
     [[nodiscard]] bool take_pe(PeId pe, std::string& error);
@@ -198,7 +203,9 @@ private:
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
 
     std::mutex view_mutex_;
-    std::vector<int> pidfds_;    // by process; -1: self, ended or finalized
+    std::vector<int> pidfds_;  // by process; -1: self, ended or finalized
+    std::size_t n_joined_watched_ = 0;
+    std::atomic<bool> is_stopping_{false};
     std::vector<ProcId> early_;  // had ended before anybody could watch them
     int stop_fd_ = -1;
     // While a spare is awaited; protected by view_mutex_.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
@@ -135,8 +136,12 @@ void Runtime::awaits_spares(const std::vector<PeId>& pes) {
     if (is_new) {
         unreplaceable_.give_up_ns = now_ns() + config_.wait_timeout_seconds * kNsPerSecond;
         if (!unreplaceable_.is_handler_due) {
-            say("warning: PE %d has failed and no spare is left: waiting %u s for one (SHMEM_FT_WAIT_TIMEOUT)",
-                pes.front().value(), config_.wait_timeout_seconds);
+            // The name of oshrun's socket has the pid of its guardian.
+            int guardian = 0;
+            const bool has_oshrun = std::sscanf(config_.job_socket.c_str(), "shmem-ft-%d-", &guardian) == 1;
+            say("warning: PE %d has failed and no spare is left: waiting %u s for one (SHMEM_FT_WAIT_TIMEOUT)%s",
+                pes.front().value(), config_.wait_timeout_seconds,
+                has_oshrun ? format("; oshrun --join %d adds one", guardian).c_str() : "");
         }
     }
     set_wait_timer(unreplaceable_.is_handler_due ? now_ns() : unreplaceable_.give_up_ns);

@@ -41,8 +41,8 @@ void allow_descriptors(std::int32_t n_processes) {
 }  // namespace
 
 bool Runtime::watch_processes(std::string& error) {
-    allow_descriptors(control_.n_processes());
-    pidfds_.assign(static_cast<std::size_t>(control_.n_processes()), -1);
+    allow_descriptors(control_.n_slots());
+    pidfds_.assign(static_cast<std::size_t>(control_.n_slots()), -1);
     for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
         if (ProcId(process) == self()) {
             continue;
@@ -79,6 +79,7 @@ void Runtime::start_service() {
 
 void Runtime::stop_service() noexcept {
     if (service_.joinable()) {
+        is_stopping_.store(true);
         const std::uint64_t one = 1;
         [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
         service_.join();
@@ -118,6 +119,7 @@ void Runtime::serve() noexcept {
                        {coordinator_->fd(), POLLIN, 0},
                        {wait_timer_fd_, POLLIN, 0}});
         watched.clear();
+        watch_joined();
         for (std::size_t i = 0; i < pidfds_.size(); ++i) {
             if (pidfds_[i] >= 0) {
                 polled.push_back({pidfds_[i], POLLIN, 0});
@@ -127,8 +129,12 @@ void Runtime::serve() noexcept {
         if (::poll(polled.data(), polled.size(), hang_watch.timeout_ms(now_ns())) < 0 && errno != EINTR) {
             die("PE %d: cannot watch the processes of the job: %s", me_.value(), std::strerror(errno));
         }
-        if (polled[0].revents != 0) {
+        if (is_stopping_.load()) {
             return;
+        }
+        if (polled[0].revents != 0) {
+            std::uint64_t wakes = 0;
+            [[maybe_unused]] const auto read = ::read(stop_fd_, &wakes, sizeof wakes);
         }
         if (polled[1].revents != 0) {
             // oshrun is gone: nobody would take this job's result.
@@ -212,7 +218,11 @@ void Runtime::heard_of_death(const Death&) {
     control_.slot(self()).doorbell.ring();
 }
 
-void Runtime::decided(const JobState&, const JobState& after) {
+void Runtime::decided(const JobState& before, const JobState& after) {
+    if (before.joined.size() != after.joined.size()) {
+        const std::uint64_t one = 1;  // this may be the application's thread
+        [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
+    }
     if (after.stage == Stage::ended && !finished_) {
         leave_ended_job();
     }

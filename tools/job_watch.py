@@ -247,6 +247,11 @@ class Job:
         self._process.send_signal(number)
 
     @property
+    def pid(self) -> int:
+        """Of oshrun."""
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         return self._process.poll() is None
 

@@ -37,6 +37,7 @@ struct Config {
     std::string faults_file;
     FaultSchedule fault_schedule;  // of both
     std::string fault_visits;      // beginning of a file name; empty: visits are not counted
+    std::string join;              // "PID:DESCRIPTOR" of a control segment; empty: starts with the job
     std::string job_socket;        // name of oshrun's abstract socket; empty: not started by oshrun
 };
 

@@ -94,9 +94,39 @@ void Agreement::receive(ProcId from, const Message& message) {
         case MessageKind::end_request: take_end_request(message); break;
         case MessageKind::census:
         case MessageKind::census_reply: take_census(from, message); break;
+        case MessageKind::join: take_join(from); break;
         case MessageKind::excluded:
         case MessageKind::heartbeat: break;
     }
+}
+
+// ---- spares that come while the job runs ----
+
+void Agreement::request_join(std::vector<ProcId> everybody) {
+    asked_ = std::move(everybody);
+    say_join();
+}
+
+void Agreement::say_join() const {
+    if (std::find(state_.joined.begin(), state_.joined.end(), self_) != state_.joined.end()) {
+        return;
+    }
+    for (const ProcId process : asked_) {
+        if (!contains(dead_, process)) {
+            world_->send(process, make(MessageKind::join));
+        }
+    }
+}
+
+void Agreement::take_join(ProcId from) {
+    const auto knows = [from](const std::vector<ProcId>& list) {
+        return std::find(list.begin(), list.end(), from) != list.end();
+    };
+    if (from.value() < shape_.n_processes || knows(state_.joined) || knows(joining_)) {
+        return;
+    }
+    joining_.push_back(from);
+    progress();
 }
 
 // ---- deaths ----
@@ -125,6 +155,7 @@ bool Agreement::learn_all(std::span<const Death> deaths) {
 
 void Agreement::process_died(const Death& death) {
     if (learn(death)) {
+        say_join();
         react_to_deaths();
     }
 }

@@ -18,6 +18,10 @@
 // collects acceptances, which costs one more sweep up and down; then no value is decided that rests on the readiness of
 // a process that was not ready.
 //
+// A spare that comes while the job runs asks everybody (message join), so that whoever leads, now or later, has heard
+// of it; the leader proposes a value that differs only in having it among `joined`. From then on it is a spare like
+// others.
+//
 // When a participant dies, or the leader does, whoever leads now begins a ballot: it collects from every living
 // participant what it knows to be decided, what it has accepted and what it is ready for. Then
 //   - somebody knows a later value: it was decided, so the ballot begins again from it;
@@ -79,6 +83,10 @@ public:
                                                                std::span<const Death> dead) const = 0;
     [[nodiscard]] virtual JobState after_end_request(const JobState& state, const EndRequest& request,
                                                      std::span<const Death> dead) const = 0;
+    // Nothing can be repaired before a spare has come.
+    [[nodiscard]] virtual bool awaits_spares(const JobState& /*state*/, std::span<const Death> /*dead*/) const {
+        return false;
+    }
     // Every holder is dead.
     [[nodiscard]] virtual JobState after_loss_of_all(const JobState& state, std::span<const Death> dead) const = 0;
 };
@@ -117,6 +125,9 @@ public:
     void process_left(ProcId process, Stage how);
     void receive(ProcId from, const Message& message);
     void request_end(EndReason reason, std::int32_t exit_status);
+    // This process, which is none of those that the job started with, asks to be one of its spares. REQUIRES: it can be
+    // sent to. Everybody is asked, so that it does not matter who dies; once more when this process hears of a death.
+    void request_join(std::vector<ProcId> everybody);
     // The rules have changed their mind: a spare was added, patience has ended.
     void reconsider();
 
@@ -153,6 +164,8 @@ private:
     void take_deaths(const Message& message);
     void take_census(ProcId from, const Message& message);
     void take_end_request(const Message& message);
+    void take_join(ProcId from);
+    void say_join() const;
     void take_later_state(const Message& message);
     [[nodiscard]] bool learn(const Death& death);
     [[nodiscard]] bool learn_all(std::span<const Death> deaths);
@@ -182,6 +195,7 @@ private:
     [[nodiscard]] Readiness subtree_readiness() const noexcept;
     [[nodiscard]] Acceptance own_acceptance() const noexcept;
     [[nodiscard]] Acceptance subtree_acceptance() const noexcept;
+    [[nodiscard]] bool can_join_now() const;
     [[nodiscard]] bool has_quorum() const;
     [[nodiscard]] bool is_leading() const noexcept { return parent_ == kNoProc && is_participant_; }
     [[nodiscard]] Child* child(ProcId process) noexcept;
@@ -221,6 +235,8 @@ private:
     EndRequest heard_end_;          // anybody's, on its way to the leader
     ProcId told_leader_ = kNoProc;  // who has been told of the own request
     bool is_stopped_ = false;       // nothing is said, heard or decided any more
+    std::vector<ProcId> joining_;   // whose request has been heard, and is not decided
+    std::vector<ProcId> asked_;     // this process wants to join: whom it has asked
     std::vector<ProcId> census_awaited_;
     bool has_census_begun_ = false;
 };

@@ -178,6 +178,12 @@ void Agreement::say_accepted() {
     }
 }
 
+// Between the steps of a commit and of a repair that gets on, the value is left alone: everybody would have to say
+// again how far it is.
+bool Agreement::can_join_now() const {
+    return state_.stage == Stage::running || state_.stage == Stage::faulted || rules_->awaits_spares(state_, dead_);
+}
+
 // ---- decisions ----
 
 void Agreement::lead() {
@@ -211,6 +217,11 @@ void Agreement::lead() {
         propose(std::move(*next));
     } else if (end_request_.is_set || heard_end_.is_set) {
         propose(rules_->after_end_request(state_, end_request_.is_set ? end_request_ : heard_end_, dead_));
+    } else if (!joining_.empty() && can_join_now()) {
+        JobState with_spares = state_;
+        ++with_spares.index;
+        with_spares.joined.insert(with_spares.joined.end(), joining_.begin(), joining_.end());
+        propose(std::move(with_spares));
     } else if (are_all_ready && (ready.goal == Goal::restart || ready.is_mixed)) {
         if (auto restart = rules_->after_restart(state_, ready, dead_)) {
             propose(std::move(*restart));
@@ -243,7 +254,8 @@ void Agreement::propose(JobState next) {
 void Agreement::decide(JobState next) {
     const bool changes_tree = next.replacements != state_.replacements || next.witness != state_.witness;
     const bool is_end = next.stage == Stage::finished || next.stage == Stage::ended;
-    const bool concerns_spares = changes_tree || is_end || next.view != state_.view;
+    const bool concerns_spares =
+        changes_tree || is_end || next.view != state_.view || next.joined.size() != state_.joined.size();
     if (!changes_tree || is_end) {
         Message message = make(MessageKind::decide);
         message.index = next.index;
@@ -299,6 +311,10 @@ void Agreement::adopt(JobState next, Lead lead) {
     for (Child& item : children_) {
         reset(item);
     }
+    std::erase_if(joining_, [&](ProcId process) {
+        return contains(dead_, process) ||
+               std::find(state_.joined.begin(), state_.joined.end(), process) != state_.joined.end();
+    });
     static_cast<void>(learn_all(state_.deaths));
     if (lead == Lead::anew) {
         begin_ballot();

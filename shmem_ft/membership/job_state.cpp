@@ -94,6 +94,11 @@ std::vector<ProcId> JobShape::idle_spares(const JobState& state, std::span<const
             idle.push_back(ProcId(process));
         }
     }
+    for (const ProcId process : state.joined) {
+        if (held_by(state, process) == kNoPe && !contains(dead, process)) {
+            idle.push_back(process);
+        }
+    }
     return idle;
 }
 
@@ -115,8 +120,17 @@ std::string check_invariants(const JobShape& shape, const JobState& state, const
             return format("2: process %d holds two PEs", replacement.process.value());
         }
     }
+    for (const ProcId process : state.joined) {
+        if (process.value() < shape.n_processes || std::count(state.joined.begin(), state.joined.end(), process) != 1) {
+            return format("5: process %d cannot have joined", process.value());
+        }
+    }
     if (before == nullptr) {
         return {};
+    }
+    if (state.joined.size() < before->joined.size() ||
+        !std::equal(before->joined.begin(), before->joined.end(), state.joined.begin())) {
+        return "5: a process that has joined is gone";
     }
     if (state.index != before->index + 1) {
         return "the index does not follow";
@@ -144,6 +158,9 @@ std::string to_string(const JobState& state) {
     }
     for (const Death& death : state.deaths) {
         text += format(" -p%d", death.process.value());
+    }
+    for (const ProcId process : state.joined) {
+        text += format(" +p%d", process.value());
     }
     for (const Replacement& replacement : state.replacements) {
         text += format(" pe%d=p%d", replacement.pe.value(), replacement.process.value());

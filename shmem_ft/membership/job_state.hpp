@@ -18,6 +18,7 @@
 //  2. replacements and exposed are sorted by PE, each PE once; no PE is held by two processes.
 //  3. version grows by one from folding to running, and by no other step.
 //  4. view grows by one from restored to running, and by no other step.
+//  5. joined grows at its end only; its processes are none of those that the job started with.
 #pragma once
 
 #include <cstdint>
@@ -105,6 +106,7 @@ struct JobState {
     std::vector<FailedPe> failed;   // the list of shmem_query_fault, until the restart is over
     std::vector<FailedPe> further;  // who failed after that list was decided
     std::vector<PeId> lost;         // end_reason copies_lost, no_spare: whose
+    std::vector<ProcId> joined;     // spares that came while the job ran, in agreed order
 
     friend bool operator==(const JobState&, const JobState&) = default;
 };
@@ -113,7 +115,7 @@ struct JobState {
     return state.stage == Stage::finished || state.stage == Stage::ended;
 }
 
-// Sizes that never change during a job, and the questions that need them.
+// Sizes that a job starts with, and the questions that need them.
 struct JobShape {
     std::int32_t n_pes = 0;
     std::int32_t n_processes = 0;
@@ -128,7 +130,7 @@ struct JobShape {
     [[nodiscard]] Assignment assignment(const JobState& state, PeId pe) const noexcept {
         return {holder(state, pe), keeper(state, pe)};
     }
-    // Started as a spare, holds no PE and is not in `dead` (sorted by process).
+    // Started as a spare or joined as one, holds no PE and is not in `dead` (sorted by process).
     [[nodiscard]] std::vector<ProcId> idle_spares(const JobState& state, std::span<const Death> dead) const;
 };
 

@@ -132,10 +132,10 @@ void failed_fields(Codec& codec, List& failed) {
 }
 
 template <class Codec, class List>
-void pe_fields(Codec& codec, List& pes) {
-    codec.count(pes, 4);
-    for (auto& pe : pes) {
-        codec.id(pe, 0);
+void id_fields(Codec& codec, List& ids) {
+    codec.count(ids, 4);
+    for (auto& one : ids) {
+        codec.id(one, 0);
     }
 }
 
@@ -172,11 +172,12 @@ void state_fields(Codec& codec, Value& state) {
         codec.id(replacement.process, 0);
     }
     require_sorted(codec, state.replacements, [](const Replacement& replacement) { return replacement.pe; });
-    pe_fields(codec, state.exposed);
+    id_fields(codec, state.exposed);
     require_sorted(codec, state.exposed, [](PeId pe) { return pe; });
     failed_fields(codec, state.failed);
     failed_fields(codec, state.further);
-    pe_fields(codec, state.lost);
+    id_fields(codec, state.lost);
+    id_fields(codec, state.joined);
 }
 
 template <class Codec, class Value>
@@ -188,7 +189,7 @@ void ballot_fields(Codec& codec, Value& ballot) {
 
 template <class Codec, class Value>
 void message_fields(Codec& codec, Value& message) {
-    codec.choice(message.kind, MessageKind::ready, static_cast<MessageKind>(kMessageKinds));
+    codec.choice(message.kind, MessageKind::ready, kLastMessageKind);
     ballot_fields(codec, message.ballot);
     codec.number(message.index);
     codec.choice(message.ready.goal, Goal::none, Goal::any);
@@ -254,6 +255,7 @@ const char* name_of(MessageKind kind) noexcept {
         case MessageKind::census_reply: return "census_reply";
         case MessageKind::excluded: return "excluded";
         case MessageKind::heartbeat: return "heartbeat";
+        case MessageKind::join: return "join";
     }
     return "?";
 }

@@ -72,8 +72,11 @@ enum class MessageKind : std::uint8_t {
     census_reply,
     excluded,  // to a process that has been declared dead: stop
     heartbeat,
+    join,  // to everybody: a spare that has come while the job runs
 };
+// Without join, which a job on its own does not send.
 inline constexpr std::uint8_t kMessageKinds = static_cast<std::uint8_t>(MessageKind::heartbeat);
+inline constexpr MessageKind kLastMessageKind = MessageKind::join;
 [[nodiscard]] const char* name_of(MessageKind kind) noexcept;
 
 struct Message {

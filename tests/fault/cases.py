@@ -12,6 +12,7 @@ import dataclasses
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 
@@ -308,6 +309,125 @@ def tells_handler_of_loss(bench):
     check(outcome.stderr.count("handler: data lost, 1 PEs, first 1") == 1, "the handler was not called once", outcome)
 
 
+# --- spares that come while the job runs ---
+
+WAITING = {"SHMEM_FT_UNREPLACED": "wait", "SHMEM_FT_WAIT_TIMEOUT": "15"}
+LONG_JACOBI = [*JACOBI[:-1], "25"]
+
+
+def add_spares(bench, job, count=1, sleep_first=True):
+    """oshrun --join; waits until they sleep. Until they are counted takes a message more."""
+    known = len([event for event in job.events if event.kind == "initialized"])
+    added = subprocess.run([bench.launcher.oshrun, "--join", str(job.pid), "-n", str(count)], capture_output=True,
+                           text=True, timeout=10, check=False)
+    if added.returncode != 0:
+        raise Wrong(f"oshrun --join: exit code {added.returncode}: {added.stderr}", job.finish())
+    at = 0
+    for _ in range(known + count if sleep_first else 0):
+        at = job.wait_for(lambda event: event.kind == "initialized", at) or at
+    return added
+
+
+def joins_waiting_job(bench):
+    expected = jacobi_results(bench)
+    job = bench.job(4, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
+    await_commit(job, 2)
+    kill_pes(job, [1])
+    time.sleep(0.3)
+    add_spares(bench, job)
+    outcome = job.finish()
+    check_success(outcome, expected)
+    told = re.search(r"waiting 15 s for one .*oshrun --join (\d+) adds one", outcome.stderr)
+    check(told, "the way out is not told", outcome)
+
+
+def joins_before_deaths(bench):
+    """More spares than there were, for deaths of the leader, of another PE and of a substitute that has joined."""
+    expected = jacobi_results(bench)
+    job = bench.job(4, 1, "jacobi1d", *LONG_JACOBI, **WAITING)
+    await_commit(job, 2)
+    add_spares(bench, job, 2)
+    for pe in (0, 3, 3):
+        kill_pes(job, [pe])
+        await_repair(job)
+    outcome = job.finish()
+    check(len(outcome.deaths) == 3, "not all three deaths took place", outcome)
+    check_success(outcome, expected)
+
+
+def joiner_dies_asleep(bench):
+    expected = jacobi_results(bench)
+    job = bench.job(4, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
+    await_commit(job, 2)
+    add_spares(bench, job, 2)
+    for rank, pid in job.sleepers()[:1]:
+        job.fail(rank, pid, -1, signal.SIGKILL)
+    time.sleep(0.05)
+    kill_pes(job, [2])
+    outcome = job.finish()
+    check(len(outcome.deaths) == 2, "the spare was not there", outcome)
+    check_success(outcome, expected)
+    check(any(e.kind == "pe_taken" and e.rank == 5 for e in outcome.events), "the second one was not taken", outcome)
+
+
+def leader_dies_then_two_join(bench):
+    """Two PEs that are no neighbours, one of them the leader, are waited for; the next leader takes in both spares."""
+    expected = jacobi_results(bench)
+    job = bench.job(4, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
+    await_commit(job, 2)
+    kill_pes(job, [2])
+    time.sleep(0.2)
+    kill_pes(job, [0])
+    time.sleep(0.2)
+    add_spares(bench, job, 1)
+    time.sleep(0.2)
+    add_spares(bench, job, 1)
+    check_success(job.finish(), expected)
+
+
+def all_by_joiners(bench):
+    """In the end every PE is held by a process that the launcher does not know."""
+    expected = jacobi_results(bench, 3)
+    job = bench.job(3, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
+    await_commit(job, 2)
+    add_spares(bench, job, 3)
+    for pe in (0, 1, 2):
+        kill_pes(job, [pe])
+        await_repair(job)
+    outcome = job.finish()
+    check_success(outcome, expected)
+    takers = sorted(event.rank for event in outcome.events if event.kind == "pe_taken")
+    check(takers == [3, 4, 5], f"PEs were taken by {takers}", outcome)
+
+
+def joiner_dies_joining(bench):
+    """At any moment of its way in: the job does not care, and takes the next one."""
+    expected = jacobi_results(bench, 3)
+    job = bench.job(3, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
+    await_commit(job, 2)
+    kill_pes(job, [1])
+    for delay_ms in (0, 2, 4, 6):
+        count = len(job.events)
+        add_spares(bench, job, 1, sleep_first=False)
+        at = job.wait_for(lambda event: event.kind == "launched", count)
+        time.sleep(delay_ms / 1e3)
+        event = job.events[at - 1]
+        job.fail(event.rank, event.pid, -1, signal.SIGKILL)
+    add_spares(bench, job, 1, sleep_first=False)
+    check_success(job.finish(), expected)
+
+
+def join_is_refused(bench):
+    job = bench.job(3, 0, "jacobi1d", *LONG_JACOBI)
+    await_commit(job, 2)
+    for words, pattern in [(["--join", "1"], "no job of that pid"), (["--join", str(job.pid), "x"], "takes -n only"),
+                           (["--join", str(job.pid), "-n", "70"], "64 of 70 spares started")]:
+        refused = subprocess.run([bench.launcher.oshrun, *words], capture_output=True, text=True, timeout=20, check=False)
+        if refused.returncode == 0 or not re.search(pattern, refused.stderr):
+            raise Wrong(f"{words}: exit code {refused.returncode}: {refused.stderr}", job.finish())
+    check_success(job.finish(), jacobi_results(bench, 3))
+
+
 # --- nobody needs to care ---
 
 
@@ -417,6 +537,13 @@ CASES |= {
     "handler-aborts": asks_handler("abort", r"PE 1 failed .*no spare left", 0.1),
     "handler-waits": asks_handler("wait", r"PE 1 failed .*no spare has come within 2 s", 2.0),
     "handler-told-of-loss": tells_handler_of_loss,
+    "join-a-waiting-job": joins_waiting_job,
+    "join-before-deaths": joins_before_deaths,
+    "joiner-dies-asleep": joiner_dies_asleep,
+    "joiner-dies-joining": joiner_dies_joining,
+    "leader-dies-then-two-join": leader_dies_then_two_join,
+    "all-by-joiners": all_by_joiners,
+    "join-is-refused": join_is_refused,
     "sleeping-spare": sleeping_spare,
     "spare-then-pe": spare_then_pe,
     "substitute-of-a-substitute": substitute_of_a_substitute,

@@ -21,7 +21,7 @@ public:
 
     [[nodiscard]] Message message() {
         Message message;
-        message.kind = static_cast<MessageKind>(1 + below(kMessageKinds));
+        message.kind = static_cast<MessageKind>(1 + below(static_cast<int>(kLastMessageKind)));
         message.ballot = ballot();
         message.index = word();
         message.ready = {static_cast<Goal>(below(static_cast<std::int32_t>(Goal::any) + 1)), below(2) == 0, word()};
@@ -84,6 +84,9 @@ private:
         state.further = failed();
         for (const std::int32_t pe : numbers()) {
             state.lost.push_back(PeId(pe));
+        }
+        for (const std::int32_t process : numbers()) {
+            state.joined.push_back(ProcId(process));
         }
         return state;
     }
@@ -187,7 +190,7 @@ bool is_refused(Change change) {
 TEST(Message, ValuesOutOfRangeAreRefused) {
     EXPECT_FALSE(is_refused([](Message&) {}));
     EXPECT_TRUE(is_refused([](Message& m) { m.kind = MessageKind{}; }));
-    EXPECT_TRUE(is_refused([](Message& m) { m.kind = static_cast<MessageKind>(kMessageKinds + 1); }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.kind = static_cast<MessageKind>(14); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.ready.goal = static_cast<Goal>(9); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.accepted.kind = static_cast<Acceptance::Kind>(4); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.ballot.leader = -1; }));

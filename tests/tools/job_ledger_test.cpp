@@ -77,6 +77,49 @@ TEST(JobLedger, AGoodJob) {
     EXPECT_EQ(job.launcher().outcome(), (Outcome{0, ""}));
 }
 
+// Rank 2, with the pid of its rank, comes when the others run.
+TEST(JobLedger, ASpareThatJoinsCountsFromItsInitOn) {
+    Job job(2, 0);
+    job.start();
+    job.ledger.process_joined(Job::pid(2));
+    EXPECT_TRUE(job.ledger.is_joining(2));
+    EXPECT_TRUE(job.ledger.is_joiner_running());
+    EXPECT_TRUE(job.ledger.have_all_been_launched());
+    job.hello(2).report(2, JobEventKind::unrecoverable, 70, -1, "it runs another program");
+    EXPECT_FALSE(job.must_end()) << "that is not about the job";
+    job.init(2);
+    EXPECT_FALSE(job.ledger.is_joining(2));
+    job.end(1, killed(SIGKILL)).report(2, JobEventKind::pe_taken, 0, 1);
+    job.finish(0).launcher();
+    EXPECT_FALSE(job.must_end()) << "the launcher does not know the last PE";
+    EXPECT_FALSE(job.ledger.all_ended());
+    job.finish(2);
+    EXPECT_FALSE(job.ledger.is_joiner_running());
+    EXPECT_EQ(job.outcome(), (Outcome{0, ""}));
+}
+
+TEST(JobLedger, ASpareThatDiesJoiningIsNoFailure) {
+    Job job(2, 0);
+    job.start();
+    job.ledger.process_joined(Job::pid(2));
+    job.hello(2).end(2, killed(SIGKILL));
+    EXPECT_FALSE(job.must_end(10 * kSecond));
+    job.ledger.process_joined(Job::pid(3));
+    job.ledger.exec_failed(3, ENOENT);
+    job.end(3, exited(126));
+    EXPECT_FALSE(job.must_end(10 * kSecond));
+    EXPECT_EQ(job.finish(0).finish(1).launcher().outcome(), (Outcome{0, ""}));
+}
+
+TEST(JobLedger, APeOfASpareThatJoinedMayFailTheJob) {
+    Job job(2, 0);
+    job.start();
+    job.ledger.process_joined(Job::pid(2));
+    job.hello(2).init(2).end(1, killed(SIGKILL)).report(2, JobEventKind::pe_taken, 0, 1);
+    job.finish(0).launcher().end(2, exited(3));
+    EXPECT_EQ(job.outcome(), (Outcome{3, "PE 1 exited with code 3 without calling shmem_finalize"}));
+}
+
 // The fault laboratory found the job to have failed although the second substitute had finished it.
 TEST(JobLedger, ADeadSubstitutesReportMayComeLast) {
     Job job(2, 2);

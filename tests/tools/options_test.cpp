@@ -77,6 +77,18 @@ TEST(Options, Flags) {
     EXPECT_TRUE(parsed({"-V"}).wants_version);
 }
 
+TEST(Options, JoinTakesANumberOnly) {
+    Options options;
+    std::string error_line;
+    ASSERT_TRUE(parse_options({"--join", "123"}, options, error_line)) << error_line;
+    EXPECT_EQ(options.join, "123");
+    EXPECT_EQ(options.pes, 1);
+    ASSERT_TRUE(parse_options({"--join=123", "-n", "3"}, options, error_line)) << error_line;
+    EXPECT_EQ(options.pes, 3);
+    EXPECT_FALSE(parse_options({"--join", "123", "./program"}, options, error_line));
+    EXPECT_EQ(error_line, "--join takes -n only: the program and its settings are those of the job");
+}
+
 TEST(Options, BadCountsNameTheValue) {
     for (const char* text : {"0", "-1", "abc", "", "1.5", "4095", "100000", "99999999999999999999", " 2", "2x"}) {
         EXPECT_EQ(refused({"-n", text, "prog"}), std::string("-n ") + text + ": not a number of PEs from 1 to 4094");

@@ -7,6 +7,7 @@
 
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"
+#include "tools/oshrun/joining.hpp"
 
 namespace sft::tools {
 namespace {
@@ -25,6 +26,9 @@ const char* kind_name(JobEventKind kind) {
         case JobEventKind::global_exit: return "global_exit";
         case JobEventKind::unrecoverable: return "unrecoverable";
         default: break;
+    }
+    if (kind == kEventJoin) {
+        return "join";
     }
     return kind == kEventLaunched ? "launched" : kind == kEventExecFailed ? "exec_failed" : "unknown";
 }

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -24,7 +23,9 @@
 #include "tools/oshrun/ending.hpp"
 #include "tools/oshrun/event_log.hpp"
 #include "tools/oshrun/exec_pe.hpp"
+#include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/launcher.hpp"
+#include "tools/oshrun/preflight.hpp"
 #include "tools/oshrun/process_tree.hpp"
 #include "tools/oshrun/stderr_pump.hpp"
 
@@ -64,6 +65,7 @@ private:
     void drain(int fd);
     void settle();
     void take(const Fact& fact);
+    [[nodiscard]] std::string start_joiners(int count);
     void watch_process(std::int32_t pid);
     void process_ended(std::int32_t pid);
     void sweep_ended_processes();
@@ -82,6 +84,7 @@ private:
     Fd signals_;
     std::map<int, JobSocket::Peer> connections_;  // by descriptor
     std::map<std::int32_t, Fd> pidfds_;           // by pid, of processes that have not ended
+    std::map<std::int32_t, int> control_fds_;     // by pid: as what it has the control segment open
     std::vector<Fact> facts_;                     // in the order in which they happened, as far as it is known
     std::optional<Ending> ending_;
     std::optional<std::int64_t> all_ended_ns_;
@@ -103,15 +106,6 @@ JobEvent version_complaint(const std::string& program, std::int32_t pid) {
     fmt::format_to_n(complaint.text, sizeof complaint.text - 1,
                      "{} is linked with a library of another version than this oshrun: link it again", program);
     return complaint;
-}
-
-// The launcher and the guardian keep several files open for each process; many systems allow 1024 unless asked.
-void raise_file_limit() {
-    rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
 }
 
 bool Guardian::start(std::string& error_line) {
@@ -146,7 +140,7 @@ int Guardian::run() {
         return EXIT_FAILURE;
     }
     pump_ = std::make_unique<StderrPump>(launcher_.take_stderr());
-    while (!launcher_.has_ended()) {
+    while (!launcher_.has_ended() || (ledger_.is_joiner_running() && !ledger_.must_end(now_ns()))) {
         wait_for_news();
         act_on_ending();
         end_orphans_of_ended_job();
@@ -322,14 +316,49 @@ void Guardian::take(const Fact& fact) {
             const bool gets_input = event.rank == 0 && !task_.launcher_reads_stdin;
             JobSocket::answer(peer->second, gets_input ? std::exchange(task_.stdin_fd, -1) : -1);
         }
+    } else if (event.kind == kEventJoin) {
+        const auto peer = connections_.find(fact.fd);
+        if (peer != connections_.end()) {
+            answer_join(peer->second, start_joiners(event.code));
+        }
     } else if (event.kind == kEventExecFailed) {
         ledger_.exec_failed(event.rank, event.code);
     } else {
+        if (event.kind == JobEventKind::unrecoverable && ledger_.is_joining(event.rank)) {
+            print_line(fmt::format("oshrun: warning: a spare could not join the job: {}", event.text));
+        }
         ledger_.event(event, now_ns());
+        if (event.kind == JobEventKind::initialized) {
+            control_fds_[event.pid] = event.code;
+        }
         if (event.kind == JobEventKind::hello) {
             watch_process(event.pid);
         }
     }
+}
+
+// Empty, or what is wrong.
+std::string Guardian::start_joiners(int count) {
+    const auto donor = std::find_if(control_fds_.begin(), control_fds_.end(),
+                                    [this](const auto& item) { return pidfds_.contains(item.first); });
+    if (ending_ || donor == control_fds_.end()) {
+        return ending_ ? "the job is ending" : "the job has not passed shmem_init yet";
+    }
+    const int first = task_.shape.pes + task_.shape.spares;
+    for (int i = 0; i < count; ++i) {
+        const int rank = static_cast<int>(ledger_.processes().size());
+        if (rank - first >= kJoinersMax) {
+            return fmt::format("{} of {} spares started: a job takes {} in all", i, count, kJoinersMax);
+        }
+        const std::int32_t pid = start_joiner(
+            {.command = task_.joiner_command, .rank = rank, .donor_pid = donor->first, .donor_fd = donor->second});
+        if (pid < 0) {
+            return fmt::format("cannot start a process: {}", strerrordesc_np(errno));
+        }
+        ledger_.process_joined(pid);
+        watch_process(pid);
+    }
+    return {};
 }
 
 void Guardian::watch_process(std::int32_t pid) {

@@ -22,6 +22,7 @@ namespace sft::tools {
 struct GuardianTask {
     JobShape shape;
     std::vector<std::string> launch_command;
+    std::vector<std::string> joiner_command;  // of a spare that comes while the job runs
     std::string temp_dir;
     Fd front;                           // bytes: signals that the front process got; end of file: it is gone
     Fd events_file;                     // may be none

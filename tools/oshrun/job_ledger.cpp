@@ -81,8 +81,30 @@ void JobLedger::process_launched(int rank, int pid) {
     }
 }
 
+void JobLedger::process_joined(int pid) {
+    Process& item = processes_.emplace_back();
+    item.pid = item.launched_pid = pid;
+}
+
+std::span<const JobLedger::Process> JobLedger::started() const {
+    return {processes_.data(), static_cast<std::size_t>(shape_.pes + shape_.spares)};
+}
+
+bool JobLedger::is_joiner_running() const {
+    return std::any_of(processes_.begin() + static_cast<std::ptrdiff_t>(started().size()), processes_.end(),
+                       [](const Process& item) { return !item.end; });
+}
+
+bool JobLedger::is_joining(int rank) const {
+    return rank >= static_cast<int>(started().size()) && rank < static_cast<int>(processes_.size()) &&
+           !processes_[static_cast<std::size_t>(rank)].is_initialized;
+}
+
 void JobLedger::exec_failed(int rank, int error_number) {
-    (void)rank;  // the first report is enough: the others fail alike
+    if (is_joining(rank)) {
+        return;
+    }
+    // The first report is enough: the others fail alike.
     decide({kExitCannotRun,
             fmt::format("{}: cannot be run: {}", shell_quoted(shape_.program), strerrordesc_np(error_number))});
 }
@@ -133,7 +155,11 @@ void JobLedger::event(const JobEvent& event, std::int64_t now_ns) {
                                                   name(static_cast<std::size_t>(event.rank)), event.code)});
             break;
         }
-        case JobEventKind::unrecoverable: decide(unrecoverable(event)); break;
+        case JobEventKind::unrecoverable:
+            if (!is_joining(event.rank)) {
+                decide(unrecoverable(event));
+            }
+            break;
         default: break;
     }
 }
@@ -155,7 +181,8 @@ void JobLedger::process_ended(int pid, FailureReason reason, std::int64_t now_ns
 
 void JobLedger::launcher_ended(FailureReason reason) {
     launcher_end_ = reason;
-    if (!all_ended()) {
+    if (std::any_of(started().begin(), started().end(),
+                    [](const Process& item) { return item.pid >= 0 && !item.end; })) {
         if (auto failure = launcher_failure()) {
             decide(*failure);
         }
@@ -179,7 +206,7 @@ void JobLedger::decide(Outcome outcome) {
 }
 
 bool JobLedger::is_everybody_initialized() const {
-    return std::all_of(processes_.begin(), processes_.end(), [](const Process& item) { return item.is_initialized; });
+    return std::all_of(started().begin(), started().end(), [](const Process& item) { return item.is_initialized; });
 }
 
 bool JobLedger::has_anybody_said_hello() const {
@@ -192,7 +219,7 @@ bool JobLedger::all_ended() const {
 }
 
 bool JobLedger::have_all_been_launched() const {
-    return std::all_of(processes_.begin(), processes_.end(), [](const Process& item) { return item.launched_pid > 0; });
+    return std::all_of(started().begin(), started().end(), [](const Process& item) { return item.launched_pid > 0; });
 }
 
 bool JobLedger::have_all_pes_ended() const {
@@ -212,7 +239,7 @@ void JobLedger::check_start(std::int64_t now_ns) {
         return;
     }
     std::optional<std::size_t> first;
-    for (std::size_t rank = 0; rank < processes_.size(); ++rank) {
+    for (std::size_t rank = 0; rank < started().size(); ++rank) {
         const Process& item = processes_[rank];
         if (!item.end || item.is_finalized || item.end_order <= ends_before_complete_) {
             continue;

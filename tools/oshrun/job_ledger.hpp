@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ public:
 
     explicit JobLedger(JobShape shape);
 
+    // A spare that comes while the job runs; it counts as launched. Its rank is the next one.
+    void process_joined(int pid);
     // Facts. now_ns: any clock that only goes forward.
     void process_launched(int rank, int pid);
     void exec_failed(int rank, int error_number);
@@ -59,6 +62,11 @@ public:
 
     [[nodiscard]] bool all_ended() const;
     [[nodiscard]] bool have_all_been_launched() const;
+    // One that has joined has not ended: the launcher does not wait for it.
+    [[nodiscard]] bool is_joiner_running() const;
+    // The rank of a process that has joined but is not one of the job's spares yet: what it says of itself is not about
+    // the job.
+    [[nodiscard]] bool is_joining(int rank) const;
     [[nodiscard]] bool is_told_to_end() const noexcept { return is_told_to_end_; }
     // The rank's number and PE for the log; -1: none.
     [[nodiscard]] int rank_of(int pid) const;
@@ -91,6 +99,8 @@ private:
 
     [[nodiscard]] Process* process(int rank);
     [[nodiscard]] std::optional<std::size_t> index_of(int pid) const;
+    // Without those that have joined.
+    [[nodiscard]] std::span<const Process> started() const;
     [[nodiscard]] bool is_everybody_initialized() const;
     [[nodiscard]] bool has_anybody_said_hello() const;
     [[nodiscard]] bool have_all_pes_ended() const;

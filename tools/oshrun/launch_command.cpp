@@ -59,8 +59,14 @@ std::vector<std::string> launch_command(const Options& options, const LaunchFact
         command.insert(command.end(), {"-x", name});
     }
     command.insert(command.end(), options.launcher_args.begin(), options.launcher_args.end());
-    command.insert(command.end(), {"-n", std::to_string(processes), facts.own_path, kExecPeOption});
-    command.push_back(encode_argument(facts.program_path));
+    command.insert(command.end(), {"-n", std::to_string(processes)});
+    const std::vector<std::string> own = exec_pe_command(options, facts);
+    command.insert(command.end(), own.begin(), own.end());
+    return command;
+}
+
+std::vector<std::string> exec_pe_command(const Options& options, const LaunchFacts& facts) {
+    std::vector<std::string> command = {facts.own_path, kExecPeOption, encode_argument(facts.program_path)};
     for (const std::string& word : options.command) {
         command.push_back(encode_argument(word));
     }

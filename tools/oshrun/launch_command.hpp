@@ -24,6 +24,9 @@ struct LaunchFacts {
 // REQUIRES: options.pes and options.spares are settled.
 [[nodiscard]] std::vector<std::string> launch_command(const Options& options, const LaunchFacts& facts);
 
+// Its end: what each process is first.
+[[nodiscard]] std::vector<std::string> exec_pe_command(const Options& options, const LaunchFacts& facts);
+
 // A colon alone separates programs on mpirun's command line, so such an argument is written differently on its way
 // through. decode_argument(encode_argument(x)) == x.
 [[nodiscard]] std::string encode_argument(const std::string& argument);

@@ -21,6 +21,7 @@
 #include "tools/oshrun/exec_pe.hpp"
 #include "tools/oshrun/front.hpp"
 #include "tools/oshrun/guardian.hpp"
+#include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/launch_command.hpp"
 #include "tools/oshrun/options.hpp"
 #include "tools/oshrun/preflight.hpp"
@@ -65,6 +66,7 @@ void apply_exports(const Options& options) {
 std::optional<Refusal> settle_counts(Options& options) {
     // Set by us for the processes; a value from a surrounding job would be its, not ours.
     unsetenv("SHMEM_FT_JOB_SOCKET");
+    unsetenv("SHMEM_FT_JOIN");
     Config config;
     std::string error_line;
     if (!load_config(config, error_line)) {
@@ -149,7 +151,9 @@ int run(Options options) {
         }
         setenv("SHMEM_FT_JOB_SOCKET", task.socket.name().c_str(), 1);
         task.shape = {options.pes, options.spares, options.command.front()};
-        task.launch_command = launch_command(options, collect_facts(temp_dir, program_path, launcher_path));
+        const LaunchFacts facts = collect_facts(temp_dir, program_path, launcher_path);
+        task.launch_command = launch_command(options, facts);
+        task.joiner_command = exec_pe_command(options, facts);
         if (options.is_verbose) {
             print_line("oshrun: " + shell_quoted(task.launch_command));
         }
@@ -182,6 +186,9 @@ int main(int argc, char** argv) {
     if (options.wants_version) {
         fmt::print("oshrun (shmem-ft) {}\n", kVersion);
         return EXIT_SUCCESS;
+    }
+    if (!options.join.empty()) {
+        return ask_to_join(options.join, options.pes);
     }
     return run(std::move(options));
 }

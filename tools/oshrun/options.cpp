@@ -12,12 +12,12 @@
 namespace sft::tools {
 namespace {
 
-constexpr std::array<std::string_view, 16> kOptionNames = {
-    "-n",       "-np",       "--np", "-s",     "--spares", "-x",        "--export", "-L", "--launcher-args",
-    "--events", "--verbose", "-v",   "--help", "-h",       "--version", "-V"};
+constexpr std::array<std::string_view, 17> kOptionNames = {
+    "-n",       "-np",       "--np", "-s",     "--spares", "-x",        "--export", "-L",    "--launcher-args",
+    "--events", "--verbose", "-v",   "--help", "-h",       "--version", "-V",       "--join"};
 
-constexpr std::array<std::string_view, 9> kNamesWithValue = {
-    "-n", "--np", "-s", "--spares", "-x", "--export", "-L", "--launcher-args", "--events"};
+constexpr std::array<std::string_view, 10> kNamesWithValue = {
+    "-n", "--np", "-s", "--spares", "-x", "--export", "-L", "--launcher-args", "--events", "--join"};
 
 // Options of other launchers that people type, with what to do instead.
 struct ForeignOption {
@@ -174,6 +174,7 @@ bool parse_options(const std::vector<std::string>& words, Options& options, std:
     app.add_option("-x,--export", exports)->type_size(1)->expected(1)->take_all();
     app.add_option("-L,--launcher-args", launcher_args)->type_size(1)->expected(1)->take_all();
     app.add_option("--events", options.events_path)->take_last();
+    app.add_option("--join", options.join)->take_last();
     app.add_flag("-v,--verbose", options.is_verbose);
     app.add_flag("-h,--help", options.wants_help);
     app.add_flag("-V,--version", options.wants_version);
@@ -194,6 +195,16 @@ bool parse_options(const std::vector<std::string>& words, Options& options, std:
     }
     if (app.count("--spares") != 0 && !parse_count("--spares", spares, 0, "spares", options.spares, error_line)) {
         return false;
+    }
+    if (app.count("--join") != 0) {
+        if (options.join.empty() || !options.command.empty() || app.count("--spares") + app.count("-x") != 0) {
+            error_line = options.join.empty()
+                             ? "--join: the pid of the job's oshrun is empty"
+                             : "--join takes -n only: the program and its settings are those of the job";
+            return false;
+        }
+        options.pes = std::max(options.pes, 1);
+        return true;
     }
     if (app.count("--events") != 0 && options.events_path.empty()) {
         error_line = "--events: the name of the file is empty";
@@ -218,6 +229,7 @@ bool parse_options(const std::vector<std::string>& words, Options& options, std:
 
 const char* help_text() noexcept {
     return R"(Usage: oshrun [-n N] [--spares S] [OPTIONS] [--] PROGRAM [ARGUMENTS...]
+       oshrun --join PID [-n K]
 
 Runs an OpenSHMEM program: N PEs, and S spare processes that sleep inside shmem_init
 until one of them takes over the number and the memory of a PE that has died.
@@ -229,6 +241,8 @@ until one of them takes over the number and the memory of a PE that has died.
   -L ARGS,                 options for the launcher (mpirun), in one word:
   --launcher-args ARGS       -L "--bind-to core --tag-output"
   --events FILE            write what happens in the job to FILE, one JSON object a line
+  --join PID               start K more spares (default: 1) for the job of the oshrun
+                           with that pid
   -v, --verbose            print the launcher's command line before it is run
   -h, --help               print this text
   -V, --version            print the version

@@ -26,6 +26,7 @@ struct Options {
     std::vector<ExportedVariable> exports;
     std::vector<std::string> launcher_args;
     std::string events_path;
+    std::string join;  // the job that gets `pes` more spares; empty: starts a job
     bool is_verbose = false;
     bool wants_help = false;
     bool wants_version = false;

@@ -130,6 +130,14 @@ std::optional<Refusal> check_limits(int pes, int spares, const SystemLimits& lim
     return exceeds(kFilesPerProcess, limits.open_files, "open files (ulimit -Hn)");
 }
 
+void raise_file_limit() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 unsigned usable_cores() {
     cpu_set_t cores;
     if (sched_getaffinity(0, sizeof cores, &cores) == 0) {

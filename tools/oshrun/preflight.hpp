@@ -28,6 +28,9 @@ struct SystemLimits {
 
 [[nodiscard]] std::optional<Refusal> check_limits(int pes, int spares, const SystemLimits& limits);
 
+// The launcher and the guardian keep several files open for each process; many systems allow 1024 unless asked.
+void raise_file_limit();
+
 // The processors this process may use.
 [[nodiscard]] unsigned usable_cores();
 

@@ -24,7 +24,7 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     const auto pes = static_cast<std::size_t>(n_pes);
     Layout layout{};
     layout.slots = aligned(sizeof(ControlHeader));
-    layout.rings = aligned(layout.slots + static_cast<std::size_t>(n_processes) * sizeof(ProcessSlot));
+    layout.rings = aligned(layout.slots + static_cast<std::size_t>(n_processes + kJoinSlots) * sizeof(ProcessSlot));
     layout.total = layout.rings + pes * pes * sizeof(ChannelRing);
     return layout;
 }

@@ -24,6 +24,9 @@ namespace sft {
 
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 inline constexpr std::int32_t kProcessesMax = 4095;
+// Slots for spares that come while the job runs, behind those of the processes it starts with.
+inline constexpr std::int32_t kJoinSlots = 64;
+inline constexpr std::size_t kCardBytesMax = 512;
 
 // finalized, ended: it leaves the job because that is over.
 enum class ProcessState : std::uint32_t { starting = 0, ready = 1, finalized = 2, ended = 3 };
@@ -48,6 +51,7 @@ struct alignas(64) ControlHeader {
     std::int32_t n_pes;
     std::int32_t n_processes;
     std::atomic<std::uint64_t> faults_fired;  // entries of the fault schedule that have happened, a bit each
+    std::byte card[kCardBytesMax];            // process 0's BootCard, for spares that come later
 };
 
 class ControlSegment {
@@ -65,6 +69,7 @@ public:
     [[nodiscard]] int fd() const noexcept { return fd_; }
     [[nodiscard]] std::int32_t n_pes() const noexcept { return header_->n_pes; }
     [[nodiscard]] std::int32_t n_processes() const noexcept { return header_->n_processes; }
+    [[nodiscard]] std::int32_t n_slots() const noexcept { return header_->n_processes + kJoinSlots; }
     [[nodiscard]] ControlHeader& header() const noexcept { return *header_; }
     [[nodiscard]] ProcessSlot& slot(ProcId process) const noexcept { return slots_[process.index()]; }
     [[nodiscard]] ChannelRing& ring(PeId from, PeId to) const noexcept {

@@ -1,0 +1,73 @@
+// A spare that comes while the job runs (oshrun --join): it meets the others through the control segment of one of them
+// instead of through the launcher, and then asks them to count it among the spares.
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "shmem_ft/base/process_watch.hpp"
+#include "shmem_ft/base/report.hpp"
+#include "shmem_ft/runtime.hpp"
+
+namespace sft {
+
+// REQUIRES: oshrun gives every number to one process only.
+bool Runtime::join_running_job(std::string& error) {
+    int pid = 0;
+    int descriptor = 0;
+    if (std::sscanf(config_.join.c_str(), "%d:%d", &pid, &descriptor) != 2) {
+        error = format("SHMEM_FT_JOIN=%s: not PID:DESCRIPTOR", config_.join.c_str());
+        return false;
+    }
+    if (!control_.attach(pid, descriptor, error)) {
+        return false;
+    }
+    const ProcId self(Bootstrap::rank_by_environment());
+    if (self.value() < control_.n_processes() || self.value() >= control_.n_slots()) {
+        error = format("process %d cannot join: the job has room for %d processes that join", self.value(), kJoinSlots);
+        return false;
+    }
+    bootstrap_.come_late(self, control_.n_processes());
+    BootCard first;
+    std::memcpy(&first, control_.header().card, sizeof first);
+    if (!create_memory(error) || !compare_cards(own_card(), first, error) ||
+        !store_.create(config_.backup_mode, live_, control_.n_pes(), error) ||
+        !mailbox_.open({.token = {first.mail_name, first.mail_secret}, .self = self, .bytes_max = kMessageBytesMax},
+                       error)) {
+        return false;
+    }
+    publish_slot();
+    return true;
+}
+
+// Also those that have joined before: one of them may be leading.
+void Runtime::ask_to_join() {
+    std::vector<ProcId> everybody;
+    for (std::int32_t process = 0; process < control_.n_slots(); ++process) {
+        const bool is_ready = control_.slot(ProcId(process)).state.load() == ProcessState::ready;
+        if (is_ready && ProcId(process) != self()) {
+            everybody.emplace_back(process);
+        }
+    }
+    coordinator_->request_join(std::move(everybody));
+}
+
+// By the service thread: the kernel shall tell of their ends, too.
+void Runtime::watch_joined() noexcept {
+    const JobState state = coordinator_->state();
+    for (; n_joined_watched_ < state.joined.size(); ++n_joined_watched_) {
+        const ProcId process = state.joined[n_joined_watched_];
+        if (process == self() || process.value() < 0 || process.value() >= control_.n_slots()) {
+            continue;
+        }
+        const ProcessSlot& slot = control_.slot(process);
+        pidfds_[process.index()] = open_process(slot.pid, slot.start_time);
+        if (pidfds_[process.index()] < 0) {
+            coordinator_->process_died({process, {FailureKind::died, 0}, true});
+        }
+    }
+}
+
+}  // namespace sft
