@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -52,6 +53,11 @@ void Runtime::ask_to_join() {
         }
     }
     coordinator_->request_join(std::move(everybody));
+    // oshrun starts the next one when this one is counted in.
+    coordinator_->wait_until([this](const JobState& now) {
+        return std::binary_search(now.joined.begin(), now.joined.end(), self()) || now.stage == Stage::finished ||
+               now.stage == Stage::ended;
+    });
 }
 
 // By the service thread: the kernel shall tell of their ends, too.

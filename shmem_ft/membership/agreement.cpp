@@ -119,13 +119,21 @@ void Agreement::say_join() const {
 }
 
 void Agreement::take_join(ProcId from) {
-    const auto knows = [from](const std::vector<ProcId>& list) {
-        return std::find(list.begin(), list.end(), from) != list.end();
-    };
-    if (from.value() < shape_.n_processes || knows(state_.joined) || knows(joining_)) {
+    const std::vector<ProcId>& joined = state_.joined;
+    if (from.value() < shape_.n_processes || std::find(joining_.begin(), joining_.end(), from) != joining_.end()) {
         return;
     }
-    joining_.push_back(from);
+    if (std::find(joined.begin(), joined.end(), from) != joined.end()) {
+        Message decide = make(MessageKind::decide);  // whoever was to tell it may have died
+        decide.state = state_;
+        world_->send(from, decide);
+        return;
+    }
+    if (!joined.empty() && from < joined.back()) {
+        world_->send(from, make(MessageKind::excluded));  // it could lead after one that is higher
+        return;
+    }
+    joining_.insert(std::lower_bound(joining_.begin(), joining_.end(), from), from);
     progress();
 }
 

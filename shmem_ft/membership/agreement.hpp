@@ -20,7 +20,8 @@
 //
 // A spare that comes while the job runs asks everybody (message join), so that whoever leads, now or later, has heard
 // of it; the leader proposes a value that differs only in having it among `joined`. From then on it is a spare like
-// others.
+// others. They join in the order of their numbers, so that what is said above about substitutes stays true; one that
+// comes too late is sent away.
 //
 // When a participant dies, or the leader does, whoever leads now begins a ballot: it collects from every living
 // participant what it knows to be decided, what it has accepted and what it is ready for. Then

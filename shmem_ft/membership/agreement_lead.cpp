@@ -312,8 +312,7 @@ void Agreement::adopt(JobState next, Lead lead) {
         reset(item);
     }
     std::erase_if(joining_, [&](ProcId process) {
-        return contains(dead_, process) ||
-               std::find(state_.joined.begin(), state_.joined.end(), process) != state_.joined.end();
+        return contains(dead_, process) || (!state_.joined.empty() && process <= state_.joined.back());
     });
     static_cast<void>(learn_all(state_.deaths));
     if (lead == Lead::anew) {

@@ -120,10 +120,9 @@ std::string check_invariants(const JobShape& shape, const JobState& state, const
             return format("2: process %d holds two PEs", replacement.process.value());
         }
     }
-    for (const ProcId process : state.joined) {
-        if (process.value() < shape.n_processes || std::count(state.joined.begin(), state.joined.end(), process) != 1) {
-            return format("5: process %d cannot have joined", process.value());
-        }
+    if (!is_strictly_sorted(state.joined, [](auto a, auto b) { return a < b; }) ||
+        (!state.joined.empty() && state.joined.front().value() < shape.n_processes)) {
+        return "5: who has joined is not in order";
     }
     if (before == nullptr) {
         return {};

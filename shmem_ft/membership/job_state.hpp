@@ -18,7 +18,7 @@
 //  2. replacements and exposed are sorted by PE, each PE once; no PE is held by two processes.
 //  3. version grows by one from folding to running, and by no other step.
 //  4. view grows by one from restored to running, and by no other step.
-//  5. joined grows at its end only; its processes are none of those that the job started with.
+//  5. joined grows at its end only, and is sorted; its processes are none of those that the job started with.
 #pragma once
 
 #include <cstdint>
@@ -106,7 +106,7 @@ struct JobState {
     std::vector<FailedPe> failed;   // the list of shmem_query_fault, until the restart is over
     std::vector<FailedPe> further;  // who failed after that list was decided
     std::vector<PeId> lost;         // end_reason copies_lost, no_spare: whose
-    std::vector<ProcId> joined;     // spares that came while the job ran, in agreed order
+    std::vector<ProcId> joined;     // spares that came while the job ran
 
     friend bool operator==(const JobState&, const JobState&) = default;
 };

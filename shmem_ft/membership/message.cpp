@@ -178,6 +178,7 @@ void state_fields(Codec& codec, Value& state) {
     failed_fields(codec, state.further);
     id_fields(codec, state.lost);
     id_fields(codec, state.joined);
+    require_sorted(codec, state.joined, [](ProcId process) { return process; });
 }
 
 template <class Codec, class Value>

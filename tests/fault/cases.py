@@ -12,98 +12,20 @@ import dataclasses
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 
+from bench import (JACOBI, Bench, Wrong, await_commit, await_repair, check, check_ended, check_error, check_success,
+                   jacobi_results, kill_pes)
+from policy_cases import POLICY_CASES
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 
-from job_watch import Job, Launcher, Shape  # noqa: E402
+from job_watch import Launcher  # noqa: E402
 
 BLOCKING_MODES = ["barrier_all", "sync_all", "barrier", "broadcast", "reduce", "fcollect", "alltoall", "wait_until",
                   "test", "set_lock", "quiet", "allocate", "checkpoint"]
 WAYS_TO_DIE = ["segv", "abort", "exit", "exit0", "_exit"]
-
-
-class Wrong(Exception):
-    """What is not as it should be; outcome is printed with it."""
-
-    def __init__(self, text, outcome):
-        super().__init__(text)
-        self.outcome = outcome
-
-
-@dataclasses.dataclass
-class Bench:
-    """Where the programs are, and how to run them."""
-
-    launcher: Launcher
-    programs: str
-    timeout_s: float
-
-    def path(self, name: str) -> str:
-        for folder in ("apps", os.path.join("tests", "fault")):
-            path = os.path.join(self.programs, folder, name)
-            if os.path.exists(path):
-                return path
-        sys.exit(f"cases: error: no program {name} below {self.programs}: build it first")
-
-    def job(self, pes, spares, name, *arguments, **env) -> Job:
-        job = Job(self.launcher, Shape(pes, spares), [self.path(name), *arguments], env, self.timeout_s)
-        job.start()
-        return job
-
-    def run(self, pes, spares, name, *arguments, **env):
-        return self.job(pes, spares, name, *arguments, **env).finish()
-
-
-def check(condition, text, outcome) -> None:
-    if not condition:
-        raise Wrong(text, outcome)
-
-
-def check_ended(outcome) -> None:
-    check(not outcome.hung, "the job hangs: " + "; ".join(outcome.leftovers), outcome)
-    check(not outcome.leftovers, "; ".join(outcome.leftovers), outcome)
-    check(not outcome.sanitizer_reports(), "; ".join(outcome.sanitizer_reports()), outcome)
-
-
-def check_success(outcome, results) -> None:
-    check_ended(outcome)
-    check(outcome.exit_code == 0, f"exit code {outcome.exit_code}", outcome)
-    check(outcome.results() == results, f"results {outcome.results()} instead of {results}", outcome)
-
-
-def check_error(outcome, pattern) -> None:
-    """Not zero, and one line that says why."""
-    check_ended(outcome)
-    check(outcome.exit_code != 0, "exit code 0 for a job that failed", outcome)
-    found = any(re.search(pattern, line) for line in outcome.errors())
-    check(found, f"no error message matches /{pattern}/", outcome)
-
-
-def await_commit(job, version=1) -> None:
-    job.wait_for(lambda event: event.is_commit() and event.value >= version)
-
-
-def await_repair(job) -> None:
-    """Until a commit that began after the last death."""
-    since_ns = job.deaths[-1].time_ns
-    job.wait_for(lambda event: event.is_commit() and event.begin_ns > since_ns)
-
-
-def kill_pes(job, pes, number=signal.SIGKILL) -> None:
-    for pe in pes:
-        holder = job.holder(pe)
-        if holder is not None:
-            job.fail(*holder, pe, number)
-
-
-JACOBI = ["--cells", "4000", "--steps", "640", "--halo", "16", "--pace", "10"]
-
-
-def jacobi_results(bench, pes=4):
-    return bench.run(pes, 0, "jacobi1d", *JACOBI[:-2]).results()
 
 
 # --- a PE dies while the others are inside a call ---
@@ -206,228 +128,6 @@ def second_block(bench):
     check_error(job.finish(), r"initiali[sz]ed after the last checkpoint")
 
 
-# --- what a call does when it meets a fault ---
-
-
-def on_fault(action, kill, pes=4, **env):
-    """The outcome, and that of a run in which nobody dies."""
-    def runs(bench):
-        words = ["--action", action] + (["--tolerant"] if action in ("return", "call") else [])
-        expected = bench.run(pes, 0, "on_fault", *words)
-        check(expected.exit_code == 0 and expected.results(), "the run without a death failed", expected)
-        return bench.run(pes, 1, "on_fault", *words, "--kill", kill, **env), expected
-
-    return runs
-
-
-def jumps_from(kill):
-    def case(bench):
-        outcome, expected = on_fault("jump", kill)(bench)
-        check_success(outcome, expected.results())
-        check(any(e.kind == "pe_taken" for e in outcome.events), "nobody was replaced", outcome)
-
-    return case
-
-
-def returns_with_garbage(bench):
-    """The control: what the jump avoids does happen without it, and is rolled back."""
-    outcome, expected = on_fault("return", "wait_until")(bench)
-    check_success(outcome, expected.results())
-    outcome = bench.run(4, 1, "on_fault", "--action", "return", "--kill", "wait_until")
-    check(outcome.exit_code != 0 and "wrong number" in outcome.stderr, "no wrong number was seen", outcome)
-
-
-def calls_the_handler(bench):
-    outcome, expected = on_fault("call", "barrier_all")(bench)
-    check_success(outcome, expected.results())
-    told = re.findall(r"^PE (\d): handler called (\d+) times, last for (\w+)$", outcome.stdout, re.M)
-    survivors = sorted(pe for pe, calls, routine in told if int(calls) >= 2 and routine == "shmem_checkpoint_all")
-    check(survivors == ["0", "2", "3"], f"handlers were called in PEs {survivors}", outcome)
-
-
-def aborts(action, **env):
-    def case(bench):
-        outcome, _ = on_fault(action, "barrier_all", **env)(bench)
-        check_error(outcome, r"PE 1 failed \(killed by signal 9 .*SHMEM_FT_ON_FAULT=abort.* shmem_barrier_all$")
-        check(len(outcome.errors()) == 1, f"{len(outcome.errors())} lines of errors", outcome)
-        check(not outcome.results(), "a result", outcome)
-
-    return case
-
-
-def jumps_in_cxx(bench):
-    outcome = bench.run(4, 1, "jumping")
-    check_success(outcome, [f"result {pe} {21 * (pe + 1)}" for pe in range(4)])
-
-
-# --- nobody is left to take over ---
-
-
-def waits_in_vain(bench):
-    """Named end after the bound, and the others have not gone on meanwhile."""
-    job = bench.job(3, 0, "jacobi1d", *JACOBI, SHMEM_FT_UNREPLACED="wait", SHMEM_FT_WAIT_TIMEOUT="2")
-    await_commit(job, 2)
-    kill_pes(job, [1])
-    outcome = job.finish()
-    check_error(outcome, r"PE 1 failed \(killed by signal 9 .* no spare has come within 2 s \(SHMEM_FT_WAIT_TIMEOUT\)$")
-    lasted = outcome.seconds
-    check(2.0 < lasted < 8.0, f"ended after {lasted:.1f} s", outcome)
-    check("waiting 2 s" in outcome.stderr, "no notice of the wait", outcome)
-    check(not outcome.results(), "a result", outcome)
-
-
-def leader_dies_waiting(bench):
-    """The next leader goes on waiting, for both PEs."""
-    job = bench.job(4, 0, "jacobi1d", *JACOBI, SHMEM_FT_UNREPLACED="wait", SHMEM_FT_WAIT_TIMEOUT="1")
-    await_commit(job, 2)
-    kill_pes(job, [2])
-    time.sleep(0.4)
-    kill_pes(job, [0])
-    check_error(job.finish(), r"PE 2 failed .*, PE 0 failed .*no spare has come within 1 s")
-
-
-def asks_handler(answer, pattern, least_s):
-    def case(bench):
-        outcome = bench.run(4, 0, "on_fault", "--action", "jump", "--kill", "reduce", "--unreplaced", answer,
-                            SHMEM_FT_UNREPLACED="handler", SHMEM_FT_WAIT_TIMEOUT="2")
-        check_error(outcome, pattern)
-        check(outcome.stderr.count("handler: no spare, 1 PEs, first 1") == 1, "the handler was not called once", outcome)
-        check(outcome.seconds > least_s, f"ended after {outcome.seconds:.1f} s", outcome)
-        check(len(outcome.errors()) == 1 or answer == "wait", "more than one line", outcome)
-
-    return case
-
-
-def tells_handler_of_loss(bench):
-    job = bench.job(4, 2, "on_fault", "--action", "return", "--tolerant", "--steps", "400", "--pace", "10", "--unreplaced",
-                    "wait", SHMEM_FT_UNREPLACED="handler")
-    await_commit(job, 2)
-    kill_pes(job, [1, 2], signal.SIGSTOP)
-    kill_pes(job, [1, 2])
-    outcome = job.finish()
-    check_error(outcome, r"PE 1 .*data is lost")
-    check(outcome.stderr.count("handler: data lost, 1 PEs, first 1") == 1, "the handler was not called once", outcome)
-
-
-# --- spares that come while the job runs ---
-
-WAITING = {"SHMEM_FT_UNREPLACED": "wait", "SHMEM_FT_WAIT_TIMEOUT": "15"}
-LONG_JACOBI = [*JACOBI[:-1], "25"]
-
-
-def add_spares(bench, job, count=1, sleep_first=True):
-    """oshrun --join; waits until they sleep. Until they are counted takes a message more."""
-    known = len([event for event in job.events if event.kind == "initialized"])
-    added = subprocess.run([bench.launcher.oshrun, "--join", str(job.pid), "-n", str(count)], capture_output=True,
-                           text=True, timeout=10, check=False)
-    if added.returncode != 0:
-        raise Wrong(f"oshrun --join: exit code {added.returncode}: {added.stderr}", job.finish())
-    at = 0
-    for _ in range(known + count if sleep_first else 0):
-        at = job.wait_for(lambda event: event.kind == "initialized", at) or at
-    return added
-
-
-def joins_waiting_job(bench):
-    expected = jacobi_results(bench)
-    job = bench.job(4, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
-    await_commit(job, 2)
-    kill_pes(job, [1])
-    time.sleep(0.3)
-    add_spares(bench, job)
-    outcome = job.finish()
-    check_success(outcome, expected)
-    told = re.search(r"waiting 15 s for one .*oshrun --join (\d+) adds one", outcome.stderr)
-    check(told, "the way out is not told", outcome)
-
-
-def joins_before_deaths(bench):
-    """More spares than there were, for deaths of the leader, of another PE and of a substitute that has joined."""
-    expected = jacobi_results(bench)
-    job = bench.job(4, 1, "jacobi1d", *LONG_JACOBI, **WAITING)
-    await_commit(job, 2)
-    add_spares(bench, job, 2)
-    for pe in (0, 3, 3):
-        kill_pes(job, [pe])
-        await_repair(job)
-    outcome = job.finish()
-    check(len(outcome.deaths) == 3, "not all three deaths took place", outcome)
-    check_success(outcome, expected)
-
-
-def joiner_dies_asleep(bench):
-    expected = jacobi_results(bench)
-    job = bench.job(4, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
-    await_commit(job, 2)
-    add_spares(bench, job, 2)
-    for rank, pid in job.sleepers()[:1]:
-        job.fail(rank, pid, -1, signal.SIGKILL)
-    time.sleep(0.05)
-    kill_pes(job, [2])
-    outcome = job.finish()
-    check(len(outcome.deaths) == 2, "the spare was not there", outcome)
-    check_success(outcome, expected)
-    check(any(e.kind == "pe_taken" and e.rank == 5 for e in outcome.events), "the second one was not taken", outcome)
-
-
-def leader_dies_then_two_join(bench):
-    """Two PEs that are no neighbours, one of them the leader, are waited for; the next leader takes in both spares."""
-    expected = jacobi_results(bench)
-    job = bench.job(4, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
-    await_commit(job, 2)
-    kill_pes(job, [2])
-    time.sleep(0.2)
-    kill_pes(job, [0])
-    time.sleep(0.2)
-    add_spares(bench, job, 1)
-    time.sleep(0.2)
-    add_spares(bench, job, 1)
-    check_success(job.finish(), expected)
-
-
-def all_by_joiners(bench):
-    """In the end every PE is held by a process that the launcher does not know."""
-    expected = jacobi_results(bench, 3)
-    job = bench.job(3, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
-    await_commit(job, 2)
-    add_spares(bench, job, 3)
-    for pe in (0, 1, 2):
-        kill_pes(job, [pe])
-        await_repair(job)
-    outcome = job.finish()
-    check_success(outcome, expected)
-    takers = sorted(event.rank for event in outcome.events if event.kind == "pe_taken")
-    check(takers == [3, 4, 5], f"PEs were taken by {takers}", outcome)
-
-
-def joiner_dies_joining(bench):
-    """At any moment of its way in: the job does not care, and takes the next one."""
-    expected = jacobi_results(bench, 3)
-    job = bench.job(3, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
-    await_commit(job, 2)
-    kill_pes(job, [1])
-    for delay_ms in (0, 2, 4, 6):
-        count = len(job.events)
-        add_spares(bench, job, 1, sleep_first=False)
-        at = job.wait_for(lambda event: event.kind == "launched", count)
-        time.sleep(delay_ms / 1e3)
-        event = job.events[at - 1]
-        job.fail(event.rank, event.pid, -1, signal.SIGKILL)
-    add_spares(bench, job, 1, sleep_first=False)
-    check_success(job.finish(), expected)
-
-
-def join_is_refused(bench):
-    job = bench.job(3, 0, "jacobi1d", *LONG_JACOBI)
-    await_commit(job, 2)
-    for words, pattern in [(["--join", "1"], "no job of that pid"), (["--join", str(job.pid), "x"], "takes -n only"),
-                           (["--join", str(job.pid), "-n", "70"], "64 of 70 spares started")]:
-        refused = subprocess.run([bench.launcher.oshrun, *words], capture_output=True, text=True, timeout=20, check=False)
-        if refused.returncode == 0 or not re.search(pattern, refused.stderr):
-            raise Wrong(f"{words}: exit code {refused.returncode}: {refused.stderr}", job.finish())
-    check_success(job.finish(), jacobi_results(bench, 3))
-
-
 # --- nobody needs to care ---
 
 
@@ -524,26 +224,6 @@ CASES |= {
     "after-launch-pe0": inside_init(0, "launched", 8.0),
     "after-launch-pe2": inside_init(2, "launched", 14.0),
     "second-block": second_block,
-    "jump-from-wait-until": jumps_from("wait_until"),
-    "jump-from-reduce": jumps_from("reduce"),
-    "jump-from-barrier-all": jumps_from("barrier_all"),
-    "jump-in-cxx": jumps_in_cxx,
-    "return-with-garbage": returns_with_garbage,
-    "handler": calls_the_handler,
-    "abort-by-call": aborts("abort"),
-    "abort-by-environment": aborts("none", SHMEM_FT_ON_FAULT="abort"),
-    "waits-in-vain": waits_in_vain,
-    "leader-dies-waiting": leader_dies_waiting,
-    "handler-aborts": asks_handler("abort", r"PE 1 failed .*no spare left", 0.1),
-    "handler-waits": asks_handler("wait", r"PE 1 failed .*no spare has come within 2 s", 2.0),
-    "handler-told-of-loss": tells_handler_of_loss,
-    "join-a-waiting-job": joins_waiting_job,
-    "join-before-deaths": joins_before_deaths,
-    "joiner-dies-asleep": joiner_dies_asleep,
-    "joiner-dies-joining": joiner_dies_joining,
-    "leader-dies-then-two-join": leader_dies_then_two_join,
-    "all-by-joiners": all_by_joiners,
-    "join-is-refused": join_is_refused,
     "sleeping-spare": sleeping_spare,
     "spare-then-pe": spare_then_pe,
     "substitute-of-a-substitute": substitute_of_a_substitute,
@@ -553,6 +233,7 @@ CASES |= {
     "oshrun-sigint": end_by_signal(signal.SIGINT),
     "oshrun-sigkill": end_by_signal(signal.SIGKILL),
 }
+CASES |= POLICY_CASES
 
 
 def report_failure(name, error) -> None:

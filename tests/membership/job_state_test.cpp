@@ -90,18 +90,20 @@ TEST(JobShape, SparesThatHaveJoinedAreIdleToo) {
     JobState before;
     JobState state = before;
     state.index = 1;
-    state.joined = {ProcId(9), ProcId(6)};
-    EXPECT_EQ(shape.idle_spares(state, {}), (std::vector<ProcId>{ProcId(3), ProcId(9), ProcId(6)}));
+    state.joined = {ProcId(6), ProcId(9)};
+    EXPECT_EQ(shape.idle_spares(state, {}), (std::vector<ProcId>{ProcId(3), ProcId(6), ProcId(9)}));
     EXPECT_EQ(check_invariants(shape, state, &before), "");
     std::swap(before, state);
     state.index = 2;
     EXPECT_NE(check_invariants(shape, state, &before), "") << "nobody leaves the list";
-    state.joined = {ProcId(9), ProcId(6), ProcId(6)};
+    state.joined = {ProcId(6), ProcId(9), ProcId(9)};
     EXPECT_NE(check_invariants(shape, state, &before), "");
-    state.joined = {ProcId(9), ProcId(6), ProcId(2)};
+    state.joined = {ProcId(6), ProcId(9), ProcId(7)};
+    EXPECT_NE(check_invariants(shape, state, &before), "") << "it might lead after a higher one";
+    state.joined = {ProcId(2), ProcId(6), ProcId(9)};
     EXPECT_NE(check_invariants(shape, state, &before), "") << "it was there from the start";
 
-    state.joined = {ProcId(9), ProcId(6)};
+    state.joined = {ProcId(6), ProcId(9)};
     state.replacements = {{PeId(1), ProcId(9)}};
     EXPECT_EQ(shape.idle_spares(state, {}), (std::vector<ProcId>{ProcId(3), ProcId(6)}));
     EXPECT_EQ(shape.held_by(state, ProcId(9)), PeId(1));

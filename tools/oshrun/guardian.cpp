@@ -65,7 +65,8 @@ private:
     void drain(int fd);
     void settle();
     void take(const Fact& fact);
-    [[nodiscard]] std::string start_joiners(int count);
+    [[nodiscard]] std::string take_join(int count);
+    void start_joiner();
     void watch_process(std::int32_t pid);
     void process_ended(std::int32_t pid);
     void sweep_ended_processes();
@@ -88,6 +89,7 @@ private:
     std::vector<Fact> facts_;                     // in the order in which they happened, as far as it is known
     std::optional<Ending> ending_;
     std::optional<std::int64_t> all_ended_ns_;
+    int joiners_wanted_ = 0;
     bool is_front_there_ = true;
 };
 
@@ -96,16 +98,6 @@ void Guardian::watch(int fd, Source source, std::uint32_t id) {
     entry.events = EPOLLIN;
     entry.data.u64 = (static_cast<std::uint64_t>(source) << 32) | id;
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &entry);
-}
-
-JobEvent version_complaint(const std::string& program, std::int32_t pid) {
-    JobEvent complaint;
-    complaint.kind = JobEventKind::unrecoverable;
-    complaint.rank = 0;
-    complaint.pid = pid;
-    fmt::format_to_n(complaint.text, sizeof complaint.text - 1,
-                     "{} is linked with a library of another version than this oshrun: link it again", program);
-    return complaint;
 }
 
 bool Guardian::start(std::string& error_line) {
@@ -292,6 +284,7 @@ void Guardian::settle() {
     for (const Fact& fact : facts) {
         take(fact);
     }
+    start_joiner();
 }
 
 void Guardian::take(const Fact& fact) {
@@ -319,7 +312,7 @@ void Guardian::take(const Fact& fact) {
     } else if (event.kind == kEventJoin) {
         const auto peer = connections_.find(fact.fd);
         if (peer != connections_.end()) {
-            answer_join(peer->second, start_joiners(event.code));
+            answer_join(peer->second, take_join(event.code));
         }
     } else if (event.kind == kEventExecFailed) {
         ledger_.exec_failed(event.rank, event.code);
@@ -338,27 +331,35 @@ void Guardian::take(const Fact& fact) {
 }
 
 // Empty, or what is wrong.
-std::string Guardian::start_joiners(int count) {
-    const auto donor = std::find_if(control_fds_.begin(), control_fds_.end(),
-                                    [this](const auto& item) { return pidfds_.contains(item.first); });
-    if (ending_ || donor == control_fds_.end()) {
+std::string Guardian::take_join(int count) {
+    const int room = kJoinersMax - ledger_.joiners() - joiners_wanted_;
+    if (ending_ || control_fds_.empty()) {
         return ending_ ? "the job is ending" : "the job has not passed shmem_init yet";
     }
-    const int first = task_.shape.pes + task_.shape.spares;
-    for (int i = 0; i < count; ++i) {
-        const int rank = static_cast<int>(ledger_.processes().size());
-        if (rank - first >= kJoinersMax) {
-            return fmt::format("{} of {} spares started: a job takes {} in all", i, count, kJoinersMax);
-        }
-        const std::int32_t pid = start_joiner(
-            {.command = task_.joiner_command, .rank = rank, .donor_pid = donor->first, .donor_fd = donor->second});
-        if (pid < 0) {
-            return fmt::format("cannot start a process: {}", strerrordesc_np(errno));
-        }
-        ledger_.process_joined(pid);
-        watch_process(pid);
+    if (count > room) {
+        return fmt::format("a job takes {} spares in this way in all, and this one has room for {}", kJoinersMax, room);
     }
+    joiners_wanted_ += count;
     return {};
+}
+
+// One after the other, because they have to join in the order of their ranks.
+void Guardian::start_joiner() {
+    const auto donor = std::find_if(control_fds_.begin(), control_fds_.end(),
+                                    [this](const auto& item) { return pidfds_.contains(item.first); });
+    if (joiners_wanted_ == 0 || ledger_.is_anybody_joining() || ending_ || donor == control_fds_.end()) {
+        return;
+    }
+    --joiners_wanted_;
+    const int rank = static_cast<int>(ledger_.processes().size());
+    const std::int32_t pid = tools::start_joiner(
+        {.command = task_.joiner_command, .rank = rank, .donor_pid = donor->first, .donor_fd = donor->second});
+    if (pid < 0) {
+        print_line(fmt::format("oshrun: warning: cannot start a spare: {}", strerrordesc_np(errno)));
+        return;
+    }
+    ledger_.process_joined(pid);
+    watch_process(pid);
 }
 
 void Guardian::watch_process(std::int32_t pid) {

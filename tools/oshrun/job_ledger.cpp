@@ -95,6 +95,11 @@ bool JobLedger::is_joiner_running() const {
                        [](const Process& item) { return !item.end; });
 }
 
+bool JobLedger::is_anybody_joining() const {
+    return std::any_of(processes_.begin() + static_cast<std::ptrdiff_t>(started().size()), processes_.end(),
+                       [](const Process& item) { return !item.end && !item.is_initialized; });
+}
+
 bool JobLedger::is_joining(int rank) const {
     return rank >= static_cast<int>(started().size()) && rank < static_cast<int>(processes_.size()) &&
            !processes_[static_cast<std::size_t>(rank)].is_initialized;

@@ -64,6 +64,9 @@ public:
     [[nodiscard]] bool have_all_been_launched() const;
     // One that has joined has not ended: the launcher does not wait for it.
     [[nodiscard]] bool is_joiner_running() const;
+    [[nodiscard]] int joiners() const { return static_cast<int>(processes_.size() - started().size()); }
+    // One has not been counted in yet.
+    [[nodiscard]] bool is_anybody_joining() const;
     // The rank of a process that has joined but is not one of the job's spares yet: what it says of itself is not about
     // the job.
     [[nodiscard]] bool is_joining(int rank) const;

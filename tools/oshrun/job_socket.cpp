@@ -91,4 +91,14 @@ void JobSocket::answer(const Peer& peer, int descriptor) {
     [[maybe_unused]] const ssize_t sent = sendmsg(peer.fd.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+JobEvent version_complaint(const std::string& program, std::int32_t pid) {
+    JobEvent complaint;
+    complaint.kind = JobEventKind::unrecoverable;
+    complaint.rank = 0;
+    complaint.pid = pid;
+    fmt::format_to_n(complaint.text, sizeof complaint.text - 1,
+                     "{} is linked with a library of another version than this oshrun: link it again", program);
+    return complaint;
+}
+
 }  // namespace sft::tools

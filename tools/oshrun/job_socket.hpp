@@ -36,4 +36,7 @@ private:
     std::string name_;
 };
 
+// What is said of a process that speaks another layout.
+[[nodiscard]] JobEvent version_complaint(const std::string& program, std::int32_t pid);
+
 }  // namespace sft::tools
