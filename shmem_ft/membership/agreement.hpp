@@ -220,7 +220,7 @@ private:
     EndRequest end_request_;        // own, until the job has ended
     EndRequest heard_end_;          // anybody's, on its way to the leader
     ProcId told_leader_ = kNoProc;  // who has been told of the own request
-    bool is_stopped_ = false;  // nothing is said, heard or decided any more
+    bool is_stopped_ = false;       // nothing is said, heard or decided any more
     std::vector<ProcId> census_awaited_;
     bool has_census_begun_ = false;
 };

@@ -225,7 +225,7 @@ Readiness sum(const Readiness& a, const Readiness& b) noexcept {
         return a;
     }
     // Whoever asks for a restart waits for an answer, so that goal is not lost among others.
-    Readiness both = b.goal == Goal::restart ? b : a;
+    Readiness both = a.goal != Goal::restart && b.goal == Goal::restart ? b : a;
     both.is_mixed = a.is_mixed || b.is_mixed || a.goal != b.goal || a.hash != b.hash;
     return both;
 }

@@ -192,11 +192,11 @@ TEST(Message, ValuesOutOfRangeAreRefused) {
     EXPECT_TRUE(is_refused([](Message& m) { m.accepted.kind = static_cast<Acceptance::Kind>(4); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.ballot.leader = -1; }));
     EXPECT_TRUE(is_refused([](Message& m) { m.end.from = ProcId(-2); }));
-    EXPECT_TRUE(is_refused([](Message& m) { m.end.reason = static_cast<EndReason>(6); }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.end.reason = static_cast<EndReason>(7); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->stage = static_cast<Stage>(0); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->stage = static_cast<Stage>(9); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->witness = ProcId(-2); }));
-    EXPECT_TRUE(is_refused([](Message& m) { m.state->end_reason = static_cast<EndReason>(6); }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.state->end_reason = static_cast<EndReason>(7); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->lost[0] = kNoPe; }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->failed[0].reason.kind = static_cast<FailureKind>(7); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.deaths[0].process = kNoProc; }));
@@ -260,7 +260,7 @@ TEST(Readiness, Sums) {
     EXPECT_EQ(sum(none, restart), none);
     EXPECT_EQ(sum(restart, none), none);
     EXPECT_EQ(sum(restart, other), (Readiness{Goal::restart, true, 5}));
-    EXPECT_EQ(sum(arrive, restart), (Readiness{Goal::arrive, true, 0}));
+    EXPECT_EQ(sum(arrive, restart), (Readiness{Goal::restart, true, 5}));
     const Readiness mixed = sum(restart, other);
     EXPECT_TRUE(sum(mixed, restart).is_mixed);
     EXPECT_TRUE(sum(restart, mixed).is_mixed);
