@@ -81,6 +81,14 @@ class LabTest(unittest.TestCase):
         result, run = self.schedule("stop 200 ms pe 1 at ship_begin visit 3", *SAME, *JACOBI)
         self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
 
+    def test_a_bit_that_flips_while_the_copies_are_in_use(self):
+        # The rollback of the same version finds and mends it.
+        for flip in ("local of pe 1 at ship_middle", "shadow of pe 1 at ship_end"):
+            text = f"flip {flip} visit 4; kill pe 3 at shipped visit 4"
+            result, run = self.schedule(text, *SAME, *JACOBI)
+            self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
+            self.assertEqual(len(run["faults"]), 2, result.stdout + result.stderr)
+
     def test_what_is_beyond_the_protection_is_excused(self):
         for text in ("kill pe 1 at ship_begin", "kill pe 1 at fold_end visit 4; kill pe 2 at fold_end visit 4"):
             result, run = self.schedule(text, *SAME, *JACOBI)
