@@ -126,7 +126,7 @@ private:
     bool shadow_readable_ = false;  // it stays so when the keeper has died
     Window local_;                  // private memory
 
-    mutable std::mutex mutex_;
+    mutable std::recursive_mutex mutex_;  // a fault point inside a protocol may come back to flip a bit
     mutable std::atomic<int> wanted_{0};  // protocols that have or wait for the mutex
     PeId pe_ = kNoPe;                     // whose copies these are
     Version committed_ = kNoVersion;      // what both copies should hold

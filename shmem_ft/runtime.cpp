@@ -336,7 +336,7 @@ void Runtime::tell_fault_points() {
     };
     // Spares that were called for this PE, this one among them.
     for (std::int32_t process = 0; me_ != kNoPe && process < control_.n_slots(); ++process) {
-        self.incarnation += control_.slot(ProcId(process)).taken_pe.load() == me_.value() + 1 ? 1 : 0;
+        self.incarnation += control_.slot(ProcId(process)).taken_pe.load() == me_.load().value() + 1 ? 1 : 0;
     }
     set_fault_self(self);
     FaultHook hook;
@@ -442,7 +442,7 @@ void Runtime::report(JobEventKind kind, std::int32_t code, std::uint64_t value, 
     }
     JobEvent event;
     event.kind = kind;
-    event.pe = me_.value();
+    event.pe = me_.load().value();
     event.code = code;
     event.value = value;
     event.begin_ns = begin_ns;

@@ -135,6 +135,7 @@ private:
     [[nodiscard]] std::string lost_copy(const JobState& state) const;
     [[nodiscard]] Done become_restored(const JobState& state);
     void tell_end(const std::string& line) noexcept;
+    void note_last_line(const std::string& line) noexcept;
     [[nodiscard]] bool prepare_as_substitute();
 
     // runtime_policy.cpp
@@ -179,7 +180,7 @@ private:
     std::vector<ProcId> mapped_holder_;    // by PE: whose memory the windows show
     FaultGate never_;                      // for waits that do not end at a fault
 
-    PeId me_ = kNoPe;
+    std::atomic<PeId> me_{kNoPe};        // the service thread of a substitute names it, too
     bool is_substitute_ = false;         // started as a spare
     bool joined_ = true;                 // a substitute that has not joined yet: false
     std::atomic<bool> finished_{false};  // past the last finalize, or on the way out by shmem_global_exit
@@ -199,10 +200,10 @@ private:
         jmp_buf point{};
     };
     OnFault on_fault_;
-    std::string last_line_;  // why this process ends the job
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
 
     std::mutex view_mutex_;
+    std::string last_line_;      // why this process ends the job, said by either thread; protected by view_mutex_
     std::vector<int> pidfds_;  // by process; -1: self, ended or finalized
     std::size_t n_joined_watched_ = 0;
     std::atomic<bool> is_stopping_{false};

@@ -124,7 +124,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         fail_job(
             format("PE %d was initialised after the last checkpoint, which would be lost by going back: call "
                    "shmem_checkpoint_all right after initialisation",
-                   me_.value()));
+                   me_.load().value()));
     }
     if (!joined_ && failed_.empty()) {
         int* list = nullptr;
@@ -147,7 +147,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     if (outcome == Participant::Do::rejected) {
         if (given != expected) {
             say("error: PE %d: shmem_restart_pes was not given the list of shmem_query_fault; nothing was changed",
-                me_.value());
+                me_.load().value());
         }
         return;
     }

@@ -26,8 +26,8 @@ void* Runtime::replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_
     const auto journal = heap_.journal();
     if (replayed_heap_calls_ >= journal.size()) {
         const bool recorded_all = heap_.calls() <= Heap::kJournalCalls;
-        fail_job(format("PE %d, a substitute, calls %s as heap call %llu before shmem_restart_pes, but %s", me_.value(),
-                        name_of(call), static_cast<unsigned long long>(replayed_heap_calls_ + 1),
+        fail_job(format("PE %d, a substitute, calls %s as heap call %llu before shmem_restart_pes, but %s",
+                        me_.load().value(), name_of(call), static_cast<unsigned long long>(replayed_heap_calls_ + 1),
                         recorded_all ? "the PE it replaces had made fewer before the last checkpoint"
                                      : "only the first 4096 heap calls of a program are recorded"));
     }
@@ -37,9 +37,10 @@ void* Runtime::replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_
             "PE %d, a substitute, calls %s(%llu, %llu) as heap call %llu before shmem_restart_pes, but the PE it "
             "replaces had called %s(%llu, %llu): the calls before the checkpoint loop must not depend on "
             "the PE or the time",
-            me_.value(), name_of(call), static_cast<unsigned long long>(first), static_cast<unsigned long long>(second),
-            static_cast<unsigned long long>(replayed_heap_calls_), name_of(record.call),
-            static_cast<unsigned long long>(record.first), static_cast<unsigned long long>(record.second)));
+            me_.load().value(), name_of(call), static_cast<unsigned long long>(first),
+            static_cast<unsigned long long>(second), static_cast<unsigned long long>(replayed_heap_calls_),
+            name_of(record.call), static_cast<unsigned long long>(record.first),
+            static_cast<unsigned long long>(record.second)));
     }
     return heap_.decode(record.result);
 }
@@ -64,8 +65,8 @@ void* Runtime::do_heap_call(HeapCall call, std::uint64_t first, std::uint64_t se
 
 std::uint64_t Runtime::heap_offset(const void* address, const char* routine) noexcept {
     if (!live_.heap.contains(address)) {
-        fail_job(
-            format("PE %d: %s was given %p, which is no block of the symmetric heap", me_.value(), routine, address));
+        fail_job(format("PE %d: %s was given %p, which is no block of the symmetric heap", me_.load().value(), routine,
+                        address));
     }
     return heap_.encode(address);
 }

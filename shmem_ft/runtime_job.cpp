@@ -154,8 +154,13 @@ void Runtime::tell_end(const std::string& line) noexcept {
     }
 }
 
-void Runtime::fail_job(const std::string& line) noexcept {
+void Runtime::note_last_line(const std::string& line) noexcept {
+    const std::lock_guard lock(view_mutex_);
     last_line_ = line;
+}
+
+void Runtime::fail_job(const std::string& line) noexcept {
+    note_last_line(line);
     if (channel_.is_connected()) {
         tell_end(line);  // before anybody can end because of it
     }

@@ -97,7 +97,7 @@ jmp_buf* Runtime::meet_fault(const char* routine) noexcept {
                 fail_job(
                     format("PE %d failed (%s), and a fault is to end the job (SHMEM_FT_ON_FAULT=abort or "
                            "shmem_ft_on_fault): PE %d met it in %s",
-                           first.pe.value(), describe(first.reason).c_str(), me_.value(), routine));
+                           first.pe.value(), describe(first.reason).c_str(), me_.load().value(), routine));
             }
             break;
     }
@@ -195,9 +195,10 @@ void Runtime::end_wait(const std::string& why) noexcept {
         const std::lock_guard lock(view_mutex_);
         pes = unreplaceable_.pes;
     }
-    last_line_ = name_failed(coordinator_->state(), pes) + " " + why;
+    const std::string line = name_failed(coordinator_->state(), pes) + " " + why;
+    note_last_line(line);
     if (channel_.is_connected()) {
-        tell_end(last_line_);  // before anybody can end because of it
+        tell_end(line);  // before anybody can end because of it
     }
     coordinator_->request_end(EndReason::requested, kExitError);
 }

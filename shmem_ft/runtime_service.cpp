@@ -127,7 +127,7 @@ void Runtime::serve() noexcept {
             }
         }
         if (::poll(polled.data(), polled.size(), hang_watch.timeout_ms(now_ns())) < 0 && errno != EINTR) {
-            die("PE %d: cannot watch the processes of the job: %s", me_.value(), std::strerror(errno));
+            die("PE %d: cannot watch the processes of the job: %s", me_.load().value(), std::strerror(errno));
         }
         if (is_stopping_.load()) {
             return;
@@ -284,7 +284,13 @@ void Runtime::leave_ended_job() noexcept {
     }
     // What followed from the deaths everybody can tell, and oshrun takes what it hears first; without it one has to do.
     const bool is_mine = state.ended_by == self();
-    const std::string line = is_mine ? last_line_ : explain(state);
+    std::string line;
+    if (is_mine) {
+        const std::lock_guard lock(view_mutex_);
+        line = last_line_;
+    } else {
+        line = explain(state);
+    }
     if (!line.empty() && (channel_.is_connected() || is_mine || coordinator_->leader() == self())) {
         tell_end(line);
     }

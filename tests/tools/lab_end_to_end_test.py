@@ -7,11 +7,16 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 BIN = os.path.join(os.environ["SFT_BUILD_DIR"], "bin")
 JACOBI = [os.environ["JACOBI1D"], "--cells", "3000", "--steps", "160", "--halo", "16"]
 SAME = ["--ignore", "^recomputed"]
 FAULTY = os.environ["LAB_FAULTY"]
+SANITIZERS = ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
+IS_SANITIZED = os.environ.get("SFT_SANITIZE", "none") != "none"
+# Seconds that a job without faults takes at most. A sanitizer makes jobs several times as slow.
+LONG_S = "20" if IS_SANITIZED else "3"
 
 
 def run_lab(*words, **variables):
@@ -30,6 +35,18 @@ class LabTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
+        if IS_SANITIZED:
+            # Who is ended by a sanitizer is replaced like anybody else, and the laboratory throws away what it said.
+            reports = self.path("sanitizer")
+            changed = {name: f"{os.environ.get(name, '')}:log_path={reports}" for name in SANITIZERS}
+            patch = unittest.mock.patch.dict(os.environ, changed)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def tearDown(self):
+        for name in os.listdir(self.folder.name):
+            if name.startswith("sanitizer"):
+                self.fail(self.read(self.path(name)))
 
     def path(self, name, text=None):
         path = os.path.join(self.folder.name, name)
@@ -81,6 +98,14 @@ class LabTest(unittest.TestCase):
         result, run = self.schedule("stop 200 ms pe 1 at ship_begin visit 3", *SAME, *JACOBI)
         self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
 
+    def test_a_bit_that_flips_while_the_copies_are_in_use(self):
+        # The rollback of the same version finds and mends it.
+        for flip in ("local of pe 1 at ship_middle", "shadow of pe 1 at ship_end"):
+            text = f"flip {flip} visit 4; kill pe 3 at shipped visit 4"
+            result, run = self.schedule(text, *SAME, *JACOBI)
+            self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
+            self.assertEqual(len(run["faults"]), 2, result.stdout + result.stderr)
+
     def test_what_is_beyond_the_protection_is_excused(self):
         for text in ("kill pe 1 at ship_begin", "kill pe 1 at fold_end visit 4; kill pe 2 at fold_end visit 4"):
             result, run = self.schedule(text, *SAME, *JACOBI)
@@ -92,7 +117,8 @@ class LabTest(unittest.TestCase):
 
     def test_a_process_that_is_stopped_for_ever_is_a_hang(self):
         keep = self.path("kept")
-        result, run = self.schedule("stop pe 1 at ship_begin visit 3", "--timeout", "3", "--keep", keep, *SAME, *JACOBI)
+        words = ("--timeout", LONG_S, "--keep", keep, *SAME, *JACOBI)
+        result, run = self.schedule("stop pe 1 at ship_begin visit 3", *words)
         self.assertEqual((result.returncode, run["class"]), (1, "HANG"), result.stdout)
         self.assertIn("process 1 (PE 1) at ship_begin", run["why"])
         self.assertIn("fault:", self.read(keep, "run-1", "stderr"))
