@@ -17,92 +17,15 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 
-from job_watch import Job, Launcher, Shape  # noqa: E402
+from bench import JACOBI, Bench, Wrong, await_commit, await_repair, check, check_ended, check_error  # noqa: E402
+from bench import check_success, jacobi_results, kill_pes  # noqa: E402
+from job_watch import Launcher  # noqa: E402
+import schedule_cases  # noqa: E402
+import stop_cases  # noqa: E402
 
 BLOCKING_MODES = ["barrier_all", "sync_all", "barrier", "broadcast", "reduce", "fcollect", "alltoall", "wait_until",
                   "test", "set_lock", "quiet", "allocate", "checkpoint"]
 WAYS_TO_DIE = ["segv", "abort", "exit", "exit0", "_exit"]
-
-
-class Wrong(Exception):
-    """What is not as it should be; outcome is printed with it."""
-
-    def __init__(self, text, outcome):
-        super().__init__(text)
-        self.outcome = outcome
-
-
-@dataclasses.dataclass
-class Bench:
-    """Where the programs are, and how to run them."""
-
-    launcher: Launcher
-    programs: str
-    timeout_s: float
-
-    def path(self, name: str) -> str:
-        for folder in ("apps", os.path.join("tests", "fault")):
-            path = os.path.join(self.programs, folder, name)
-            if os.path.exists(path):
-                return path
-        sys.exit(f"cases: error: no program {name} below {self.programs}: build it first")
-
-    def job(self, pes, spares, name, *arguments, **env) -> Job:
-        job = Job(self.launcher, Shape(pes, spares), [self.path(name), *arguments], env, self.timeout_s)
-        job.start()
-        return job
-
-    def run(self, pes, spares, name, *arguments, **env):
-        return self.job(pes, spares, name, *arguments, **env).finish()
-
-
-def check(condition, text, outcome) -> None:
-    if not condition:
-        raise Wrong(text, outcome)
-
-
-def check_ended(outcome) -> None:
-    check(not outcome.hung, "the job hangs: " + "; ".join(outcome.leftovers), outcome)
-    check(not outcome.leftovers, "; ".join(outcome.leftovers), outcome)
-    check(not outcome.sanitizer_reports(), "; ".join(outcome.sanitizer_reports()), outcome)
-
-
-def check_success(outcome, results) -> None:
-    check_ended(outcome)
-    check(outcome.exit_code == 0, f"exit code {outcome.exit_code}", outcome)
-    check(outcome.results() == results, f"results {outcome.results()} instead of {results}", outcome)
-
-
-def check_error(outcome, pattern) -> None:
-    """Not zero, and one line that says why."""
-    check_ended(outcome)
-    check(outcome.exit_code != 0, "exit code 0 for a job that failed", outcome)
-    found = any(re.search(pattern, line) for line in outcome.errors())
-    check(found, f"no error message matches /{pattern}/", outcome)
-
-
-def await_commit(job, version=1) -> None:
-    job.wait_for(lambda event: event.is_commit() and event.value >= version)
-
-
-def await_repair(job) -> None:
-    """Until a commit that began after the last death."""
-    since_ns = job.deaths[-1].time_ns
-    job.wait_for(lambda event: event.is_commit() and event.begin_ns > since_ns)
-
-
-def kill_pes(job, pes, number=signal.SIGKILL) -> None:
-    for pe in pes:
-        holder = job.holder(pe)
-        if holder is not None:
-            job.fail(*holder, pe, number)
-
-
-JACOBI = ["--cells", "4000", "--steps", "640", "--halo", "16", "--pace", "10"]
-
-
-def jacobi_results(bench, pes=4):
-    return bench.run(pes, 0, "jacobi1d", *JACOBI[:-2]).results()
 
 
 # --- a PE dies while the others are inside a call ---
@@ -426,6 +349,7 @@ CASES |= {
     "oshrun-sigint": end_by_signal(signal.SIGINT),
     "oshrun-sigkill": end_by_signal(signal.SIGKILL),
 }
+CASES |= stop_cases.CASES | schedule_cases.CASES
 
 
 def report_failure(name, error) -> None:
