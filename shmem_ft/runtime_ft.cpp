@@ -186,8 +186,8 @@ Duties::Done Runtime::must_be_gone(ProcId process, const std::string& why) noexc
         const int ended = ::poll(&end, 1, kPatience_ms);
         ::close(pidfd);
         if (ended == 0) {
-            fail_job(format("PE %d cannot reach the memory of process %d (pid %d): %s", me_.value(), process.value(),
-                            slot.pid, why.c_str()));
+            fail_job(format("PE %d cannot reach the memory of process %d (pid %d): %s", me_.load().value(),
+                            process.value(), slot.pid, why.c_str()));
         }
     }
     return Done::source_gone;

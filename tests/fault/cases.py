@@ -22,6 +22,8 @@ from policy_cases import POLICY_CASES
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 
 from job_watch import Launcher  # noqa: E402
+import schedule_cases  # noqa: E402
+import stop_cases  # noqa: E402
 
 BLOCKING_MODES = ["barrier_all", "sync_all", "barrier", "broadcast", "reduce", "fcollect", "alltoall", "wait_until",
                   "test", "set_lock", "quiet", "allocate", "checkpoint"]
@@ -233,7 +235,7 @@ CASES |= {
     "oshrun-sigint": end_by_signal(signal.SIGINT),
     "oshrun-sigkill": end_by_signal(signal.SIGKILL),
 }
-CASES |= POLICY_CASES
+CASES |= POLICY_CASES | stop_cases.CASES | schedule_cases.CASES
 
 
 def report_failure(name, error) -> None:

@@ -1,0 +1,123 @@
+"""Processes that stand still: stopped by a signal, or stuck on their way out. Only too long is a failure."""
+
+import re
+import signal
+import time
+
+from bench import JACOBI, await_commit, await_repair, check, check_success, jacobi_results
+
+HUNG = 3  # SHMEM_FT_HUNG of shmem_ft.h; a status has the kind above 16 bits of detail
+BOUND_MS = 400
+BOUND = {"SHMEM_FT_HANG_TIMEOUT": str(BOUND_MS)}
+# Long enough to be noticed in: the steps stand still with the stopped process, but not with a spare.
+ODD = ["--steps", "60", "--pace", "20"]
+
+
+def send(job, rank, pid, pe, *numbers):
+    for number in numbers:
+        job.fail(rank, pid, pe, number)
+
+
+def stop_pe(job, pe, *numbers):
+    send(job, *job.holder(pe), pe, *(numbers or [signal.SIGSTOP]))
+
+
+def failures(outcome) -> list:
+    """(rank, kind of failure) of every process that was found dead."""
+    return [(event.value, event.code >> 16) for event in outcome.events if event.kind == "failure_seen"]
+
+
+def lists_given(outcome) -> set:
+    return set(re.findall(r"list of PE (\d+): PE (\d+) kind (\d+)", outcome.stderr))
+
+
+def odd_results(bench, *arguments):
+    expected = bench.run(4, 0, "odd", *arguments)
+    check(expected.exit_code == 0 and expected.results(), "the run without a fault failed", expected)
+    return expected.results()
+
+
+def check_hung(outcome, pe, results) -> None:
+    """The PE, and nobody else, was killed for standing still, and all that live were told so."""
+    check_success(outcome, results)
+    check(failures(outcome) == [(pe, HUNG)], f"failures {failures(outcome)}", outcome)
+    told = {(str(of), str(pe), str(HUNG)) for of in range(4)}  # the substitute is PE `pe`, and is told as well
+    check(lists_given(outcome) == told, f"lists {sorted(lists_given(outcome))}", outcome)
+
+
+def stopped_too_long(pe):
+    """PE 0 leads: the next one has to notice."""
+
+    def case(bench):
+        expected = odd_results(bench, *ODD[:2])
+        job = bench.job(4, 1, "odd", *ODD, **BOUND)
+        await_commit(job, 3)
+        stop_pe(job, pe)
+        await_repair(job)
+        took_ms = (time.monotonic_ns() - job.deaths[-1].time_ns) / 1e6
+        outcome = job.finish()
+        check_hung(outcome, pe, expected)
+        check(took_ms >= BOUND_MS / 2, f"killed and repaired after {took_ms:.0f} ms", outcome)
+
+    return case
+
+
+def stopped_shortly(bench):
+    expected = jacobi_results(bench)
+    job = bench.job(4, 1, "jacobi1d", *JACOBI, **{"SHMEM_FT_HANG_TIMEOUT": "2000"})
+    await_commit(job, 3)
+    for pe in (0, 2, 3):
+        stop_pe(job, pe)
+        time.sleep(0.1)
+        stop_pe(job, pe, signal.SIGCONT)
+    outcome = job.finish()
+    check_success(outcome, expected)
+    check(not failures(outcome), f"failures {failures(outcome)}", outcome)
+
+
+def all_suspended(bench):
+    """As a shell does with Ctrl-Z: nobody could have heard anybody."""
+    expected = jacobi_results(bench)
+    job = bench.job(4, 2, "jacobi1d", *JACOBI, **BOUND)
+    await_commit(job, 3)
+    everybody = [(*job.holder(pe), pe) for pe in range(4)] + [(*sleeper, -1) for sleeper in job.sleepers()]
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for process in everybody:
+            send(job, *process, number)
+        time.sleep(3 * BOUND_MS / 1e3 if number == signal.SIGSTOP else 0)
+    outcome = job.finish()
+    check(len(everybody) == 6, "not all were there to be stopped", outcome)
+    check_success(outcome, expected)
+    check(not failures(outcome), f"failures {failures(outcome)}", outcome)
+
+
+def spare_stopped(bench):
+    """It is killed, the job does not care, and the next spare is taken when a PE dies."""
+    expected = odd_results(bench, *ODD[:2])
+    job = bench.job(4, 2, "odd", *ODD, **BOUND)
+    await_commit(job, 3)
+    rank, pid = job.sleepers()[0]
+    send(job, rank, pid, -1, signal.SIGSTOP)
+    job.wait_for(lambda event: event.kind == "failure_seen" and event.value == rank)
+    stop_pe(job, 2, signal.SIGKILL)
+    outcome = job.finish()
+    check_success(outcome, expected)
+    check(sorted(failures(outcome)) == [(2, 1), (rank, HUNG)], f"failures {failures(outcome)}", outcome)
+    takers = [event.rank for event in outcome.events if event.kind == "pe_taken"]
+    check(takers == [rank + 1], f"PE 2 was taken by {takers}", outcome)
+
+
+def stuck_at_exit(bench):
+    expected = odd_results(bench, *ODD[:2])
+    outcome = bench.run(4, 1, "odd", "--mode", "exit", *ODD[:2], **BOUND)
+    check_hung(outcome, 1, expected)
+
+
+CASES = {
+    "stopped-pe": stopped_too_long(2),
+    "stopped-leader": stopped_too_long(0),
+    "stopped-shortly": stopped_shortly,
+    "all-suspended": all_suspended,
+    "stopped-spare": spare_stopped,
+    "stuck-at-exit": stuck_at_exit,
+}
