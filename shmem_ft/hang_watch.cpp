@@ -11,10 +11,10 @@ HangWatch::HangWatch(const Options& options, std::int64_t now_ns)
       period_ns_(options.bound_ns / kTicksPerBound),
       last_tick_ns_(now_ns),
       detector_({.self = options.self,
-                 .n_processes = options.control->n_processes(),
+                 .n_processes = options.control->n_slots(),
                  .period_ns = period_ns_,
                  .bound_ns = options.bound_ns}),
-      last_seen_(static_cast<std::size_t>(options.control->n_processes())) {}
+      last_seen_(static_cast<std::size_t>(options.control->n_slots())) {}
 
 int HangWatch::timeout_ms(std::int64_t now_ns) const noexcept {
     constexpr std::int64_t kNsPerMs = 1'000'000;
@@ -35,7 +35,14 @@ void HangWatch::tick(std::span<const Death> dead, std::int64_t now_ns, const std
     if (own.exit_status.load() == 0) {
         own.heartbeat.fetch_add(1);
     }
-    detector_.update(dead, kNoProc, now_ns);
+    // Slots that no joined spare has taken are left out of the ring like the dead.
+    std::vector<Death> absent(dead.begin(), dead.end());
+    for (std::int32_t process = control_->n_processes(); process < control_->n_slots(); ++process) {
+        if (control_->slot(ProcId(process)).state.load() == ProcessState::starting) {
+            insert_sorted(absent, {ProcId(process), {}, true});
+        }
+    }
+    detector_.update(absent, kNoProc, now_ns);
     for (const ProcId process : detector_.watched()) {
         const ProcessSlot& slot = control_->slot(process);
         const std::uint32_t heartbeat = slot.heartbeat.load();
