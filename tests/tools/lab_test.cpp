@@ -194,14 +194,14 @@ Terrain terrain() {
     terrain.probe = terrain.calm;
     terrain.probe[0].visits[FaultPoint::restore_begin] = 1;
     terrain.probe[4] =
-        record_of(4, 1, {{FaultPoint::init_begin, 1}, {FaultPoint::ship_begin, 20}, {FaultPoint::restore_begin, 1}});
+        record_of(4, 2, {{FaultPoint::init_begin, 1}, {FaultPoint::ship_begin, 20}, {FaultPoint::restore_begin, 1}});
     terrain.trigger = choose_trigger(terrain.calm, 4);
     return terrain;
 }
 
 TEST(LabDraw, TheTriggerIsInTheMiddle) {
     ASSERT_TRUE(terrain().trigger);
-    EXPECT_EQ(to_string(*terrain().trigger), "kill pe 1 at ship_begin visit 21");
+    EXPECT_EQ(to_string(*terrain().trigger), "kill pe 2 at ship_begin visit 21");
     EXPECT_FALSE(choose_trigger({record_of(0, 0, {{FaultPoint::init_begin, 1}})}, 1));
 }
 
@@ -240,8 +240,8 @@ TEST(LabDraw, ASweepTriesEveryPointWithEveryVictim) {
     }
     for (const char* text :
          {"kill leader at ship_begin", "kill leader at ship_begin visit 20", "kill leader at ship_begin visit 40",
-          "kill pe 1 at ship_begin visit 21; kill substitute at ship_begin visit 20",
-          "kill pe 1 at ship_begin visit 21; kill substitute at restore_begin", "kill process 4 at init_begin"}) {
+          "kill pe 2 at ship_begin visit 21; kill substitute at ship_begin visit 20",
+          "kill pe 2 at ship_begin visit 21; kill substitute at restore_begin", "kill process 4 at init_begin"}) {
         EXPECT_TRUE(texts.contains(text)) << text;
     }
 }
