@@ -30,7 +30,8 @@ NO_COPIES = "no copies are kept"
 TEXTS = [
     (r"no spare left to take over|no spare has come", (NO_SPARE,)),
     (r"before the first checkpoint was committed|before shmem_init was complete", (BEFORE_FIRST,)),
-    (r"the data is lost", (PARTNERS, NO_COPIES)),
+    (r"the data is lost", (PARTNERS,)),
+    (r"no copies are kept", (NO_COPIES,)),
     (r"was initialised after the last checkpoint", (UNPROTECTED,)),
     (r"after the last shmem_checkpoint_all|^oshrun: PE \d+ (was killed|exited|ended)", (AFTER_LAST,)),
 ]
