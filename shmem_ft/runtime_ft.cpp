@@ -109,6 +109,9 @@ std::string Runtime::explain(const JobState& state) const {
         case EndReason::no_spare:
             return who + " and there is no spare left to take over: start the job with more spares (oshrun --spares)";
         case EndReason::copies_lost:
+            if (config_.backup_mode == BackupMode::none) {
+                return who + " and no copies are kept to go back to: set SHMEM_FT_BACKUP_MODE to single or double";
+            }
             return who + ", and so has the process that kept the copy of the last checkpoint: the data is lost";
         case EndReason::mismatched_calls:
             return "some PEs are in shmem_checkpoint_all and others in shmem_finalize: every PE must make the same "

@@ -228,13 +228,15 @@ class Job:
         with self._news:
             return sorted(self._sleepers.items())
 
+    def send(self, pid: int, number: int) -> bool:
+        """A signal that is no failure. False: the process had already ended."""
+        handle = self._handles.get(pid, -1)
+        return handle >= 0 and not has_ended(handle) and self.launcher.send(handle, number)
+
     def fail(self, rank: int, pid: int, pe: int, number: int) -> bool:
         """Sends the signal. False: the process had already ended."""
-        handle = self._handles.get(pid, -1)
-        if handle < 0 or has_ended(handle):
-            return False
         death = Death(time.monotonic_ns(), rank, pid, pe, number)
-        if not self.launcher.send(handle, number):
+        if not self.send(pid, number):
             return False
         self.deaths.append(death)
         with self._news:

@@ -12,7 +12,9 @@ import argparse
 import collections
 import concurrent.futures
 import dataclasses
+import json
 import os
+import signal
 import statistics
 import sys
 import threading
@@ -20,9 +22,9 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 
-from job_watch import Job, Launcher, Shape  # noqa: E402
+from job_watch import Job, Launcher, Outcome, Shape  # noqa: E402
 from scenario import Scenario, draw  # noqa: E402
-from verdict import HANG, NAMED_ERROR, RECOVERED, UNTOUCHED, WRONG, Reference, Rules, judge  # noqa: E402
+from verdict import HANG, NAMED_ERROR, RECOVERED, UNTOUCHED, WRONG, Reference, Rules, Verdict, judge  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +76,15 @@ class Killer:
         self._run_ms = reference.run_ms
         self._period_ms = reference.run_ms / max(1, reference.last_version - 1)
         self._at = 0  # events before this one belong to earlier kills
+        self._continues: list = []  # timers that end short stops
+        self.short_stops = 0
 
     def run(self) -> None:
+        self._carry_out()
+        for timer in self._continues:
+            timer.join()
+
+    def _carry_out(self) -> None:
         at = self._job.wait_for(lambda event: event.is_commit())
         if at is None:
             return
@@ -83,10 +92,18 @@ class Killer:
             if not self._await_moment(kill):
                 return
             target = self._target(kill)
-            if target is not None:
+            if target is not None and not kill.is_failure:
+                self._stop_shortly(target[1], kill.stop_ms)
+            elif target is not None:
                 with_events = len(self._job.events)
                 if self._job.fail(*target, kill.signal):
                     self._at = with_events
+
+    def _stop_shortly(self, pid: int, stop_ms: float) -> None:
+        if self._job.send(pid, signal.SIGSTOP):
+            self.short_stops += 1
+            self._continues.append(threading.Timer(stop_ms / 1e3, self._job.send, (pid, signal.SIGCONT)))
+            self._continues[-1].start()
 
     def _await_moment(self, kill) -> bool:
         since_ns = self._job.deaths[-1].time_ns if self._job.deaths else 0
@@ -120,36 +137,61 @@ class Killer:
         return rank, pid, -1
 
 
-def run_once(setting: Setting, references: References, seed: int):
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run of the campaign and what came of it."""
+
+    seed: int
+    scenario: Scenario
+    outcome: Outcome
+    verdict: Verdict
+    short_stops: int
+
+
+def run_once(setting: Setting, references: References, seed: int) -> Run:
     scenario = draw(seed)
     reference = references.get(scenario.pes)
-    job = Job(
-        setting.launcher,
-        Shape(scenario.pes, scenario.spares),
-        setting.program,
-        {"SHMEM_FT_BACKUP_MODE": scenario.mode},
-        setting.timeout_s,
-    )
+    env = {"SHMEM_FT_BACKUP_MODE": scenario.mode}
+    if scenario.hang_timeout_ms:
+        env["SHMEM_FT_HANG_TIMEOUT"] = str(scenario.hang_timeout_ms)
+    job = Job(setting.launcher, Shape(scenario.pes, scenario.spares), setting.program, env, setting.timeout_s)
     job.start()
-    Killer(job, scenario, reference).run()
+    killer = Killer(job, scenario, reference)
+    killer.run()
     outcome = job.finish()
-    return scenario, outcome, judge(scenario, outcome, reference, setting.rules)
+    verdict = judge(scenario, outcome, reference, setting.rules)
+    return Run(seed, scenario, outcome, verdict, killer.short_stops)
 
 
-def _print_run(seed: int, scenario, outcome, verdict) -> None:
-    kills = f"{len(outcome.deaths)} of {len(scenario.kills)} kills"
+def _print_run(run: Run) -> None:
+    scenario, outcome, verdict, seed = run.scenario, run.outcome, run.verdict, run.seed
+    kills = f"{len(outcome.deaths) + run.short_stops} of {len(scenario.kills)} kills"
     print(f"seed {seed}: {verdict.kind} ({kills}, {outcome.seconds:.2f} s) {scenario}", flush=True)
     if verdict.kind == NAMED_ERROR:
         print(f"    {verdict.why}", flush=True)
 
 
-def _print_details(outcome, verdict) -> None:
-    print(f"  {verdict.why}")
+def _print_details(run: Run) -> None:
+    outcome = run.outcome
+    print(f"  {run.verdict.why}")
     for death in outcome.deaths:
         print(f"  killed: rank {death.rank} pid {death.pid} PE {death.pe} signal {death.signal} at {death.time_ns}")
     for event in outcome.events[-60:]:
         print(f"  event: {dataclasses.asdict(event)}")
     print("  stdout:\n" + outcome.stdout + "  stderr:\n" + outcome.stderr, flush=True)
+
+
+def _detection_times_ms(outcome) -> list:
+    """(signal, time) from the signal to the first notice of the death. A victim of SIGUSR2 lives to its next step."""
+    seen: dict = {}
+    for event in outcome.events:
+        if event.kind == "failure_seen":
+            seen.setdefault(event.value, event.begin_ns)
+    sent: dict = {}
+    for death in outcome.deaths:
+        sent.setdefault(death.rank, death)
+    return [(signal.Signals(death.signal).name, (seen[rank] - death.time_ns) / 1e6)
+            for rank, death in sent.items() if rank in seen]
 
 
 def _recovery_times_ms(outcome) -> list:
@@ -172,6 +214,43 @@ def _phase_of(death, outcome) -> str:
     return "computation"
 
 
+class Tally:
+    """What all runs together have shown. The records are the same, run by run, for programs."""
+
+    def __init__(self):
+        self.records: list = []
+        self.counts: collections.Counter = collections.Counter()
+
+    def add(self, run: Run) -> None:
+        self.counts[run.verdict.kind] += 1
+        deaths = run.outcome.deaths
+        self.records.append({
+            "seed": run.seed,
+            "scenario": str(run.scenario),
+            "mode": run.scenario.mode,
+            "verdict": run.verdict.kind,
+            "why": run.verdict.why,
+            "seconds": round(run.outcome.seconds, 3),
+            "kills": [{"kind": signal.Signals(death.signal).name, "phase": _phase_of(death, run.outcome)}
+                      for death in deaths],
+            "short_stops": run.short_stops,
+            "detection_ms": _detection_times_ms(run.outcome),
+            "recovery_ms": _recovery_times_ms(run.outcome),
+        })
+
+    def print(self) -> None:
+        phases = collections.Counter(kill["phase"] for record in self.records for kill in record["kills"])
+        where = ", ".join(f"{n} in {phase}" for phase, n in phases.most_common())
+        stops = sum(record["short_stops"] for record in self.records)
+        order = [RECOVERED, UNTOUCHED, NAMED_ERROR, WRONG, HANG]
+        print(f"campaign: {sum(phases.values())} kills ({where}) and {stops} short stops in {len(self.records)} runs: "
+              + ", ".join(f"{self.counts[kind]} {kind}" for kind in order))
+        recovery_ms = [time_ms for record in self.records for time_ms in record["recovery_ms"]]
+        if recovery_ms:
+            print(f"campaign: notice to resumption: median {statistics.median(recovery_ms):.1f} ms, "
+                  f"longest {max(recovery_ms):.1f} ms")
+
+
 def _parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--oshrun", required=True)
@@ -183,6 +262,7 @@ def _parse(arguments):
     parser.add_argument("--unprotected-after", type=int, action="append", default=[], metavar="VERSION",
                         help="an initialisation block follows this version: a death there rightly ends the job")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the tenth failure")
+    parser.add_argument("--json", metavar="FILE", help="append a record of each run (long_campaign.py adds them up)")
     parser.add_argument("program", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
     if not options.program:
@@ -196,45 +276,37 @@ def main() -> int:
                       Rules(unprotected_after=tuple(options.unprotected_after)))
     references = References(setting)
     if options.replay is not None:
-        scenario, outcome, verdict = run_once(setting, references, options.replay)
-        _print_run(options.replay, scenario, outcome, verdict)
-        _print_details(outcome, verdict)
-        return 1 if verdict.failed else 0
+        run = run_once(setting, references, options.replay)
+        _print_run(run)
+        _print_details(run)
+        return 1 if run.verdict.failed else 0
 
     seeds = [options.seed + i for i in range(options.runs)]
     print(f"campaign: seeds {seeds[0]}..{seeds[-1]}: {' '.join(options.program)}", flush=True)
-    counts: collections.Counter = collections.Counter()
-    phases: collections.Counter = collections.Counter()
-    recovery_ms, failed = [], []
+    tally, failed = Tally(), []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        futures = {pool.submit(run_once, setting, references, seed): seed for seed in seeds}
+        futures = [pool.submit(run_once, setting, references, seed) for seed in seeds]
         for future in concurrent.futures.as_completed(futures):
             if future.cancelled():
                 continue
-            scenario, outcome, verdict = future.result()
-            seed = futures[future]
-            _print_run(seed, scenario, outcome, verdict)
-            counts[verdict.kind] += 1
-            phases.update(_phase_of(death, outcome) for death in outcome.deaths)
-            recovery_ms += _recovery_times_ms(outcome)
-            if verdict.failed:
-                failed.append(seed)
-                _print_details(outcome, verdict)
+            run = future.result()
+            _print_run(run)
+            tally.add(run)
+            if run.verdict.failed:
+                failed.append(run.seed)
+                _print_details(run)
                 if len(failed) >= 10 and not options.keep_going:
                     for other in futures:
                         other.cancel()
-
-    order = [RECOVERED, UNTOUCHED, NAMED_ERROR, WRONG, HANG]
-    where = ", ".join(f"{n} in {phase}" for phase, n in phases.most_common())
-    print(f"campaign: {sum(phases.values())} kills ({where}) in {sum(counts.values())} runs: "
-          + ", ".join(f"{counts[kind]} {kind}" for kind in order))
-    if recovery_ms:
-        print(f"campaign: notice to resumption: median {statistics.median(recovery_ms):.1f} ms, "
-              f"longest {max(recovery_ms):.1f} ms")
+    tally.print()
+    if options.json:
+        with open(options.json, "a", encoding="utf-8") as file:
+            file.writelines(json.dumps({"program": os.path.basename(options.program[0]), **record}) + "\n"
+                            for record in tally.records)
     if failed:
         print(f"campaign: error: failed seeds {failed}: repeat one with --replay SEED", file=sys.stderr)
         return 1
-    if counts[RECOVERED] * 2 < options.runs:
+    if tally.counts[RECOVERED] * 2 < options.runs:
         print("campaign: error: fewer than half of the runs recovered from anything", file=sys.stderr)
         return 1
     return 0

@@ -1,4 +1,7 @@
-"""What goes wrong in one run of the campaign, drawn from a seed: a scenario is a list of kills.
+"""What goes wrong in one run of the campaign, drawn from a seed: a scenario is a list of kills, and of stops.
+
+A stop for ever is a kill in slow motion: the library ends a process that has stood still for SHMEM_FT_HANG_TIMEOUT,
+which is short in such a scenario. A short stop is no failure and nothing may come of it but a delay.
 
 The same seed gives the same scenario on every machine: times are parts of a run's length or short distances from an
 event of the job (a commit, a failure noticed, a PE taken). It cannot give the same run to the last microsecond, because
@@ -11,7 +14,11 @@ import signal
 
 # How a process fails, with weights. SIGUSR1 and SIGUSR2 are understood by the programs in apps/: _exit(3) at once,
 # and exit(3) at the next step.
-KINDS = [(signal.SIGKILL, 6), (signal.SIGSEGV, 3), (signal.SIGABRT, 1), (signal.SIGUSR1, 2), (signal.SIGUSR2, 2)]
+KINDS = [(signal.SIGKILL, 6), (signal.SIGSEGV, 3), (signal.SIGABRT, 1), (signal.SIGUSR1, 2), (signal.SIGUSR2, 2),
+         (signal.SIGSTOP, 2)]
+
+# With a stop for ever; with short stops only the default, a minute, cannot be reached.
+SHORT_HANG_TIMEOUT_MS = 300
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,11 +30,21 @@ class Kill:
     number: int  # the PE, or which of the sleeping spares
     signal: int
     nth: int = 1  # "checkpoint": that many commits after the first one
+    stop_ms: float = 0.0  # not 0: a short stop, SIGCONT follows after that time
+
+    @property
+    def is_failure(self) -> bool:
+        return self.stop_ms == 0.0
+
+    @property
+    def is_stop_for_ever(self) -> bool:
+        return self.signal == signal.SIGSTOP and self.is_failure
 
     def __str__(self) -> str:
         nth = f" {self.nth}" if self.trigger == "checkpoint" else ""
         when = f"{self.trigger}{nth} + {self.part:.2f} run {self.delay_ms:+.1f} ms"
-        return f"{signal.Signals(self.signal).name} to {self.victim} {self.number}: {when}"
+        name = signal.Signals(self.signal).name + ("" if self.is_failure else f" of {self.stop_ms:.0f} ms")
+        return f"{name} to {self.victim} {self.number}: {when}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +53,11 @@ class Scenario:
     spares: int
     mode: str  # SHMEM_FT_BACKUP_MODE
     kills: tuple
+
+    @property
+    def hang_timeout_ms(self) -> int:
+        """0: the default."""
+        return SHORT_HANG_TIMEOUT_MS if any(kill.is_stop_for_ever for kill in self.kills) else 0
 
     def __str__(self) -> str:
         return f"{self.pes} PEs + {self.spares}, {self.mode}: " + "; ".join(str(kill) for kill in self.kills)
@@ -91,10 +113,23 @@ def _during_recovery(rng, pes, spares):
 
 
 def _sleeping_spare(rng, pes, spares):
-    spare = Kill("commit", rng.uniform(0.0, 0.5), 0.0, "spare", rng.randrange(spares), signal.SIGKILL)
+    spare = Kill("commit", rng.uniform(0.0, 0.5), 0.0, "spare", rng.randrange(spares),
+                 rng.choices([signal.SIGKILL, signal.SIGSTOP], [3, 1])[0])
     if spares == 1:
         return [spare]
     return [spare, Kill("now", rng.uniform(0.0, 0.3), 0.0, "pe", rng.randrange(pes), _kind(rng))]
+
+
+def _short_stop(rng, pes, spares):
+    """One or two processes stand still for a moment; in half of the runs a PE dies, perhaps meanwhile."""
+    kills = []
+    for _ in range(rng.randint(1, 2)):
+        victim = ("spare", rng.randrange(spares)) if rng.random() < 0.2 else ("pe", rng.randrange(pes))
+        kills.append(Kill("commit", rng.uniform(0.0, 0.6), 0.0, *victim, signal.SIGSTOP, stop_ms=rng.uniform(50, 150)))
+    if rng.random() < 0.5:
+        how = rng.choice([kind for kind, _ in KINDS if kind != signal.SIGSTOP])
+        kills.append(Kill("now", 0.0, rng.uniform(0.0, 200.0), "pe", rng.randrange(pes), how))
+    return kills
 
 
 def _anything(rng, pes, spares):
@@ -108,7 +143,7 @@ def _anything(rng, pes, spares):
 
 # What happens, its weight, and the spares that it takes.
 SHAPES = [(_single, 8, 1), (_two_at_once, 3, 2), (_one_after_another, 3, 2), (_during_recovery, 4, 2),
-          (_sleeping_spare, 2, 1), (_anything, 3, 1)]
+          (_sleeping_spare, 2, 1), (_short_stop, 3, 1), (_anything, 3, 1)]
 
 
 def draw(seed: int) -> Scenario:
@@ -116,5 +151,6 @@ def draw(seed: int) -> Scenario:
     pes = rng.choice([3, 4, 4, 5])
     shape, _, spares_min = rng.choices(SHAPES, [weight for _, weight, _ in SHAPES])[0]
     spares = rng.randint(spares_min, 3)
-    mode = "single" if rng.random() < 0.3 else "double"
+    draw_of_mode = rng.random()
+    mode = "none" if draw_of_mode < 0.04 else "single" if draw_of_mode < 0.34 else "double"
     return Scenario(pes, spares, mode, tuple(shape(rng, pes, spares)))

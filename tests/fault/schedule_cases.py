@@ -131,11 +131,19 @@ def keeper_dies_before_fetch(bench):
     check(set(outcome.results()) <= set(expected.results()), "a wrong result", outcome)
 
 
+def no_copies(bench):
+    """Without copies a death ends the job, and the reason is no other death."""
+    outcome, _ = jacobi(bench, 3, 1, "kill pe 1 at checkpoint_enter visit 5", SHMEM_FT_BACKUP_MODE="none")
+    check_error(outcome, r"PE 1 failed \(killed by signal 9 \(Killed\)\) and no copies are kept")
+    check_one_line(outcome)
+
+
 CASES = {f"bad-local-copy-{seed}": bad_local_copy(seed) for seed in (1, 2, 3)}
 CASES |= {f"bad-shadow-of-the-dead-{seed}": bad_shadow_of_the_dead(seed) for seed in (1, 2, 3)}
 CASES |= {
     "both-copies-bad": both_copies_bad,
     "bad-shadow-of-a-survivor": bad_shadow_of_a_survivor,
+    "no-copies": no_copies,
     "early-changes": early_changes,
     "mismatched-calls": mismatched_calls,
     "keeper-dies-restoring": keeper_dies_in_restore("restored"),

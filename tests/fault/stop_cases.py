@@ -4,22 +4,13 @@ import re
 import signal
 import time
 
-from bench import JACOBI, await_commit, await_repair, check, check_success, jacobi_results
+from bench import JACOBI, await_commit, await_repair, check, check_success, jacobi_results, kill_pes
 
 HUNG = 3  # SHMEM_FT_HUNG of shmem_ft.h; a status has the kind above 16 bits of detail
 BOUND_MS = 400
 BOUND = {"SHMEM_FT_HANG_TIMEOUT": str(BOUND_MS)}
 # Long enough to be noticed in: the steps stand still with the stopped process, but not with a spare.
 ODD = ["--steps", "60", "--pace", "20"]
-
-
-def send(job, rank, pid, pe, *numbers):
-    for number in numbers:
-        job.fail(rank, pid, pe, number)
-
-
-def stop_pe(job, pe, *numbers):
-    send(job, *job.holder(pe), pe, *(numbers or [signal.SIGSTOP]))
 
 
 def failures(outcome) -> list:
@@ -52,7 +43,7 @@ def stopped_too_long(pe):
         expected = odd_results(bench, *ODD[:2])
         job = bench.job(4, 1, "odd", *ODD, **BOUND)
         await_commit(job, 3)
-        stop_pe(job, pe)
+        kill_pes(job, [pe], signal.SIGSTOP)
         await_repair(job)
         took_ms = (time.monotonic_ns() - job.deaths[-1].time_ns) / 1e6
         outcome = job.finish()
@@ -66,10 +57,11 @@ def stopped_shortly(bench):
     expected = jacobi_results(bench)
     job = bench.job(4, 1, "jacobi1d", *JACOBI, **{"SHMEM_FT_HANG_TIMEOUT": "2000"})
     await_commit(job, 3)
-    for pe in (0, 2, 3):
-        stop_pe(job, pe)
+    holders = [job.holder(pe) for pe in (0, 2, 3)]
+    for _, pid in filter(None, holders):
+        job.send(pid, signal.SIGSTOP)
         time.sleep(0.1)
-        stop_pe(job, pe, signal.SIGCONT)
+        job.send(pid, signal.SIGCONT)
     outcome = job.finish()
     check_success(outcome, expected)
     check(not failures(outcome), f"failures {failures(outcome)}", outcome)
@@ -80,10 +72,10 @@ def all_suspended(bench):
     expected = jacobi_results(bench)
     job = bench.job(4, 2, "jacobi1d", *JACOBI, **BOUND)
     await_commit(job, 3)
-    everybody = [(*job.holder(pe), pe) for pe in range(4)] + [(*sleeper, -1) for sleeper in job.sleepers()]
+    everybody = [event.pid for event in job.events if event.kind == "initialized"]
     for number in (signal.SIGSTOP, signal.SIGCONT):
-        for process in everybody:
-            send(job, *process, number)
+        for pid in everybody:
+            job.send(pid, number)
         time.sleep(3 * BOUND_MS / 1e3 if number == signal.SIGSTOP else 0)
     outcome = job.finish()
     check(len(everybody) == 6, "not all were there to be stopped", outcome)
@@ -97,9 +89,9 @@ def spare_stopped(bench):
     job = bench.job(4, 2, "odd", *ODD, **BOUND)
     await_commit(job, 3)
     rank, pid = job.sleepers()[0]
-    send(job, rank, pid, -1, signal.SIGSTOP)
+    job.fail(rank, pid, -1, signal.SIGSTOP)
     job.wait_for(lambda event: event.kind == "failure_seen" and event.value == rank)
-    stop_pe(job, 2, signal.SIGKILL)
+    kill_pes(job, [2])
     outcome = job.finish()
     check_success(outcome, expected)
     check(sorted(failures(outcome)) == [(2, 1), (rank, HUNG)], f"failures {failures(outcome)}", outcome)

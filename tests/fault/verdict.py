@@ -3,9 +3,12 @@
 Exactly two ends are right: the fault-free result with exit code 0, or one named error with another exit code and no
 wrong result. The error is right only where the library promises nothing; `excuses` works out from the events whether
 that was so. It errs on the side of excusing only by the resolution of the events, never by the kind of the failure.
+The text of the error has to give one of these reasons, and may name only PEs that have died, and how they did.
 """
 
 import dataclasses
+import re
+import signal
 
 from scenario import are_partners
 
@@ -15,6 +18,24 @@ NAMED_ERROR = "named error"
 WRONG = "WRONG"
 HANG = "HANG"
 FAILED = (WRONG, HANG)
+
+BEFORE_FIRST = "a PE died before the first commit"
+AFTER_LAST = "a PE died after the last commit"
+NO_SPARE = "more deaths than spares"
+UNPROTECTED = "a PE died between an initialisation block and the checkpoint after it"
+PARTNERS = "partners died at once"
+NO_COPIES = "no copies are kept"
+
+# What the named error says, and the reasons that it may have.
+TEXTS = [
+    (r"no spare left to take over|no spare has come", (NO_SPARE,)),
+    (r"before the first checkpoint was committed|before shmem_init was complete", (BEFORE_FIRST,)),
+    (r"the data is lost", (PARTNERS,)),
+    (r"no copies are kept", (NO_COPIES,)),
+    (r"was initialised after the last checkpoint", (UNPROTECTED,)),
+    (r"after the last shmem_checkpoint_all|^oshrun: PE \d+ (was killed|exited|ended)", (AFTER_LAST,)),
+]
+HUNG = 3  # SHMEM_FT_HUNG
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,26 +99,91 @@ def excuses(scenario, outcome, reference: Reference, rules: Rules) -> list:
     last_ns = max(sent + [time for time, _ in deaths], default=0)
     found = []
     if not commits or (sent and min(sent) <= min(commits.values())):
-        found.append("a PE died before the first commit")
+        found.append(BEFORE_FIRST)
     if sent and commits.get(reference.last_version, outcome.ended_ns) <= last_ns + 2_000_000:
-        found.append("a PE died after the last commit")
+        found.append(AFTER_LAST)
+    if deaths and scenario.mode == "none":
+        found.append(NO_COPIES)
     if len(deaths) > scenario.spares:
-        found.append("more deaths than spares")
+        found.append(NO_SPARE)
     for version in rules.unprotected_after:
         begin = commits.get(version)
         end = commits.get(version + 1, outcome.ended_ns)
         # A death shortly before the commit may be noticed after it only.
         if begin is not None and any(begin - 5_000_000 <= time <= end + 5_000_000
                                      for time in sent + [time for time, _ in deaths]):
-            found.append("a PE died between an initialisation block and the checkpoint after it")
+            found.append(UNPROTECTED)
     repairs = _repairs(outcome.events)
     for i, (first_time, first_pe) in enumerate(deaths):
         for second_time, second_pe in deaths[i + 1 :]:
             whole_again = [end for begin, end in repairs if first_time < end <= second_time and begin >= first_time - 1]
             partners = first_pe >= 0 and second_pe >= 0 and are_partners(first_pe, second_pe, scenario.pes)
             if partners and not whole_again:
-                found.append(f"partners {first_pe} and {second_pe} died at once")
+                found.append(PARTNERS)
     return found
+
+
+def _signals_by_rank(outcome) -> dict:
+    signals: dict = {}
+    for death in outcome.deaths:
+        signals.setdefault(death.rank, set()).add(death.signal)
+    return signals
+
+
+def _unasked_failure(outcome) -> str:
+    """A process that the job has found dead or hung although nobody did it any harm; empty: there is none."""
+    signals = _signals_by_rank(outcome)
+    for event in outcome.events:
+        if event.kind != "failure_seen":
+            continue
+        sent = signals.get(event.value, set())
+        if not sent:
+            return f"process {event.value} failed (status {event.code:#x}), and nobody has harmed it"
+        if event.code >> 16 == HUNG and signal.SIGSTOP not in sent:
+            return f"process {event.value} was ended for standing still, and nobody has stopped it"
+    return ""
+
+
+def _signals_by_pe(outcome) -> dict:
+    """What was sent to whoever was that PE."""
+    by_rank = _signals_by_rank(outcome)
+    signals: dict = {}
+    for death in outcome.deaths:
+        signals.setdefault(death.pe, set()).add(death.signal)
+    for event in outcome.events:  # a spare may have been taken while the signal was on its way
+        if event.kind == "pe_taken" and event.rank in by_rank:
+            signals.setdefault(event.pe, set()).update(by_rank[event.rank])
+    return signals
+
+
+def _fits(how: str, sent: set) -> bool:
+    """Whether a process that got these signals may have ended like this."""
+    by_signal = re.search(r"signal (\d+)", how)
+    if by_signal:
+        number = int(by_signal.group(1))
+        return number in sent or (number == signal.SIGKILL and signal.SIGSTOP in sent)
+    by_exit = re.search(r"with code (\d+)", how)
+    if by_exit:
+        return int(by_exit.group(1)) == 3 and bool(sent & {signal.SIGUSR1, signal.SIGUSR2})
+    if how == "hung":
+        return signal.SIGSTOP in sent
+    return True  # the system did not tell
+
+
+def false_text(line: str, outcome, reasons: list) -> str:
+    """What is untrue in the named error; empty: nothing."""
+    signals = _signals_by_pe(outcome)
+    named = re.findall(r"PE (\d+) failed(?: \(((?:[^()]|\([^()]*\))*)\))?", line)
+    named += re.findall(r"^oshrun: PE (\d+) ((?:was killed|exited|ended) .*)$", line)
+    for pe, how in named:
+        if int(pe) not in signals:
+            return f"PE {pe} has not failed"
+        if not _fits(how, signals[int(pe)]):
+            return f"PE {pe} has not failed like that"
+    for pattern, right in TEXTS:
+        if re.search(pattern, line):
+            return "" if set(right) & set(reasons) else "that is not the reason"
+    return "it gives no reason that could be right"
 
 
 def judge(scenario, outcome, reference: Reference, rules: Rules = Rules()) -> Verdict:
@@ -114,6 +200,9 @@ def judge(scenario, outcome, reference: Reference, rules: Rules = Rules()) -> Ve
     if outcome.exit_code == 0:
         if set(results) != set(reference.results):
             return Verdict(WRONG, f"exit code 0, but results are missing: {results}")
+        unasked = _unasked_failure(outcome)
+        if unasked:
+            return Verdict(WRONG, unasked)
         recovered = any(event.kind == "span" and event.text == "restart" for event in outcome.events)
         return Verdict(RECOVERED, "") if recovered else Verdict(UNTOUCHED, "")
     reasons = excuses(scenario, outcome, reference, rules)
@@ -122,4 +211,7 @@ def judge(scenario, outcome, reference: Reference, rules: Rules = Rules()) -> Ve
         return Verdict(WRONG, f"exit code {outcome.exit_code} without an error message")
     if not reasons:
         return Verdict(WRONG, f"exit code {outcome.exit_code} without need: {errors[0]}")
+    untrue = false_text(errors[0], outcome, reasons)
+    if untrue:
+        return Verdict(WRONG, f"{untrue} ({', '.join(reasons)}): {errors[0]}")
     return Verdict(NAMED_ERROR, f"{reasons[0]}: {errors[0]}")
