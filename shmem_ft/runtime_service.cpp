@@ -204,7 +204,9 @@ void Runtime::mark_dead_peers() noexcept {
 
 // ---- what the agreement tells ----
 
-void Runtime::heard_of_death(const Death&) {
+void Runtime::heard_of_death(const Death& death) {
+    control_.slot(death.process).note_death(death.reason, now_ns());
+    publish_status();
     {
         const std::lock_guard lock(view_mutex_);
         mark_dead_peers();
@@ -212,7 +214,11 @@ void Runtime::heard_of_death(const Death&) {
     control_.slot(self()).doorbell.ring();
 }
 
-void Runtime::decided(const JobState&, const JobState& after) {
+void Runtime::decided(const JobState& before, const JobState& after) {
+    if (before.stage == Stage::folding && after.version != before.version) {
+        committed_ns_.store(now_ns());
+    }
+    publish_status();
     if (after.stage == Stage::ended && !finished_) {
         leave_ended_job();
     }
