@@ -283,6 +283,16 @@ std::int32_t Coordinator::protected_losses() const {
     return rules_.protected_losses(agreement_.decided(), agreement_.known_deaths());
 }
 
+Coordinator::Knowledge Coordinator::knowledge() const {
+    const Lock lock(mutex_);
+    const JobState& state = agreement_.decided();
+    const std::vector<Death>& deaths = agreement_.known_deaths();
+    return {.state = state,
+            .deaths = deaths,
+            .protected_losses = rules_.protected_losses(state, deaths),
+            .waits_for_spare = !rules_.awaiting_spares(state, deaths).empty()};
+}
+
 Coordinator::Times Coordinator::times() const {
     const Lock lock(mutex_);
     return times_;

@@ -86,6 +86,14 @@ public:
     // Whether this process leads. Never waits, so it may be asked anywhere.
     [[nodiscard]] bool leads() const noexcept { return leads_.load(); }
     [[nodiscard]] std::int32_t protected_losses() const;
+    // The same and what it follows from, as of one moment.
+    struct Knowledge {
+        JobState state;
+        std::vector<Death> deaths;  // sorted by process
+        std::int32_t protected_losses = 0;
+        bool waits_for_spare = false;
+    };
+    [[nodiscard]] Knowledge knowledge() const;
     [[nodiscard]] const JobShape& shape() const noexcept { return shape_; }
 
     // The service thread: messages that have arrived, and what the kernel tells of other processes.

@@ -241,6 +241,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
     if (is_substitute_) {
         control_.slot(self()).taken_pe.store(pe.value() + 1);
+        publish_status();
     }
     tell_fault_points();
     const auto n_pes = static_cast<std::size_t>(control_.n_pes());
@@ -334,10 +335,7 @@ void Runtime::tell_fault_points() {
         const Runtime& runtime = *static_cast<Runtime*>(context);
         return runtime.coordinator_->shape().keeper(runtime.coordinator_->state(), pe);
     };
-    // Spares that were called for this PE, this one among them.
-    for (std::int32_t process = 0; me_ != kNoPe && process < control_.n_slots(); ++process) {
-        self.incarnation += control_.slot(ProcId(process)).taken_pe.load() == me_.load().value() + 1 ? 1 : 0;
-    }
+    self.incarnation = incarnation_of(me_);
     set_fault_self(self);
     FaultHook hook;
     hook.context = this;
@@ -392,6 +390,7 @@ bool Runtime::start(int generation, std::string& error) {
                              .duties = this,
                              .observer = this});
     tell_fault_points();
+    publish_status();
     fault_point(FaultPoint::init_ready);
     if (!starts_as_spare) {
         if (!take_pe(PeId(self().value()), error)) {

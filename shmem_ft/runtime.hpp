@@ -126,6 +126,10 @@ private:
     void mark_dead_peers() noexcept;
     PeId sleep_as_spare() noexcept;
 
+    // runtime_status.cpp
+    void publish_status() noexcept;
+    [[nodiscard]] std::uint32_t incarnation_of(PeId pe) const noexcept;
+
     // runtime_ft.cpp
     [[nodiscard]] std::string explain(const JobState& state) const;
     [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
@@ -201,6 +205,12 @@ private:
     };
     OnFault on_fault_;
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
+
+    // What only onlookers are told. The mutex keeps the two threads that publish apart; the coordinator may be asked
+    // something while it is held, never the other way round.
+    std::mutex status_mutex_;
+    std::atomic<std::int64_t> committed_ns_{0};
+    std::atomic<std::uint64_t> stored_bytes_{0};
 
     std::mutex view_mutex_;
     std::string last_line_;      // why this process ends the job, said by either thread; protected by view_mutex_

@@ -61,7 +61,7 @@ int Runtime::checkpoint() noexcept {
 
 void Runtime::ship(Version version) {
     engine_.init_calls = logical_init_calls();
-    store_.ship(version, live_);
+    stored_bytes_.store(store_.ship(version, live_).bytes_stored);
 }
 
 void Runtime::fold(Version version) {
@@ -257,7 +257,7 @@ Duties::Done Runtime::protect(const JobState& state) {
             return must_be_gone(keeper, gone);
         }
         if (moved) {
-            store_.ship(version, live_);
+            stored_bytes_.store(store_.ship(version, live_).bytes_stored);
         }
     } else {
         store_.forget_keeper();

@@ -210,7 +210,9 @@ void Runtime::mark_dead_peers() noexcept {
 
 // ---- what the agreement tells ----
 
-void Runtime::heard_of_death(const Death&) {
+void Runtime::heard_of_death(const Death& death) {
+    control_.slot(death.process).note_death(death.reason, now_ns());
+    publish_status();
     {
         const std::lock_guard lock(view_mutex_);
         mark_dead_peers();
@@ -223,6 +225,10 @@ void Runtime::decided(const JobState& before, const JobState& after) {
         const std::uint64_t one = 1;  // this may be the application's thread
         [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
     }
+    if (before.stage == Stage::folding && after.version != before.version) {
+        committed_ns_.store(now_ns());
+    }
+    publish_status();
     if (after.stage == Stage::ended && !finished_) {
         leave_ended_job();
     }

@@ -24,6 +24,13 @@ struct PointsCommand {
 };
 [[nodiscard]] int run_points(const PointsCommand& command);
 
+struct StatusCommand {
+    std::vector<std::string> words;  // which jobs; none: all
+    bool as_json = false;
+    double watch_seconds = 0;  // 0: once
+};
+[[nodiscard]] int run_status(const StatusCommand& command);
+
 // The words after `lab`, which has options like a program of its own.
 [[nodiscard]] int run_lab(const std::vector<std::string>& words);
 

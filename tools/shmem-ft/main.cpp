@@ -1,4 +1,4 @@
-// shmem-ft: looks at settings, programs and the system, and runs programs under campaigns of faults. See
+// shmem-ft: looks at settings, programs, the system and running jobs, and runs programs under campaigns of faults. See
 // docs/man/shmem-ft.1.
 
 #include <fmt/format.h>
@@ -18,7 +18,10 @@ namespace sft::tools {
 namespace {
 
 constexpr int kExitUsage = 2;
-constexpr std::array<std::string_view, 6> kSubcommands = {"config", "globals", "info", "lab", "points", "version"};
+constexpr double kWatchSecondsMin = 0.1;
+constexpr double kWatchSecondsMax = 86400;
+constexpr std::array<std::string_view, 7> kSubcommands = {"config", "globals", "info",   "lab",
+                                                          "points", "status",  "version"};
 
 constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
 
@@ -32,12 +35,18 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
                        (shmem-ft lab --help)
   points               the points at which faults can happen: number, name, meaning
     --markdown           as the table of docs/fault-lab.md
+  status [PID|NAME...] running jobs: what is committed, how many losses they survive now
+                       and why not more, every PE and its copy, deaths; a pid is one of a
+                       job's processes or its oshrun, a name that of its program
+    --json               for programs
+    --watch SECONDS      again and again, until the jobs have ended
   info                 version, launcher, kernel and memory, for a report about a problem
   version              the version
 
   -h, --help           print this text
 
-Exit status: 0; 1 when a program cannot be read or a run of the lab failed; 2 for wrong options or settings.
+Exit status: 0; 1 when a program cannot be read, a run of the lab failed or no job is running; 2 for wrong options or
+settings.
 )";
 
 int refuse(const std::string& line) {
@@ -45,9 +54,61 @@ int refuse(const std::string& line) {
     return kExitUsage;
 }
 
+// What is given to the commands besides lab.
+struct Commands {
+    bool wants_help = false;
+    ConfigCommand config;
+    GlobalsCommand globals;
+    PointsCommand points;
+    StatusCommand status;
+};
+
+void describe_to(CLI::App& app, Commands& commands) {
+    app.set_help_flag();
+    CLI::App* config = app.add_subcommand("config");
+    config->add_flag("--markdown", commands.config.as_markdown);
+    CLI::App* globals = app.add_subcommand("globals");
+    globals->add_option("program", commands.globals.program);
+    globals->add_flag("--all", commands.globals.show_all);
+    CLI::App* points = app.add_subcommand("points");
+    points->add_flag("--markdown", commands.points.as_markdown);
+    CLI::App* status = app.add_subcommand("status");
+    status->add_option("which", commands.status.words);
+    status->add_flag("--json", commands.status.as_json);
+    status->add_option("--watch", commands.status.watch_seconds)->check(CLI::Range(kWatchSecondsMin, kWatchSecondsMax));
+    CLI::App* info = app.add_subcommand("info");
+    for (CLI::App* command : {config, globals, info, points, status}) {
+        command->set_help_flag();
+        command->add_flag("-h,--help", commands.wants_help);
+    }
+}
+
+int carry_out(std::string_view word, const Commands& commands) {
+    if (commands.wants_help) {
+        fmt::print("{}", kHelp);
+        return EXIT_SUCCESS;
+    }
+    if (word == "config") {
+        return run_config(commands.config);
+    }
+    if (word == "points") {
+        return run_points(commands.points);
+    }
+    if (word == "status") {
+        return run_status(commands.status);
+    }
+    if (word == "info") {
+        return run_info();
+    }
+    if (commands.globals.program.empty()) {
+        return refuse("globals: no program given: shmem-ft globals PROGRAM");
+    }
+    return run_globals(commands.globals);
+}
+
 int run(int argc, char** argv) {
     if (argc < 2) {
-        return refuse("no command given: config, globals, lab, points, info or version (see shmem-ft --help)");
+        return refuse("no command given: config, globals, lab, points, status, info or version (see shmem-ft --help)");
     }
     const std::string word = argv[1];
     if (word == "-h" || word == "--help" || word == "help") {
@@ -60,9 +121,10 @@ int run(int argc, char** argv) {
     }
     if (std::find(kSubcommands.begin(), kSubcommands.end(), word) == kSubcommands.end()) {
         const std::string suggestion = nearest(word, kSubcommands);
-        return refuse(suggestion.empty()
-                          ? fmt::format("{}: no such command: config, globals, lab, points, info or version", word)
-                          : fmt::format("{}: no such command; did you mean {}?", word, suggestion));
+        return refuse(
+            suggestion.empty()
+                ? fmt::format("{}: no such command: config, globals, lab, points, status, info or version", word)
+                : fmt::format("{}: no such command; did you mean {}?", word, suggestion));
     }
 
     if (word == "lab") {
@@ -70,23 +132,8 @@ int run(int argc, char** argv) {
     }
 
     CLI::App app;
-    app.set_help_flag();
-    bool wants_help = false;
-    ConfigCommand config;
-    GlobalsCommand globals;
-    CLI::App* config_app = app.add_subcommand("config");
-    config_app->add_flag("--markdown", config.as_markdown);
-    CLI::App* globals_app = app.add_subcommand("globals");
-    globals_app->add_option("program", globals.program);
-    globals_app->add_flag("--all", globals.show_all);
-    PointsCommand points;
-    CLI::App* points_app = app.add_subcommand("points");
-    points_app->add_flag("--markdown", points.as_markdown);
-    CLI::App* info_app = app.add_subcommand("info");
-    for (CLI::App* command : {config_app, globals_app, info_app, points_app}) {
-        command->set_help_flag();
-        command->add_flag("-h,--help", wants_help);
-    }
+    Commands commands;
+    describe_to(app, commands);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ExtrasError&) {
@@ -96,23 +143,7 @@ int run(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
         return refuse(error.what());
     }
-    if (wants_help) {
-        fmt::print("{}", kHelp);
-        return EXIT_SUCCESS;
-    }
-    if (word == "config") {
-        return run_config(config);
-    }
-    if (word == "points") {
-        return run_points(points);
-    }
-    if (word == "info") {
-        return run_info();
-    }
-    if (globals.program.empty()) {
-        return refuse("globals: no program given: shmem-ft globals PROGRAM");
-    }
-    return run_globals(globals);
+    return carry_out(word, commands);
 }
 
 }  // namespace

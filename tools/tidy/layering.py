@@ -20,8 +20,9 @@ MAY_INCLUDE = {
     "include": set(),
     "apps": {"include"},
     "benchmarks": {"include"},
-    # Tools look at programs, settings and plans from outside; they never run a library's engine.
-    "tools": {"base", "symheap", "backup", "include"},
+    # Tools look at programs, settings, plans and the segments of running jobs from outside; they never run a library's
+    # engine.
+    "tools": {"base", "transport", "membership", "symheap", "backup", "include"},
     "tests": EVERYTHING,
 }
 

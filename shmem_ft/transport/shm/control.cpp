@@ -41,15 +41,16 @@ ControlSegment::~ControlSegment() { detach(); }
 
 bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::string& error) {
     const Layout layout = layout_of(n_pes, n_processes);
-    fd_ = ::memfd_create("shmem-ft-control", MFD_CLOEXEC);
+    fd_ = ::memfd_create(kControlName, MFD_CLOEXEC);
     if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(layout.total)) != 0) {
         error = format("cannot create the control segment (%zu bytes): %s", layout.total, std::strerror(errno));
         return false;
     }
-    if (!map(layout.total, error)) {
+    if (!map(layout.total, PROT_READ | PROT_WRITE, error)) {
         return false;
     }
     // Everything else starts as zero, which every field takes for "nothing yet".
+    header_->layout = kControlLayout;
     header_->n_pes = n_pes;
     header_->n_processes = n_processes;
     locate_parts();
@@ -65,12 +66,12 @@ bool ControlSegment::attach(std::int32_t pid, int fd, std::string& error) {
         return false;
     }
     if (static_cast<std::size_t>(info.st_size) < sizeof(ControlHeader) ||
-        !map(static_cast<std::size_t>(info.st_size), error)) {
+        !map(static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE, error)) {
         error = format("the control segment of process %d has a wrong size", pid);
         return false;
     }
-    if (header_->magic != kControlMagic ||
-        layout_of(header_->n_pes, header_->n_processes).total != static_cast<std::size_t>(info.st_size)) {
+    std::string ignored;
+    if (!is_sound(ignored)) {
         error = format("process %d runs another version of this library", pid);
         return false;
     }
@@ -78,8 +79,58 @@ bool ControlSegment::attach(std::int32_t pid, int fd, std::string& error) {
     return true;
 }
 
-bool ControlSegment::map(std::size_t bytes, std::string& error) {
-    void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+bool ControlSegment::look(std::int32_t pid, int fd, std::string& error) {
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+    fd_ = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat info {};
+    if (fd_ < 0 || ::fstat(fd_, &info) != 0) {
+        error.clear();
+        return false;
+    }
+    if (static_cast<std::size_t>(info.st_size) < sizeof(ControlHeader)) {
+        error = "is no control segment of a job";
+        return false;
+    }
+    if (!map(static_cast<std::size_t>(info.st_size), PROT_READ, error) || !is_sound(error)) {
+        return false;
+    }
+    locate_parts();
+    return true;
+}
+
+// The segment may be anybody's.
+bool ControlSegment::is_sound(std::string& what) const {
+    if (header_->magic != kControlMagic) {
+        what = "is no control segment of a job";
+        return false;
+    }
+    if (header_->layout != kControlLayout) {
+        what = "belongs to another version of shmem-ft";
+        return false;
+    }
+    const std::int32_t n_pes = header_->n_pes;
+    const std::int32_t n_processes = header_->n_processes;
+    if (n_pes < 1 || n_pes > n_processes || n_processes > kProcessesMax ||
+        layout_of(n_pes, n_processes).total != bytes_) {
+        what = "is damaged, or belongs to another version of shmem-ft";
+        return false;
+    }
+    return true;
+}
+
+void ProcessSlot::note_death(FailureReason reason, std::int64_t seen_ns) noexcept {
+    std::int64_t never = 0;
+    death_seen_ns.compare_exchange_strong(never, seen_ns);
+    std::uint32_t known = 0;
+    const auto mine = static_cast<std::uint32_t>(reason.status());
+    const auto says_little = static_cast<std::uint32_t>(FailureReason{FailureKind::died, 0}.status());
+    while ((known == 0 || known == says_little) && !death.compare_exchange_weak(known, mine)) {
+    }
+}
+
+bool ControlSegment::map(std::size_t bytes, int protection, std::string& error) {
+    void* address = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd_, 0);
     if (address == MAP_FAILED) {
         error = format("cannot map the control segment (%zu bytes): %s", bytes, std::strerror(errno));
         return false;

@@ -4,7 +4,8 @@
 // Fault model: any process may die at any instruction while it writes here. Therefore nothing in it is protected by
 // a lock, and every word is written either once, before the others may look (pid, descriptors), or by one process
 // only, and is meaningful only as "at least this far" (channel rings, last words). What the processes agree on is not
-// here: they agree by messages (shmem_ft/membership/agreement.hpp).
+// here: they agree by messages (shmem_ft/membership/agreement.hpp). A slot also has what its process says to onlookers
+// (status.hpp).
 //
 // Lifetime: an unnamed memory file, so nothing is left behind whatever happens.
 #pragma once
@@ -17,12 +18,18 @@
 #include <string>
 
 #include "shmem_ft/base/ids.hpp"
+#include "shmem_ft/base/process_watch.hpp"
 #include "shmem_ft/transport/shm/channels.hpp"
+#include "shmem_ft/transport/shm/status.hpp"
 #include "shmem_ft/transport/shm/wait.hpp"
 
 namespace sft {
 
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
+// Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
+// Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
+inline constexpr std::uint32_t kControlLayout = 10001;
+inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.
 inline constexpr std::int32_t kJoinSlots = 64;
@@ -44,10 +51,17 @@ struct alignas(64) ProcessSlot {
     std::atomic<std::uint32_t> is_hung;         // it was killed because that stood still
     std::atomic<std::int32_t> taken_pe;         // spares: the PE it has become + 1; 0: none
     std::atomic<std::uint32_t> is_death_noted;  // somebody has reported this process's death to oshrun
+    std::atomic<std::uint32_t> death;           // FailureReason::status() of whoever knew first; 0: nobody does
+    std::atomic<std::int64_t> death_seen_ns;    // CLOCK_MONOTONIC
+    StatusBlock status;
+
+    // For onlookers; the first reason that says more than "died" stays.
+    void note_death(FailureReason reason, std::int64_t seen_ns) noexcept;
 };
 
 struct alignas(64) ControlHeader {
     std::uint32_t magic;
+    std::uint32_t layout;
     std::int32_t n_pes;
     std::int32_t n_processes;
     std::atomic<std::uint64_t> faults_fired;  // entries of the fault schedule that have happened, a bit each
@@ -64,6 +78,9 @@ public:
     [[nodiscard]] bool create(std::int32_t n_pes, std::int32_t n_processes, std::string& error);
     // Maps the segment that process `pid` has open as `fd`.
     [[nodiscard]] bool attach(std::int32_t pid, int fd, std::string& error);
+    // The same for a program outside of the job: nothing may be written to what it gives. An empty error: the process
+    // is gone, or not ours to look at.
+    [[nodiscard]] bool look(std::int32_t pid, int fd, std::string& error);
     void detach() noexcept;
 
     [[nodiscard]] int fd() const noexcept { return fd_; }
@@ -77,7 +94,8 @@ public:
     }
 
 private:
-    [[nodiscard]] bool map(std::size_t bytes, std::string& error);
+    [[nodiscard]] bool map(std::size_t bytes, int protection, std::string& error);
+    [[nodiscard]] bool is_sound(std::string& what) const;
     void locate_parts() noexcept;
 
     int fd_ = -1;

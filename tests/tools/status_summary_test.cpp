@@ -1,0 +1,136 @@
+#include "tools/shmem-ft/status_summary.hpp"
+
+#include <gtest/gtest.h>
+
+#include "shmem_ft/membership/job_state.hpp"
+#include "tools/shmem-ft/status_report.hpp"
+
+namespace sft::tools {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+// Three PEs and two spares, version 7, all well.
+SeenJob good_job() {
+    SeenJob job;
+    job.n_pes = 3;
+    job.program = "/somewhere/solver";
+    job.seen_ns = 100 * kSecond;
+    for (std::int32_t process = 0; process < 5; ++process) {
+        ProcessStatus status;
+        const bool is_spare = process >= job.n_pes;
+        status.index = is_spare ? 0 : 40;
+        status.version = is_spare ? 0 : 7;
+        status.committed_ns = is_spare ? 0 : 98 * kSecond;
+        status.stored_bytes = is_spare ? 0 : 1024;
+        status.pe = is_spare ? -1 : process;
+        status.keeper = is_spare ? -1 : (process + 1) % job.n_pes;
+        status.protected_losses = is_spare ? 0 : 1;
+        status.idle_spares = 2;
+        status.stage = static_cast<std::uint8_t>(Stage::running);
+        status.keeps_copies = 1;
+        job.processes.push_back({.process = process,
+                                 .pid = 1000 + process,
+                                 .is_alive = true,
+                                 .status = status,
+                                 .death = {},
+                                 .death_seen_ns = 0});
+    }
+    return job;
+}
+
+void kill(SeenJob& job, std::size_t process) {
+    job.processes[process].is_alive = false;
+    job.processes[process].death = {FailureKind::signal, 9};
+    job.processes[process].death_seen_ns = 99 * kSecond;
+}
+
+using Limits = std::vector<std::string>;
+
+TEST(StatusSummary, AllIsWell) {
+    const SeenJob job = good_job();
+    const JobSummary summary = summarize(job);
+    EXPECT_EQ(summary.stage, "running");
+    EXPECT_EQ(summary.version, 7U);
+    EXPECT_EQ(summary.committed_ns, 98 * kSecond);
+    EXPECT_EQ(summary.stored_bytes, 3072U);
+    EXPECT_EQ(summary.protected_losses, 1);
+    EXPECT_EQ(summary.limits, Limits{"every PE has one copy besides its own"});
+    EXPECT_EQ(summary.idle_spares.size(), 2U);
+    ASSERT_EQ(summary.pes.size(), 3U);
+    EXPECT_EQ(summary.pes[2].protection, Protection::is_safe);
+    EXPECT_EQ(summary.pes[2].keeper, 0);
+    EXPECT_EQ(summary.pes[2].keeper_pe, 0);
+}
+
+TEST(StatusSummary, TheBestInformedProcessCounts) {
+    SeenJob job = good_job();
+    job.processes[1].status->index = 41;
+    job.processes[1].status->stage = static_cast<std::uint8_t>(Stage::shipping);
+    EXPECT_EQ(summarize(job).stage, "checkpoint");
+    kill(job, 1);  // what the dead have said last does not
+    EXPECT_EQ(summarize(job).stage, "running");
+}
+
+TEST(StatusSummary, AFailedPe) {
+    SeenJob job = good_job();
+    kill(job, 1);
+    for (const std::size_t process : {0U, 2U}) {
+        ProcessStatus& status = *job.processes[process].status;
+        status.stage = static_cast<std::uint8_t>(Stage::faulted);
+        status.protected_losses = 0;
+        status.n_deaths = 1;
+    }
+    job.processes[0].status->keeper = -1;
+    const JobSummary summary = summarize(job);
+    EXPECT_EQ(summary.stage, "fault");
+    EXPECT_EQ(summary.limits, (Limits{"PE 0 has no second copy", "PE 1 has failed and is not replaced yet"}));
+    EXPECT_EQ(summary.pes[0].protection, Protection::exposed);
+    EXPECT_EQ(summary.pes[1].protection, Protection::failed);
+    ASSERT_EQ(summary.dead.size(), 1U);
+    EXPECT_NE(text_of(job).find("dead: process 1 (PE 1), 1.0 s ago: killed by signal 9 (Killed)"), std::string::npos);
+}
+
+TEST(StatusSummary, WhyNotMore) {
+    SeenJob job = good_job();
+    const auto limits = [&](auto&& change) {
+        job = good_job();
+        for (SeenProcess& item : job.processes) {
+            change(*item.status);
+        }
+        return summarize(job).limits;
+    };
+    EXPECT_EQ(limits([](ProcessStatus& status) { status.idle_spares = 1; }),
+              (Limits{"every PE has one copy besides its own", "one spare is left"}));
+    EXPECT_EQ(limits([](ProcessStatus& status) { status.idle_spares = status.protected_losses = 0; }),
+              Limits{"no spare is left"});
+    EXPECT_EQ(limits([](ProcessStatus& status) {
+                  status.version = 0;
+                  status.protected_losses = 0;
+              }),
+              Limits{"nothing is committed yet"});
+    EXPECT_EQ(limits([](ProcessStatus& status) { status.keeps_copies = 0; }),
+              Limits{"no copies are kept (SHMEM_FT_BACKUP_MODE=none)"});
+}
+
+TEST(StatusSummary, AJobThatIsJustStarting) {
+    SeenJob job = good_job();
+    for (SeenProcess& item : job.processes) {
+        item = {.process = item.process, .pid = 0, .is_alive = false, .status = {}, .death = {}, .death_seen_ns = 0};
+    }
+    EXPECT_EQ(summarize(job).stage, "starting");
+    EXPECT_NE(text_of(job).find("nothing yet"), std::string::npos);
+    EXPECT_EQ(json_of(job).at("pes").size(), 0U);
+}
+
+TEST(StatusReport, AgeIsUnknownWhenNobodyWasThere) {
+    SeenJob job = good_job();
+    for (SeenProcess& item : job.processes) {
+        item.status->committed_ns = 0;
+    }
+    EXPECT_TRUE(json_of(job).at("committed_seconds_ago").is_null());
+    EXPECT_NE(text_of(job).find("version 7, some time ago"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sft::tools

@@ -1,0 +1,261 @@
+"""`shmem-ft status` on real jobs: the numbers before, during and after a recovery, and what is no job."""
+
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import unittest
+
+import job_process
+from job_process import JobProcess, eventually
+
+TOOL = os.path.join(os.environ["SFT_BUILD_DIR"], "bin", "shmem-ft")
+JACOBI = os.environ["JACOBI1D"]
+PROTECTED = os.environ["STATUS_PROTECTED"]
+MAGIC = 0x53465443
+LAYOUT = 10001
+LINE = (
+    "shmem-ft: '{}' is no running job of this user on this node: give a pid of its processes or of its oshrun, or the "
+    "name of its program\n"
+)
+
+
+def run_tool(*words, **options):
+    return subprocess.run(
+        [TOOL, "status", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+def jobs_of(*words):
+    """What --json says; no job is an empty list."""
+    return json.loads(run_tool("--json", *words).stdout)["jobs"]
+
+
+def await_job(job, condition):
+    """The job's status once it fulfils the condition."""
+    seen = []
+
+    def look():
+        found = jobs_of(job.process.pid)
+        seen[:] = found
+        return found and condition(found[0]) and found[0]
+
+    status = eventually(look)
+    assert status, (seen, job.result().stderr)
+    return status
+
+
+def jacobi(*options, pes=3, spares=2, steps=100000, **more):
+    arguments = ["--cells", "30000", "--steps", str(steps), "--halo", "16", "--pace", "20"]
+    return JobProcess("-n", str(pes), "--spares", str(spares), *options, JACOBI, *arguments, **more)
+
+
+class RunningJob(unittest.TestCase):
+    def test_the_numbers(self):
+        with jacobi() as job:
+            status = await_job(job, lambda it: it["version"] > 2 and it["stage"] == "running")
+            self.assertEqual(status["job"], job.process.pid)
+            self.assertEqual(status["oshrun_pid"], job.process.pid)
+            self.assertEqual(status["program"], os.path.realpath(JACOBI))
+            self.assertEqual((status["n_pes"], status["n_spares"], status["view"]), (3, 2, 0))
+            self.assertEqual(status["protected_losses"], 1)
+            self.assertEqual(status["limits"], ["every PE has one copy besides its own"])
+            self.assertLess(status["committed_seconds_ago"], 30)
+            self.assertGreater(status["stored_bytes"], 2 * 8 * 30000)
+            self.assertEqual([pe["copy_in_process"] for pe in status["pes"]], [1, 2, 0])
+            self.assertEqual({pe["state"] for pe in status["pes"]}, {"protected"})
+            self.assertEqual([pe["incarnation"] for pe in status["pes"]], [0, 0, 0])
+            self.assertEqual([spare["process"] for spare in status["idle_spares"]], [3, 4])
+            self.assertEqual(status["deaths"], [])
+            shown = {pe["pid"] for pe in status["pes"]} | {spare["pid"] for spare in status["idle_spares"]}
+            self.assertEqual(shown, {pid for pid in job.alive() if job_process.name_of(pid) == os.path.basename(JACOBI)})
+            later = await_job(job, lambda it: it["version"] > status["version"])
+            self.assertEqual([pe["pid"] for pe in later["pes"]], [pe["pid"] for pe in status["pes"]])
+
+    def test_a_kill_and_the_recovery(self):
+        with jacobi() as job:
+            before = await_job(job, lambda it: it["version"] > 1)
+            os.kill(before["pes"][1]["pid"], signal.SIGKILL)
+            after = await_job(job, lambda it: it["view"] == 1 and it["version"] > before["version"] + 2)
+            self.assertEqual(after["pes"][1]["pid"], before["idle_spares"][0]["pid"])
+            self.assertEqual(after["pes"][1]["incarnation"], 1)
+            self.assertEqual([pe["copy_in_process"] for pe in after["pes"]], [3, 2, 0])
+            self.assertEqual([spare["process"] for spare in after["idle_spares"]], [4])
+            self.assertEqual(after["protected_losses"], 1)
+            self.assertEqual(after["limits"], ["every PE has one copy besides its own", "one spare is left"])
+            (death,) = after["deaths"]
+            self.assertEqual((death["process"], death["pe"], death["pid"]), (1, 1, before["pes"][1]["pid"]))
+            self.assertIn("signal 9", death["reason"])
+
+            os.kill(after["pes"][1]["pid"], signal.SIGKILL)
+            last = await_job(job, lambda it: it["view"] == 2 and it["stage"] == "running")
+            self.assertEqual((last["protected_losses"], last["limits"]), (0, ["no spare is left"]))
+            self.assertEqual((last["idle_spares"], last["pes"][1]["incarnation"]), ([], 2))
+            self.assertEqual([death["process"] for death in last["deaths"]], [1, 3])
+
+    def test_a_pe_that_nobody_replaces(self):
+        # The restart waits, so there is time to look at the job while it is hurt.
+        with jacobi(spares=0, env={"SHMEM_FT_UNREPLACED": "wait", "SHMEM_FT_WAIT_TIMEOUT": "300"}) as job:
+            before = await_job(job, lambda it: it["version"] > 1)
+            self.assertEqual((before["protected_losses"], before["limits"]), (0, ["no spare is left"]))
+            os.kill(before["pes"][1]["pid"], signal.SIGKILL)
+            hurt = await_job(job, lambda it: it["waits_for_spare"])
+            self.assertEqual(hurt["stage"], "fault")
+            self.assertEqual([pe["state"] for pe in hurt["pes"]], ["exposed", "failed", "protected"])
+            self.assertEqual(hurt["protected_losses"], 0)
+            self.assertEqual(
+                hurt["limits"],
+                ["PE 0 has no second copy", "PE 1 has failed and is not replaced yet", "no spare is left"],
+            )
+            text = run_tool(job.process.pid).stdout
+            self.assertRegex(text, r"stage +fault \(waits for a spare\), view 0\n")
+            self.assertRegex(text, r"\n +0 +\d+ +0 +0 +\d+ +exposed +its own memory only\n")
+
+    def test_text(self):
+        with jacobi(pes=2, spares=1, env={"SHMEM_FT_SCRUB": "20"}) as job:
+            await_job(job, lambda it: it["version"] > 2 and it["integrity"]["blocks_checked"] > 0)
+            text = run_tool(job.process.pid).stdout
+            self.assertRegex(text, rf"^job {job.process.pid}: jacobi1d, 2 PEs, 1 spare, oshrun {job.process.pid}\n")
+            self.assertRegex(text, r"\n  committed   version \d+, \d+\.\d s ago, [\d.]+ KiB stored\n")
+            self.assertRegex(text, r"\n  survivable  1 further loss of a PE: every PE has one copy besides its own; one spare")
+            self.assertRegex(text, r"\n  integrity   [1-9]\d* blocks checked, 0 bad, 0 repaired\n")
+            self.assertRegex(text, r"\n +1 +\d+ +1 +0 +\d+  protected  process 0 \(PE 0\)\n  spare: process 2, pid \d+\n$")
+
+    def test_several_jobs_and_ways_to_name_them(self):
+        with jacobi(pes=2, spares=0) as one, jacobi(pes=1, spares=1) as two:
+            statuses = [await_job(job, lambda it: it["version"] > 0) for job in (one, two)]
+            pids = [job.process.pid for job in (one, two)]
+            self.assertEqual({job["job"] for job in jobs_of(*pids)}, set(pids))
+            self.assertLessEqual(set(pids), {job["job"] for job in jobs_of()})
+            self.assertLessEqual(set(pids), {job["job"] for job in jobs_of("jacobi1d")})
+            for word in (statuses[1]["pes"][0]["pid"], two.guardian(), two.launcher()):
+                self.assertEqual([job["job"] for job in jobs_of(word)], [pids[1]])
+            result = run_tool("--json", pids[0], "no-such-program")
+            self.assertEqual((result.returncode, result.stderr), (0, LINE.format("no-such-program")))
+
+    def test_watching_ends_with_the_job(self):
+        with jacobi(steps=1600) as job:
+            await_job(job, lambda it: it["version"] > 0)
+            result = run_tool("--json", "--watch", "0.1", job.process.pid)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            versions = [json.loads(line)["jobs"][0]["version"] for line in result.stdout.splitlines()]
+            self.assertGreater(len(versions), 3)
+            self.assertEqual(versions, sorted(versions))
+            self.assertGreater(versions[-1], versions[0])
+            self.assertEqual(job.wait().exit_code, 0)
+
+    def test_a_job_that_ends_while_it_is_read(self):
+        with jacobi(steps=320) as job:
+            await_job(job, lambda it: it["version"] > 0)
+            while True:
+                result = run_tool("--json", job.process.pid)
+                json.loads(result.stdout)
+                if result.returncode != 0:
+                    break
+                self.assertEqual(result.stderr, "")
+            self.assertEqual((result.returncode, result.stderr), (1, LINE.format(job.process.pid)))
+            self.assertEqual(job.wait().exit_code, 0)
+
+
+class SameAsTheLibrary(unittest.TestCase):
+    """shmem_ft_protected() of every PE is what is shown."""
+
+    def setUp(self):
+        self.seen = []
+
+    def phase(self, job, number, n_lines, expected):
+        pattern = re.compile(rf"^PE \d+ phase {number} protected (\d+)$", re.M)
+        eventually(lambda: len(pattern.findall(job.stdout_so_far().decode())) >= n_lines)
+        returned = pattern.findall(job.stdout_so_far().decode())
+        self.assertEqual(returned, [str(expected)] * n_lines, job.result().stderr)
+        (status,) = jobs_of(job.process.pid)
+        self.assertEqual(status["protected_losses"], expected)
+        return status
+
+    def let_go(self, job, number):
+        with open(os.path.join(job.folder.name, str(number)), "w", encoding="utf-8"):
+            pass
+
+    def test_in_every_phase(self):
+        with JobProcess("-n", "2", "--spares", "1", "sh", "-c", f'exec {PROTECTED} "$TMPDIR/.."') as job:
+            before = self.phase(job, 0, 2, 0)
+            self.assertEqual(before["limits"], ["nothing is committed yet"])
+            self.assertIsNone(before["committed_seconds_ago"])
+            self.assertEqual({pe["state"] for pe in before["pes"]}, {"none"})
+            self.let_go(job, 0)
+            committed = self.phase(job, 1, 2, 1)
+            self.assertEqual(committed["version"], 1)
+            os.kill(committed["pes"][0]["pid"], signal.SIGKILL)
+            self.let_go(job, 1)
+            without_spare = self.phase(job, 2, 2, 0)
+            self.assertEqual(without_spare["limits"], ["no spare is left"])
+            self.let_go(job, 2)
+            self.let_go(job, 3)
+            self.assertEqual(job.wait().exit_code, 0)
+
+    def test_the_death_of_a_spare(self):
+        with JobProcess("-n", "2", "--spares", "1", "sh", "-c", f'exec {PROTECTED} "$TMPDIR/.."') as job:
+            self.let_go(job, 0)
+            status = self.phase(job, 1, 2, 1)
+            os.kill(status["idle_spares"][0]["pid"], signal.SIGKILL)
+            await_job(job, lambda it: it["protected_losses"] == 0 and it["limits"] == ["no spare is left"])
+            self.let_go(job, 1)
+            self.phase(job, 2, 2, 0)
+            self.let_go(job, 2)
+            self.let_go(job, 3)
+            self.assertEqual(job.wait().exit_code, 0)
+
+
+class NoJob(unittest.TestCase):
+    def test_what_is_asked_for_does_not_run(self):
+        result = run_tool(os.getpid())
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (1, "", LINE.format(os.getpid())))
+        result = run_tool("--json", "no-such-program")
+        self.assertEqual((result.returncode, json.loads(result.stdout)), (1, {"jobs": []}))
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
+    def test_a_user_without_jobs(self):
+        with jacobi(pes=1, spares=0) as job:
+            await_job(job, lambda it: it["version"] > 0)
+            result = run_tool(user=65534)
+            line = "shmem-ft: no running job of this user on this node\n"
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (1, "", line))
+
+    def file_says(self, content, expected):
+        file = os.memfd_create("shmem-ft-control")
+        try:
+            os.write(file, content)
+            result = run_tool(os.getpid())
+            line = f"shmem-ft: the memory file 'shmem-ft-control' of process {os.getpid()} {expected}\n"
+            self.assertEqual((result.returncode, result.stdout, result.stderr), (1, "", line))
+        finally:
+            os.close(file)
+
+    def test_files_of_somebody_else_with_that_name(self):
+        self.file_says(b"", "is no control segment of a job")
+        self.file_says(b"short", "is no control segment of a job")
+        self.file_says(b"\xa5" * 100000, "is no control segment of a job")
+        header = struct.pack("=IIii", MAGIC, 99, 4, 6).ljust(65536, b"\0")
+        self.file_says(header, "belongs to another version of shmem-ft")
+        for n_pes, n_processes in ((4, 6), (-1, 6), (2**31 - 1, 2**31 - 1), (6, 4), (0, 0)):
+            header = struct.pack("=IIii", MAGIC, LAYOUT, n_pes, n_processes).ljust(65536, b"\0")
+            self.file_says(header, "is damaged, or belongs to another version of shmem-ft")
+
+    def test_wrong_options(self):
+        for words in (["--watch", "0"], ["--watch", "soon"], ["--all"]):
+            result = run_tool(*words)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertRegex(result.stderr, r"^shmem-ft: error: .*\n$")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[1:]])

@@ -1,0 +1,185 @@
+#include "tools/shmem-ft/status_find.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/transport/shm/control.hpp"
+#include "tools/common/text.hpp"
+
+namespace sft::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A job that has just begun to make its segment has done so after this.
+constexpr int kCreationMs = 50;
+
+std::string link_target(const std::string& path) {
+    char target[PATH_MAX];
+    const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+    return length < 0 ? std::string() : std::string(target, static_cast<std::size_t>(length));
+}
+
+// What /proc/PID/stat has of interest; zombies count as gone.
+struct ProcStat {
+    bool exists = false;
+    std::string name;
+    std::int32_t parent = 0;
+};
+
+ProcStat stat_of(std::int32_t pid) {
+    std::ifstream file(fmt::format("/proc/{}/stat", pid));
+    std::string text;
+    std::getline(file, text);
+    const std::size_t open = text.find('(');
+    const std::size_t close = text.rfind(')');  // the name may have brackets and blanks itself
+    if (open == std::string::npos || close == std::string::npos || close + 4 > text.size()) {
+        return {};
+    }
+    const char state = text[close + 2];
+    const std::size_t parent_begin = close + 4;
+    const std::string_view parent =
+        std::string_view(text).substr(parent_begin, text.find(' ', parent_begin) - parent_begin);
+    return {.exists = state != 'Z' && state != 'X',
+            .name = text.substr(open + 1, close - open - 1),
+            .parent = static_cast<std::int32_t>(parse_number(parent, 0, INT_MAX).value_or(0))};
+}
+
+std::vector<std::int32_t> own_processes() {
+    std::vector<std::int32_t> pids;
+    std::error_code ignored;
+    for (fs::directory_iterator at("/proc", ignored), end; at != end; at.increment(ignored)) {
+        const auto pid = parse_number(at->path().filename().string(), 1, INT_MAX);
+        struct stat info {};
+        if (pid && ::stat(at->path().c_str(), &info) == 0 && info.st_uid == ::geteuid()) {
+            pids.push_back(static_cast<std::int32_t>(*pid));
+        }
+    }
+    std::sort(pids.begin(), pids.end());
+    return pids;
+}
+
+// The descriptors of a process that lead to a file with the name of control segments. None if it is gone.
+std::vector<int> control_descriptors(std::int32_t pid) {
+    const std::string name = fmt::format("/memfd:{}", kControlName);
+    std::vector<int> found;
+    std::error_code ignored;
+    for (fs::directory_iterator at(fmt::format("/proc/{}/fd", pid), ignored), end; at != end; at.increment(ignored)) {
+        const std::string target = link_target(at->path().string());
+        if (target == name || target == name + " (deleted)") {
+            found.push_back(static_cast<int>(parse_number(at->path().filename().string(), 0, INT_MAX).value_or(0)));
+        }
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+SeenProcess process_of(const ControlSegment& control, std::int32_t process) {
+    const ProcessSlot& slot = control.slot(ProcId(process));
+    SeenProcess seen;
+    seen.process = process;
+    const ProcessState state = slot.state.load(std::memory_order_acquire);
+    if (state == ProcessState::starting) {
+        return seen;
+    }
+    seen.pid = slot.pid;
+    // The pid alone may be another process's by now.
+    seen.is_alive =
+        state == ProcessState::ready && process_start_time(slot.pid) == slot.start_time && stat_of(slot.pid).exists;
+    ProcessStatus status;
+    if (slot.status.read(status)) {
+        seen.status = status;
+    }
+    seen.death = FailureReason::from_status(static_cast<std::int32_t>(slot.death.load()));
+    seen.death_seen_ns = slot.death_seen_ns.load();
+    return seen;
+}
+
+// Who started `pid`, up to the oshrun that the user sees.
+void find_launcher(std::int32_t pid, SeenJob& job) {
+    std::vector<std::int32_t> above;
+    std::set<std::int32_t> passed;
+    bool is_in_oshrun = false;
+    for (ProcStat stat = stat_of(pid); stat.parent > 1 && passed.insert(stat.parent).second;) {
+        const std::int32_t parent = stat.parent;
+        stat = stat_of(parent);
+        const bool is_oshrun = stat.name == "oshrun";  // a guardian, and a front above it
+        if (is_in_oshrun && !is_oshrun) {
+            break;
+        }
+        is_in_oshrun = is_oshrun;
+        above.push_back(parent);
+    }
+    if (is_in_oshrun) {
+        job.oshrun_pid = above.back();
+        job.launcher_pids = above;
+    }
+}
+
+// Nothing if no process of the job lives any more; what has the segment open then is a child of one.
+std::optional<SeenJob> job_of(const ControlSegment& control, std::int32_t pid_that_has_it) {
+    SeenJob job;
+    job.n_pes = control.n_pes();
+    for (std::int32_t process = 0; process < control.n_processes(); ++process) {
+        job.processes.push_back(process_of(control, process));
+    }
+    job.seen_ns = now_ns();
+    const auto& all = job.processes;
+    const auto living = std::find_if(all.begin(), all.end(), [](const SeenProcess& item) { return item.is_alive; });
+    if (living == all.end() && std::any_of(all.begin(), all.end(), [](const auto& item) { return item.pid != 0; })) {
+        return std::nullopt;
+    }
+    const std::int32_t pid = living == all.end() ? pid_that_has_it : living->pid;
+    job.program = link_target(fmt::format("/proc/{}/exe", pid));
+    find_launcher(pid, job);
+    return job;
+}
+
+}  // namespace
+
+Sighting find_jobs() {
+    using File = std::pair<dev_t, ino_t>;
+    Sighting sighting;
+    std::set<File> done;
+    for (const std::int32_t pid : own_processes()) {
+        for (const int fd : control_descriptors(pid)) {
+            struct stat info {};
+            if (::stat(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), &info) != 0 ||
+                done.contains({info.st_dev, info.st_ino})) {
+                continue;
+            }
+            ControlSegment control;
+            std::string error;
+            bool is_readable = control.look(pid, fd, error);
+            if (!is_readable && !error.empty()) {
+                ::poll(nullptr, 0, kCreationMs);
+                control.detach();
+                is_readable = control.look(pid, fd, error);
+            }
+            if (!is_readable && error.empty()) {
+                continue;  // the process is gone, another one may have it
+            }
+            done.insert({info.st_dev, info.st_ino});
+            if (!is_readable) {
+                sighting.unreadable.push_back(
+                    {pid, fmt::format("the memory file '{}' of process {} {}", kControlName, pid, error)});
+            } else if (auto job = job_of(control, pid)) {
+                sighting.jobs.push_back(std::move(*job));
+            }
+        }
+    }
+    return sighting;
+}
+
+}  // namespace sft::tools

@@ -1,0 +1,48 @@
+// The jobs that run on this node, seen from outside: their control segments, found through /proc and only read.
+//
+// A job that ends while it is looked at is no error: it is as if it had ended before.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shmem_ft/base/process_watch.hpp"
+#include "shmem_ft/transport/shm/status.hpp"
+
+namespace sft::tools {
+
+struct SeenProcess {
+    std::int32_t process = 0;
+    std::int32_t pid = 0;  // 0: it has not come to shmem_init yet
+    bool is_alive = false;
+    std::optional<ProcessStatus> status;  // what it said last
+    FailureReason death;                  // kind none: nobody in the job knows of any
+    std::int64_t death_seen_ns = 0;
+};
+
+struct SeenJob {
+    std::string program;                      // its path; empty when that cannot be told
+    std::int32_t oshrun_pid = 0;              // 0: it was started without
+    std::vector<std::int32_t> launcher_pids;  // what is between oshrun and the job's processes, and oshrun
+    std::int32_t n_pes = 0;
+    std::vector<SeenProcess> processes;
+    std::int64_t seen_ns = 0;  // CLOCK_MONOTONIC
+};
+
+// A memory file that has the name of a control segment and cannot be read.
+struct UnreadableFile {
+    std::int32_t pid = 0;  // of a process that has it open
+    std::string line;
+};
+
+struct Sighting {
+    std::vector<SeenJob> jobs;
+    std::vector<UnreadableFile> unreadable;
+};
+
+// Of the user who runs this program.
+[[nodiscard]] Sighting find_jobs();
+
+}  // namespace sft::tools

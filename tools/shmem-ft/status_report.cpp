@@ -1,0 +1,175 @@
+#include "tools/shmem-ft/status_report.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "tools/shmem-ft/status_summary.hpp"
+
+namespace sft::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kNsPerSecond = 1e9;
+
+std::optional<double> seconds_since(const SeenJob& job, std::int64_t begin_ns) {
+    if (begin_ns == 0) {
+        return std::nullopt;
+    }
+    return static_cast<double>(std::max<std::int64_t>(job.seen_ns - begin_ns, 0)) / kNsPerSecond;
+}
+
+std::string ago(const SeenJob& job, std::int64_t begin_ns) {
+    const auto seconds = seconds_since(job, begin_ns);
+    return seconds ? fmt::format("{:.1f} s ago", *seconds) : "some time ago";
+}
+
+std::string amount(std::uint64_t bytes) {
+    constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    auto value = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+        value /= 1024;
+        ++unit;
+    }
+    return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+// oshrun's pid, or that of the first process that there is.
+std::int32_t name_of(const SeenJob& job) {
+    if (job.oshrun_pid != 0) {
+        return job.oshrun_pid;
+    }
+    for (const SeenProcess& item : job.processes) {
+        if (item.is_alive) {
+            return item.pid;
+        }
+    }
+    return 0;
+}
+
+std::string counted(std::int32_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string joined(const std::vector<std::string>& items) { return fmt::format("{}", fmt::join(items, "; ")); }
+
+std::string process_name(std::int32_t process, std::int32_t pe) {
+    return pe < 0 ? fmt::format("process {} (spare)", process) : fmt::format("process {} (PE {})", process, pe);
+}
+
+std::string place_of_copy(const SeenPe& seen) {
+    switch (seen.protection) {
+        case Protection::is_safe: return process_name(seen.keeper, seen.keeper_pe);
+        case Protection::exposed: return "its own memory only";
+        default: return "-";
+    }
+}
+
+std::string table_of(const JobSummary& summary) {
+    std::string text = fmt::format("  {:>4} {:>8} {:>8} {:>12} {:>8}  {:<10} {}\n", "PE", "pid", "process",
+                                   "incarnation", "version", "state", "copy in");
+    for (const SeenPe& seen : summary.pes) {
+        if (seen.holder == nullptr) {
+            text += fmt::format("  {:>4} {:>8} {:>8} {:>12} {:>8}  {:<10} -\n", seen.pe, "-", "-", "-", "-",
+                                name_of(seen.protection));
+            continue;
+        }
+        text += fmt::format("  {:>4} {:>8} {:>8} {:>12} {:>8}  {:<10} {}\n", seen.pe, seen.holder->pid,
+                            seen.holder->process, seen.holder->status->incarnation, seen.holder->status->version,
+                            name_of(seen.protection), place_of_copy(seen));
+    }
+    return text;
+}
+
+std::string ends_of(const SeenJob& job, const JobSummary& summary) {
+    std::string text;
+    for (const SeenProcess* spare : summary.idle_spares) {
+        text += fmt::format("  spare: process {}, pid {}\n", spare->process, spare->pid);
+    }
+    for (const SeenProcess* item : summary.dead) {
+        text += fmt::format("  dead: {}, {}: {}\n", process_name(item->process, item->status ? item->status->pe : -1),
+                            ago(job, item->death_seen_ns), describe(item->death));
+    }
+    return text;
+}
+
+Json json_of(const SeenPe& seen) {
+    Json json = {{"pe", seen.pe}, {"state", name_of(seen.protection)}};
+    json["process"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->process);
+    json["pid"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->pid);
+    json["incarnation"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->status->incarnation);
+    json["version"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->status->version);
+    json["stored_bytes"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->status->stored_bytes);
+    json["copy_in_process"] = seen.keeper < 0 ? Json(nullptr) : Json(seen.keeper);
+    return json;
+}
+
+}  // namespace
+
+std::string text_of(const SeenJob& job) {
+    const JobSummary summary = summarize(job);
+    const std::string program = job.program.empty() ? "?" : std::filesystem::path(job.program).filename().string();
+    const auto n_spares = static_cast<std::int32_t>(job.processes.size()) - job.n_pes;
+    std::string text =
+        fmt::format("job {}: {}, {}, {}{}\n", name_of(job), program, counted(job.n_pes, "PE"),
+                    counted(n_spares, "spare"), job.oshrun_pid == 0 ? "" : fmt::format(", oshrun {}", job.oshrun_pid));
+    text += fmt::format("  program     {}\n", job.program.empty() ? "?" : job.program);
+    text += fmt::format("  stage       {}{}{}, view {}\n", summary.stage,
+                        summary.attempt > 1 ? fmt::format(" (attempt {})", summary.attempt) : "",
+                        summary.waits_for_spare ? " (waits for a spare)" : "", summary.view);
+    if (summary.version == 0) {
+        text += "  committed   nothing yet\n";
+    } else {
+        text += fmt::format("  committed   version {}, {}, {} stored\n", summary.version,
+                            ago(job, summary.committed_ns), amount(summary.stored_bytes));
+    }
+    text += fmt::format("  survivable  {} further loss{} of a PE: {}\n", summary.protected_losses,
+                        summary.protected_losses == 1 ? "" : "es", joined(summary.limits));
+    text += fmt::format("  integrity   {} blocks checked, {} bad, {} repaired\n", summary.blocks_checked,
+                        summary.blocks_bad, summary.blocks_repaired);
+    return text + table_of(summary) + ends_of(job, summary);
+}
+
+Json json_of(const SeenJob& job) {
+    const JobSummary summary = summarize(job);
+    Json json = {{"job", name_of(job)}, {"program", job.program}};
+    json["oshrun_pid"] = job.oshrun_pid == 0 ? Json(nullptr) : Json(job.oshrun_pid);
+    json["stage"] = summary.stage;
+    json["waits_for_spare"] = summary.waits_for_spare;
+    json["version"] = summary.version;
+    const auto age = seconds_since(job, summary.committed_ns);
+    json["committed_seconds_ago"] = age ? Json(*age) : Json(nullptr);
+    json["view"] = summary.view;
+    json["attempt"] = summary.attempt;
+    json["protected_losses"] = summary.protected_losses;
+    json["limits"] = summary.limits;
+    json["stored_bytes"] = summary.stored_bytes;
+    json["n_pes"] = job.n_pes;
+    json["n_spares"] = static_cast<std::int32_t>(job.processes.size()) - job.n_pes;
+    json["pes"] = Json::array();
+    for (const SeenPe& seen : summary.pes) {
+        json["pes"].push_back(json_of(seen));
+    }
+    json["idle_spares"] = Json::array();
+    for (const SeenProcess* spare : summary.idle_spares) {
+        json["idle_spares"].push_back({{"process", spare->process}, {"pid", spare->pid}});
+    }
+    json["deaths"] = Json::array();
+    for (const SeenProcess* item : summary.dead) {
+        const std::int32_t pe = item->status ? item->status->pe : -1;
+        json["deaths"].push_back({{"process", item->process},
+                                  {"pe", pe < 0 ? Json(nullptr) : Json(pe)},
+                                  {"pid", item->pid},
+                                  {"reason", describe(item->death)},
+                                  {"seconds_ago", *seconds_since(job, item->death_seen_ns)}});
+    }
+    json["integrity"] = {{"blocks_checked", summary.blocks_checked},
+                         {"blocks_bad", summary.blocks_bad},
+                         {"blocks_repaired", summary.blocks_repaired}};
+    return json;
+}
+
+}  // namespace sft::tools

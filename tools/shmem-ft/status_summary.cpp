@@ -1,0 +1,163 @@
+#include "tools/shmem-ft/status_summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+
+#include "shmem_ft/membership/job_state.hpp"
+
+namespace sft::tools {
+namespace {
+
+// In words for people who have not read docs/protocols.md.
+const char* name_for(std::uint8_t stage) noexcept {
+    switch (static_cast<Stage>(stage)) {
+        case Stage::running: return "running";
+        case Stage::shipping:
+        case Stage::folding: return "checkpoint";
+        case Stage::faulted: return "fault";
+        case Stage::planned: return "restoring";
+        case Stage::restored: return "protecting";
+        case Stage::finished: return "finished";
+        case Stage::ended: return "ended";
+    }
+    return "starting";
+}
+
+// The process whose word counts: of those that live the one that has heard of the latest value, and of most deaths.
+const ProcessStatus* best_informed(const SeenJob& job) {
+    const ProcessStatus* best = nullptr;
+    const auto rank = [](const ProcessStatus& status) {
+        return std::tuple(status.index, status.n_deaths, status.published_ns);
+    };
+    for (const SeenProcess& item : job.processes) {
+        if (item.is_alive && item.status && (best == nullptr || rank(*item.status) > rank(*best))) {
+            best = &*item.status;
+        }
+    }
+    return best;
+}
+
+SeenPe look_at_pe(const SeenJob& job, std::int32_t pe, const ProcessStatus& best) {
+    SeenPe seen;
+    seen.pe = pe;
+    for (const SeenProcess& item : job.processes) {
+        if (item.is_alive && item.status && item.status->pe == pe) {
+            seen.holder = &item;
+        }
+    }
+    if (seen.holder == nullptr) {
+        seen.protection = Protection::failed;
+        return seen;
+    }
+    if (best.version == 0 || best.keeps_copies == 0) {
+        return seen;
+    }
+    seen.keeper = seen.holder->status->keeper;
+    seen.protection = seen.keeper < 0 ? Protection::exposed : Protection::is_safe;
+    for (const SeenProcess& item : job.processes) {
+        if (item.process == seen.keeper && item.status) {
+            seen.keeper_pe = item.status->pe;
+        }
+    }
+    return seen;
+}
+
+// The library says how many; this says it in words.
+std::vector<std::string> limits_of(const JobSummary& summary, const ProcessStatus& best) {
+    std::vector<std::string> limits;
+    if (best.keeps_copies == 0) {
+        return {"no copies are kept (SHMEM_FT_BACKUP_MODE=none)"};
+    }
+    if (summary.version == 0) {
+        limits.emplace_back("nothing is committed yet");
+    }
+    for (const SeenPe& seen : summary.pes) {
+        if (seen.protection == Protection::failed) {
+            limits.push_back(fmt::format("PE {} has failed and is not replaced yet", seen.pe));
+        } else if (seen.protection == Protection::exposed) {
+            limits.push_back(fmt::format("PE {} has no second copy", seen.pe));
+        }
+    }
+    if (best.idle_spares == 0) {
+        limits.emplace_back("no spare is left");
+    }
+    if (best.protected_losses > 0) {
+        limits.emplace_back("every PE has one copy besides its own");
+        if (best.idle_spares == 1) {
+            limits.emplace_back("one spare is left");
+        }
+    }
+    if (limits.empty()) {
+        limits.emplace_back("a death has just been noticed");
+    }
+    return limits;
+}
+
+void count_processes(const SeenJob& job, JobSummary& summary) {
+    for (const SeenProcess& item : job.processes) {
+        if (item.death.kind != FailureKind::none) {
+            summary.dead.push_back(&item);
+        }
+        if (!item.status) {
+            continue;
+        }
+        // Counters of the dead stay: what they found has been found.
+        summary.blocks_checked += item.status->blocks_checked;
+        summary.blocks_bad += item.status->blocks_bad;
+        summary.blocks_repaired += item.status->blocks_repaired;
+        if (!item.is_alive) {
+            continue;
+        }
+        if (item.status->pe < 0) {
+            summary.idle_spares.push_back(&item);
+            continue;
+        }
+        summary.stored_bytes += item.status->stored_bytes;
+        if (item.status->version == summary.version) {
+            summary.committed_ns = std::max(summary.committed_ns, item.status->committed_ns);
+        }
+    }
+    std::stable_sort(summary.dead.begin(), summary.dead.end(),
+                     [](const auto* a, const auto* b) { return a->death_seen_ns < b->death_seen_ns; });
+}
+
+}  // namespace
+
+const char* name_of(Protection protection) noexcept {
+    switch (protection) {
+        case Protection::none: return "none";
+        case Protection::is_safe: return "protected";
+        case Protection::exposed: return "exposed";
+        case Protection::failed: return "failed";
+    }
+    return "?";
+}
+
+JobSummary summarize(const SeenJob& job) {
+    JobSummary summary;
+    const ProcessStatus* best = best_informed(job);
+    if (best == nullptr) {
+        summary.stage = "starting";
+        summary.limits.emplace_back("nothing is committed yet");
+        return summary;
+    }
+    summary.stage = name_for(best->stage);
+    summary.waits_for_spare = std::any_of(job.processes.begin(), job.processes.end(), [](const SeenProcess& item) {
+        return item.is_alive && item.status && item.status->waits_for_spare != 0;
+    });
+    summary.version = best->version;
+    summary.view = best->view;
+    summary.attempt = best->attempt;
+    summary.protected_losses = best->protected_losses;
+    count_processes(job, summary);
+    for (std::int32_t pe = 0; pe < job.n_pes; ++pe) {
+        summary.pes.push_back(look_at_pe(job, pe, *best));
+    }
+    summary.limits = limits_of(summary, *best);
+    return summary;
+}
+
+}  // namespace sft::tools

@@ -1,0 +1,51 @@
+// What the statuses of a job's processes mean together. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/shmem-ft/status_find.hpp"
+
+namespace sft::tools {
+
+enum class Protection {
+    none,     // there is no checkpoint yet, or the job keeps no copies
+    is_safe,  // another process has a copy
+    exposed,  // the process that had one has died
+    failed,   // the PE has died and nobody has taken over yet
+};
+[[nodiscard]] const char* name_of(Protection protection) noexcept;
+
+struct SeenPe {
+    std::int32_t pe = 0;
+    const SeenProcess* holder = nullptr;  // null: nobody that lives
+    Protection protection = Protection::none;
+    std::int32_t keeper = -1;     // process
+    std::int32_t keeper_pe = -1;  // that it is; -1: a spare
+};
+
+struct JobSummary {
+    // starting, running, checkpoint, fault, restoring, protecting, finished or ended
+    std::string stage;
+    bool waits_for_spare = false;
+    std::uint32_t version = 0;
+    std::uint32_t view = 0;
+    std::uint32_t attempt = 0;
+    std::int64_t committed_ns = 0;   // CLOCK_MONOTONIC; 0: nothing is, or nobody who lives was there
+    std::uint64_t stored_bytes = 0;  // of all PEs that live, in their last checkpoint
+    std::int32_t protected_losses = 0;
+    std::vector<std::string> limits;  // why not more; never empty
+    std::vector<SeenPe> pes;
+    std::vector<const SeenProcess*> idle_spares;
+    std::vector<const SeenProcess*> dead;  // in the order in which the deaths were seen
+    std::uint64_t blocks_checked = 0;
+    std::uint64_t blocks_bad = 0;
+    std::uint64_t blocks_repaired = 0;
+};
+
+// Points into `job`.
+[[nodiscard]] JobSummary summarize(const SeenJob& job);
+
+}  // namespace sft::tools
