@@ -289,8 +289,7 @@ JobState JobRules::after_loss_of_all(const JobState& state, std::span<const Deat
     for (const FailedPe& item : next.further) {
         lost.push_back(item.pe);
     }
-    const bool has_version = next.version != kNoVersion;
-    return ended(next, has_version ? EndReason::copies_lost : EndReason::nothing_committed, std::move(lost));
+    return ended(next, EndReason::all_died, std::move(lost));  // a spare that slept has not heard of commits
 }
 
 std::vector<PeId> JobRules::awaiting_spares(const JobState& state, std::span<const Death> dead) const {

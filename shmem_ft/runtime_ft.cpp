@@ -15,25 +15,30 @@
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
-// "PE 1 failed (killed by signal 9 (Killed)), PE 2 failed (...)", of those in `pes`.
+// "PE 1 failed (killed by signal 9 (Killed)), PE 2 failed (...)", of those in `pes`. What follows on the line is the
+// reason, which must not be cut off: so only the first ones are named.
 std::string Runtime::name_failed(const JobState& state, const std::vector<PeId>& pes) {
-    std::string who;
+    constexpr std::size_t kNamedMax = 4;
+    std::vector<std::string> names;
+    std::vector<PeId> listed;
     for (const std::vector<FailedPe>* list : {&state.failed, &state.further}) {
         for (const FailedPe& item : *list) {
             if (std::find(pes.begin(), pes.end(), item.pe) != pes.end()) {
-                who += format("%sPE %d failed (%s)", who.empty() ? "" : ", ", item.pe.value(),
-                              describe(item.reason).c_str());
+                names.push_back(format("PE %d failed (%s)", item.pe.value(), describe(item.reason).c_str()));
+                listed.push_back(item.pe);
             }
         }
     }
     for (const PeId pe : pes) {
-        const auto is_it = [pe](const FailedPe& item) { return item.pe == pe; };
-        if (std::none_of(state.failed.begin(), state.failed.end(), is_it) &&
-            std::none_of(state.further.begin(), state.further.end(), is_it)) {
-            who += format("%sPE %d failed", who.empty() ? "" : ", ", pe.value());  // too late for any list
+        if (std::find(listed.begin(), listed.end(), pe) == listed.end()) {
+            names.push_back(format("PE %d failed", pe.value()));  // too late for any list
         }
     }
-    return who;
+    std::string who;
+    for (std::size_t i = 0; i < std::min(names.size(), kNamedMax); ++i) {
+        who += (i == 0 ? "" : ", ") + names[i];
+    }
+    return names.size() <= kNamedMax ? who : who + format(", and %zu more failed", names.size() - kNamedMax);
 }
 
 // ---- checkpoint ----
@@ -113,6 +118,7 @@ std::string Runtime::explain(const JobState& state) const {
                 return who + " and no copies are kept to go back to: set SHMEM_FT_BACKUP_MODE to single or double";
             }
             return who + ", and so has the process that kept the copy of the last checkpoint: the data is lost";
+        case EndReason::all_died: return who + ": no process is left that holds a PE, and the data is lost";
         case EndReason::mismatched_calls:
             return "some PEs are in shmem_checkpoint_all and others in shmem_finalize: every PE must make the same "
                    "collective calls in the same order";

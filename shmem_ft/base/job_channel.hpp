@@ -32,7 +32,7 @@ enum class JobEventKind : std::uint32_t {
 // Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.
 struct JobEvent {
     std::uint32_t magic = 0x53465445;  // "SFTE"
-    std::uint32_t layout = 1;
+    std::uint32_t layout = 2;
     JobEventKind kind{};
     std::int32_t rank = -1;
     std::int32_t pid = -1;
@@ -42,9 +42,9 @@ struct JobEvent {
     std::int64_t begin_ns = 0;  // CLOCK_MONOTONIC
     std::int64_t end_ns = 0;
     std::uint64_t value = 0;
-    char text[200] = {};
+    char text[456] = {};
 };
-static_assert(sizeof(JobEvent) == 256 && std::is_trivially_copyable_v<JobEvent>);
+static_assert(sizeof(JobEvent) == 512 && std::is_trivially_copyable_v<JobEvent>);
 
 class JobChannel {
 public:

@@ -54,6 +54,7 @@ enum class EndReason : std::uint8_t {
     nothing_committed,  // a PE died before the first commit
     no_spare,           // nobody left to take over
     copies_lost,        // a PE and the keeper of its shadow are dead
+    all_died,           // no process is left that holds a PE; whether anything was committed is not known
     mismatched_calls,   // PEs are in different collective calls, for ever
     past_the_end,       // a PE died while others were in the last shmem_finalize
 };

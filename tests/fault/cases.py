@@ -89,7 +89,10 @@ def all_at_once(bench):
     await_commit(job, 2)
     kill_pes(job, range(4), signal.SIGSTOP)
     kill_pes(job, range(4))
-    check_error(job.finish(), r"PE")
+    outcome = job.finish()
+    pattern = ", ".join(rf"PE {pe} failed \(killed by signal 9 \(Killed\)\)" for pe in range(4))
+    check_error(outcome, pattern + ": no process is left that holds a PE, and the data is lost$")
+    check(len(outcome.errors()) == 1, f"{len(outcome.errors())} lines of errors", outcome)
 
 
 def in_finalize(bench):

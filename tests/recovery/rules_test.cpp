@@ -142,6 +142,16 @@ TEST_F(Rules4, NothingCommittedEndsTheJob) {
     EXPECT_EQ(ended.lost, std::vector<PeId>{PeId(3)});
 }
 
+TEST_F(Rules4, LossOfAllClaimsNothingAboutCommits) {
+    // A spare that has slept knows the first value only, whatever was committed since.
+    const JobState first = JobRules::first_state(shape_);
+    const JobState ended =
+        rules_.after_loss_of_all(first, std::vector{death_of(0), death_of(1), death_of(2), death_of(3)});
+    EXPECT_EQ(ended.stage, Stage::ended);
+    EXPECT_EQ(ended.end_reason, EndReason::all_died);
+    EXPECT_EQ(ended.lost, (std::vector<PeId>{PeId(0), PeId(1), PeId(2), PeId(3)}));
+}
+
 TEST(RulesOfOnePe, WitnessTakesOverAloneAndAnotherSpareKeepsTheCopy) {
     const JobShape shape{.n_pes = 1, .n_processes = 3};
     const JobRules rules{shape};

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace sft::tools {
 namespace {
@@ -72,6 +73,24 @@ std::string describe(const LabRun& run, const LabOptions& options) {
     return text;
 }
 
+std::vector<FaultPoint> points_never_visited(const std::vector<LabRun>& runs) {
+    std::set<FaultPoint> visited;
+    for (const LabRun& run : runs) {
+        for (const ProcessRecord& process : run.record.processes) {
+            for (const auto& [point, count] : process.visits) {
+                visited.insert(point);
+            }
+        }
+    }
+    std::vector<FaultPoint> never;
+    for (const FaultPointInfo& info : fault_point_infos()) {
+        if (!visited.contains(info.point)) {
+            never.push_back(info.point);
+        }
+    }
+    return never;
+}
+
 std::string summary(const std::vector<LabRun>& runs) {
     std::array<int, kRunClasses> counts{};
     std::map<std::string, int> kinds;
@@ -93,7 +112,14 @@ std::string summary(const std::vector<LabRun>& runs) {
         text += fmt::format("{}{} {}", is_first ? "" : ", ", count, kind);
         is_first = false;
     }
-    return text + fmt::format("{} at {} different points\n", is_first ? "none" : "", points.size());
+    text += fmt::format("{} at {} different points\n", is_first ? "none" : "", points.size());
+    const std::vector<FaultPoint> never = points_never_visited(runs);
+    const std::size_t all = fault_point_infos().size();
+    text += fmt::format("points that were visited: {} of {}", all - never.size(), all);
+    for (std::size_t i = 0; i < never.size(); ++i) {
+        text += fmt::format("{}{}", i == 0 ? ", never " : ", ", fault_point_name(never[i]));
+    }
+    return text + "\n";
 }
 
 bool write_json(const std::vector<LabRun>& runs, const Reference& reference, const LabOptions& options,
@@ -111,6 +137,10 @@ bool write_json(const std::vector<LabRun>& runs, const Reference& reference, con
         failures += is_failure(run, options) ? 1 : 0;
     }
     json["failures"] = failures;
+    json["points_never_visited"] = Json::array();
+    for (const FaultPoint point : points_never_visited(runs)) {
+        json["points_never_visited"].push_back(fault_point_name(point));
+    }
     json["runs"] = list;
     std::ofstream file(options.json_path);
     file << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';

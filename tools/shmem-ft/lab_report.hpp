@@ -25,6 +25,9 @@ struct LabRun {
 // One line; for failures also why, and how to repeat it.
 [[nodiscard]] std::string describe(const LabRun& run, const LabOptions& options);
 
+// The points that no process of any of these runs has come to.
+[[nodiscard]] std::vector<FaultPoint> points_never_visited(const std::vector<LabRun>& runs);
+
 [[nodiscard]] std::string summary(const std::vector<LabRun>& runs);
 
 // False: error is the line for the user.
