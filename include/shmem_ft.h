@@ -51,7 +51,7 @@ void shmem_restart_pes(int *pes, size_t numpes);
 int shmem_ft_algo_init(void);
 
 /* Local. How many further losses of a single PE the job is sure to survive now: the smaller of the spares that are
- * left and the copies that exist of every PE's state besides its own. */
+ * left and the copies that exist of every PE's state besides its own. From outside: shmem-ft status. */
 int shmem_ft_protected(void);
 
 /* Local. What this PE does when a call meets a fault, until shmem_finalize. A call meets a fault when it waits for

@@ -241,6 +241,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
     if (is_substitute_) {
         control_.slot(self()).taken_pe.store(pe.value() + 1);
+        incarnation_.store(incarnation_of(pe));
         publish_status();
     }
     tell_fault_points();

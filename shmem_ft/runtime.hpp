@@ -128,6 +128,7 @@ private:
 
     // runtime_status.cpp
     void publish_status() noexcept;
+    void refresh_status() noexcept;
     [[nodiscard]] std::uint32_t incarnation_of(PeId pe) const noexcept;
 
     // runtime_ft.cpp
@@ -211,6 +212,9 @@ private:
     std::mutex status_mutex_;
     std::atomic<std::int64_t> committed_ns_{0};
     std::atomic<std::uint64_t> stored_bytes_{0};
+    std::atomic<std::uint32_t> incarnation_{0};
+    std::atomic<std::int64_t> published_ns_{0};
+    std::atomic<std::uint64_t> published_checked_{0};  // of the counters in there
 
     std::mutex view_mutex_;
     std::string last_line_;      // why this process ends the job, said by either thread; protected by view_mutex_

@@ -141,6 +141,7 @@ void Runtime::serve() noexcept {
             ::_exit(kExitError);
         }
         hang_watch.tick(coordinator_->known_deaths(), now_ns(), kill);
+        refresh_status();
         if (polled[2].revents != 0) {
             coordinator_->pump();
         }

@@ -5,6 +5,11 @@
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
+namespace {
+
+constexpr std::int64_t kRefreshNs = 100'000'000;
+
+}  // namespace
 
 void Runtime::publish_status() noexcept {
     const std::lock_guard lock(status_mutex_);
@@ -24,7 +29,7 @@ void Runtime::publish_status() noexcept {
     status.version = known.state.version.value();
     status.view = known.state.view;
     status.attempt = known.state.attempt;
-    status.incarnation = incarnation_of(pe);
+    status.incarnation = incarnation_.load();
     status.pe = pe.value();
     if (pe != kNoPe && config_.backup_mode != BackupMode::none && known.state.version != kNoVersion) {
         const ProcId keeper = shape.keeper(known.state, pe);
@@ -37,6 +42,16 @@ void Runtime::publish_status() noexcept {
     status.keeps_copies = config_.backup_mode != BackupMode::none ? 1 : 0;
     status.waits_for_spare = known.waits_for_spare ? 1 : 0;
     control_.slot(self()).status.write(status);
+    published_ns_.store(status.published_ns);
+    published_checked_.store(blocks.checked);
+}
+
+// Whenever the service thread wakes: scrubbing goes on while nothing is decided. It wakes at each heartbeat at least,
+// so nobody is woken for this.
+void Runtime::refresh_status() noexcept {
+    if (store_.counters().checked != published_checked_.load() && now_ns() - published_ns_.load() > kRefreshNs) {
+        publish_status();
+    }
 }
 
 // Spares that were called for this PE, the one that holds it now among them.

@@ -202,6 +202,13 @@ class SameAsTheLibrary(unittest.TestCase):
             self.let_go(job, 3)
             self.assertEqual(job.wait().exit_code, 0)
 
+    def test_scrubbing_while_nothing_is_decided(self):
+        env = {"SHMEM_FT_SCRUB": "20", "SHMEM_FT_HANG_TIMEOUT": "5000"}
+        with JobProcess("-n", "2", "sh", "-c", f'exec {PROTECTED} "$TMPDIR/.."', env=env) as job:
+            self.let_go(job, 0)
+            before = self.phase(job, 1, 2, 0)["integrity"]["blocks_checked"]
+            await_job(job, lambda it: it["integrity"]["blocks_checked"] > before + 10)
+
     def test_the_death_of_a_spare(self):
         with JobProcess("-n", "2", "--spares", "1", "sh", "-c", f'exec {PROTECTED} "$TMPDIR/.."') as job:
             self.let_go(job, 0)
