@@ -26,7 +26,7 @@ public:
         message.index = word();
         message.ready = {static_cast<Goal>(below(static_cast<std::int32_t>(Goal::any) + 1)), below(2) == 0, word()};
         message.accepted = {static_cast<Acceptance::Kind>(below(4)), ballot()};
-        message.end = {below(2) == 0, static_cast<EndReason>(below(6)), ProcId(below(100) - 1),
+        message.end = {below(2) == 0, static_cast<EndReason>(below(8)), ProcId(below(100) - 1),
                        static_cast<std::int32_t>(word())};
         if (below(2) == 0) {
             message.state = state();
@@ -69,7 +69,7 @@ private:
         state.attempt = static_cast<std::uint32_t>(word());
         state.rejections = static_cast<std::uint32_t>(word());
         state.witness = ProcId(below(10) - 1);
-        state.end_reason = static_cast<EndReason>(below(6));
+        state.end_reason = static_cast<EndReason>(below(8));
         state.ended_by = ProcId(below(10) - 1);
         state.exit_status = static_cast<std::int32_t>(word());
         state.deaths = deaths();
@@ -195,11 +195,11 @@ TEST(Message, ValuesOutOfRangeAreRefused) {
     EXPECT_TRUE(is_refused([](Message& m) { m.accepted.kind = static_cast<Acceptance::Kind>(4); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.ballot.leader = -1; }));
     EXPECT_TRUE(is_refused([](Message& m) { m.end.from = ProcId(-2); }));
-    EXPECT_TRUE(is_refused([](Message& m) { m.end.reason = static_cast<EndReason>(7); }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.end.reason = static_cast<EndReason>(8); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->stage = static_cast<Stage>(0); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->stage = static_cast<Stage>(9); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->witness = ProcId(-2); }));
-    EXPECT_TRUE(is_refused([](Message& m) { m.state->end_reason = static_cast<EndReason>(7); }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.state->end_reason = static_cast<EndReason>(8); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->lost[0] = kNoPe; }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->failed[0].reason.kind = static_cast<FailureKind>(7); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.deaths[0].process = kNoProc; }));

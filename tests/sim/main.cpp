@@ -50,6 +50,7 @@ const char* name_of(sft::EndReason reason) {
         case sft::EndReason::nothing_committed: return "nothing committed";
         case sft::EndReason::no_spare: return "no spare";
         case sft::EndReason::copies_lost: return "copies lost";
+        case sft::EndReason::all_died: return "nobody left";
         case sft::EndReason::mismatched_calls: return "mismatched calls";
         case sft::EndReason::past_the_end: return "past the end";
     }
