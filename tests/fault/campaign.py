@@ -24,7 +24,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from job_watch import Job, Launcher, Outcome, Shape  # noqa: E402
 from scenario import Scenario, draw  # noqa: E402
-from verdict import HANG, NAMED_ERROR, RECOVERED, UNTOUCHED, WRONG, Reference, Rules, Verdict, judge  # noqa: E402
+from verdict import HANG, NAMED_ERROR, RECOVERED, UNTOUCHED, WRONG  # noqa: E402
+from verdict import Reference, Rules, Verdict, judge, starved  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,6 +235,7 @@ class Tally:
             "kills": [{"kind": signal.Signals(death.signal).name, "phase": _phase_of(death, run.outcome)}
                       for death in deaths],
             "short_stops": run.short_stops,
+            "starved": len(starved(run.scenario, run.outcome)),
             "detection_ms": _detection_times_ms(run.outcome),
             "recovery_ms": _recovery_times_ms(run.outcome),
         })

@@ -4,8 +4,8 @@
     long_campaign.py --programs build --jobs 3 --json campaign.json     # 2,400 runs; a summary in Markdown at the end
     long_campaign.py --summary campaign.json                            # the summary alone
 
-Each program gets its part of the runs with seeds of its own; campaign.py says how to repeat one. The exit code is 0 only
-if no run was wrong or hung.
+Each program gets its part of the runs with seeds of its own; campaign.py says how to repeat one. The exit code is 0
+only if no run was wrong or hung.
 """
 
 import argparse

@@ -56,7 +56,8 @@ def bad_shadow_of_the_dead(seed):
         schedule = f"flip shadow seed {seed} of pe 1 at checkpoint_leave visit 8; kill pe 1 at checkpoint_enter visit 9"
         outcome, expected = jacobi(bench, 4, 2, schedule)
         check_happened(outcome, "flip shadow", "kill pe 1")
-        check_error(outcome, r"(block \d+ of|the header or the table of) .*PE 1 is bad .*shadow at process \d+.*data is lost$")
+        where = r"(block \d+ of|the header or the table of) .*PE 1 is bad .*shadow at process \d+"
+        check_error(outcome, where + ".*data is lost$")
         check_one_line(outcome)
         check(set(outcome.results()) <= set(expected.results()), "a wrong result", outcome)
 
@@ -88,7 +89,8 @@ def early_changes(bench):
     """The substitute comes late, when the survivors' memory is that of the version again: what it writes would stay."""
     words = ["--mode", "early", "--steps", "12"]
     expected = odd_results(bench, *words)
-    for schedule in ("kill pe 2 at ship_begin visit 4", "kill pe 2 at arrived visit 3; delay 200 ms spare 0 at spare_woken",
+    for schedule in ("kill pe 2 at ship_begin visit 4",
+                     "kill pe 2 at arrived visit 3; delay 200 ms spare 0 at spare_woken",
                      "kill pe 2 at ship_begin visit 7; delay 200 ms spare 0 at substitute_prepared"):
         outcome = bench.run(4, 1, "odd", *words, SHMEM_FT_FAULTS=schedule)
         check_success(outcome, expected)

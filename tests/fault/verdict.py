@@ -123,16 +123,26 @@ def excuses(scenario, outcome, reference: Reference, rules: Rules) -> list:
     return found
 
 
-def _signals_by_rank(outcome) -> dict:
+def starved(scenario, outcome) -> list:
+    """Events of processes that were ended for standing still although nobody had stopped them. With a bound as short as
+    that of a scenario with stops it is enough that the machine had no time for them."""
+    stopped = {death.rank for death in outcome.deaths if death.signal == signal.SIGSTOP}
+    return [event for event in outcome.events if event.kind == "failure_seen" and event.code >> 16 == HUNG
+            and event.value not in stopped and scenario.hang_timeout_ms]
+
+
+def _signals_by_rank(scenario, outcome) -> dict:
     signals: dict = {}
     for death in outcome.deaths:
         signals.setdefault(death.rank, set()).add(death.signal)
+    for event in starved(scenario, outcome):
+        signals.setdefault(event.value, set()).add(signal.SIGSTOP)
     return signals
 
 
-def _unasked_failure(outcome) -> str:
+def _unasked_failure(scenario, outcome) -> str:
     """A process that the job has found dead or hung although nobody did it any harm; empty: there is none."""
-    signals = _signals_by_rank(outcome)
+    signals = _signals_by_rank(scenario, outcome)
     for event in outcome.events:
         if event.kind != "failure_seen":
             continue
@@ -144,12 +154,14 @@ def _unasked_failure(outcome) -> str:
     return ""
 
 
-def _signals_by_pe(outcome) -> dict:
+def _signals_by_pe(scenario, outcome) -> dict:
     """What was sent to whoever was that PE."""
-    by_rank = _signals_by_rank(outcome)
+    by_rank = _signals_by_rank(scenario, outcome)
     signals: dict = {}
     for death in outcome.deaths:
         signals.setdefault(death.pe, set()).add(death.signal)
+    for event in starved(scenario, outcome):
+        signals.setdefault(event.pe, set()).add(signal.SIGSTOP)
     for event in outcome.events:  # a spare may have been taken while the signal was on its way
         if event.kind == "pe_taken" and event.rank in by_rank:
             signals.setdefault(event.pe, set()).update(by_rank[event.rank])
@@ -170,9 +182,9 @@ def _fits(how: str, sent: set) -> bool:
     return True  # the system did not tell
 
 
-def false_text(line: str, outcome, reasons: list) -> str:
+def false_text(line: str, scenario, outcome, reasons: list) -> str:
     """What is untrue in the named error; empty: nothing."""
-    signals = _signals_by_pe(outcome)
+    signals = _signals_by_pe(scenario, outcome)
     named = re.findall(r"PE (\d+) failed(?: \(((?:[^()]|\([^()]*\))*)\))?", line)
     named += re.findall(r"^oshrun: PE (\d+) ((?:was killed|exited|ended) .*)$", line)
     for pe, how in named:
@@ -200,7 +212,7 @@ def judge(scenario, outcome, reference: Reference, rules: Rules = Rules()) -> Ve
     if outcome.exit_code == 0:
         if set(results) != set(reference.results):
             return Verdict(WRONG, f"exit code 0, but results are missing: {results}")
-        unasked = _unasked_failure(outcome)
+        unasked = _unasked_failure(scenario, outcome)
         if unasked:
             return Verdict(WRONG, unasked)
         recovered = any(event.kind == "span" and event.text == "restart" for event in outcome.events)
@@ -211,7 +223,7 @@ def judge(scenario, outcome, reference: Reference, rules: Rules = Rules()) -> Ve
         return Verdict(WRONG, f"exit code {outcome.exit_code} without an error message")
     if not reasons:
         return Verdict(WRONG, f"exit code {outcome.exit_code} without need: {errors[0]}")
-    untrue = false_text(errors[0], outcome, reasons)
+    untrue = false_text(errors[0], scenario, outcome, reasons)
     if untrue:
         return Verdict(WRONG, f"{untrue} ({', '.join(reasons)}): {errors[0]}")
     return Verdict(NAMED_ERROR, f"{reasons[0]}: {errors[0]}")

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Every fault point of the library, with a kill of every kind of process there: `shmem-ft lab --sweep`, and that the
+sweep has really come everywhere.
+
+    sweep.py --lab build/bin/shmem-ft build/apps/jacobi1d --cells 3000 --steps 320 --halo 16
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+# Points that no process comes to in such a job, each with the setting that it needs. None at present; a point that the
+# sweep does come to must not be here.
+NEEDS_OTHER_SETTING: dict = {}
+RUNS_LEAST = 200
+
+
+def complaints(report: dict, points: list) -> list:
+    """What is wrong with the sweep, one text each."""
+    found = [f"run {run['run']}: {run['class']}: {run['why']}: {run['command']}"
+             for run in report["runs"] if run["failure"]]
+    never = report["points_never_visited"]
+    found += [f"the sweep has not come to {point}" for point in never if point not in NEEDS_OTHER_SETTING]
+    found += [f"the sweep has come to {point}, which is listed as one that needs {setting}"
+              for point, setting in NEEDS_OTHER_SETTING.items() if point not in never]
+    happened = {fault["entry"].split(" at ")[1].split()[0] for run in report["runs"] for fault in run["faults"]}
+    found += [f"nobody was killed at {point}" for point in points if point not in happened and point not in never]
+    if len(report["runs"]) < RUNS_LEAST:
+        found.append(f"{len(report['runs'])} runs only")
+    return found
+
+
+def all_points(lab: str) -> list:
+    """The names in the table that `shmem-ft points` prints."""
+    table = subprocess.run([lab, "points"], capture_output=True, text=True, check=True).stdout
+    return [line.split()[1] for line in table.splitlines() if line.strip()[:1].isdigit()]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--lab", required=True, help="the program shmem-ft")
+    parser.add_argument("--timeout", type=float, default=30.0, help="seconds until a run counts as hung")
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "sweep.json")
+        lab = subprocess.run([options.lab, "lab", "-n", "4", "--spares", "2", "--sweep", "--jobs", "2", "--timeout",
+                              str(options.timeout), "--ignore", "^recomputed", "--json", path, *options.program],
+                             check=False)
+        if not os.path.exists(path):
+            sys.exit(f"sweep: error: the laboratory wrote no report (exit code {lab.returncode})")
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+    points = all_points(options.lab)
+    found = complaints(report, points)
+    for text in found:
+        print(f"sweep: error: {text}", file=sys.stderr)
+    if not points:
+        found.append("no table of points")
+    if not found and lab.returncode == 0:
+        print(f"sweep: {len(points)} points, {len(report['runs'])} runs, all right")
+    return 1 if found or lab.returncode != 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
