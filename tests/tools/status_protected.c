@@ -1,23 +1,22 @@
 /* Says what shmem_ft_protected() returns, phase by phase, and stays in each phase until the test lets it go on: after
  * "protected N" it waits for a file with the name of the phase in the folder that is its argument. Phase 0 is before
  * the first checkpoint; a phase that a PE has died in is followed by the recovery. */
+#include <poll.h>
 #include <shmem.h>
 #include <shmem_ft.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 static long phase;
 
 static void stay(const char* folder) {
     char path[4096];
-    const struct timespec moment = {.tv_nsec = 10 * 1000 * 1000};
     printf("PE %d phase %ld protected %d\n", shmem_my_pe(), phase, shmem_ft_protected());
     fflush(stdout);
     snprintf(path, sizeof path, "%s/%ld", folder, phase);
     while (access(path, F_OK) != 0) {
-        nanosleep(&moment, NULL);
+        poll(NULL, 0, 10);
     }
 }
 
