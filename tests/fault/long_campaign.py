@@ -58,6 +58,7 @@ def outcomes(records: list) -> str:
     rows += [row("all", [record for record in records if record["mode"] == mode], mode)
              for mode in ("double", "single", "none")]
     rows.append(row("**all**", records, "all"))
+    rows = [line for line in rows if line[2]]
     return table(["program", "backup mode", "runs", "kills", "short stops", *VERDICTS], rows)
 
 
@@ -88,7 +89,9 @@ def reasons(records: list) -> str:
 
 
 def summary(records: list) -> str:
-    return "\n".join(part(records) for part in (outcomes, kills, recoveries, reasons))
+    starved = sum(record["starved"] for record in records)
+    text = "\n".join(part(records) for part in (outcomes, kills, recoveries, reasons))
+    return f"{text}\n{starved} processes were ended for standing still because the machine had no time for them.\n"
 
 
 def run_part(options, number: int, part_file: str) -> bool:
@@ -114,6 +117,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds until a run counts as hung")
     parser.add_argument("--json", metavar="FILE", help="where the records of the runs go")
+    parser.add_argument("--only", action="append", default=[], metavar="PART", choices=[part[0] for part in PARTS],
+                        help="this part only; may be repeated")
     parser.add_argument("--summary", metavar="FILE", help="run nothing, add up these records")
     options = parser.parse_args()
     ok = True
@@ -122,7 +127,7 @@ def main() -> int:
             parser.error("--programs and --json are needed")
         if os.path.exists(options.json):
             parser.error(f"--json {options.json}: it exists")
-        for number in range(len(PARTS)):
+        for number in [i for i, part in enumerate(PARTS) if part[0] in (options.only or [part[0]])]:
             ok = run_part(options, number, options.json + ".part") and ok
     with open(options.summary or options.json, encoding="utf-8") as file:
         print("\n" + summary([json.loads(line) for line in file]))

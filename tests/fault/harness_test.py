@@ -1,0 +1,113 @@
+"""The judge of the campaigns itself: that it believes no false explanation, and that seeds keep their meaning."""
+
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+
+from job_watch import Death, Event, Outcome  # noqa: E402
+from scenario import Kill, Scenario, draw  # noqa: E402
+from verdict import NAMED_ERROR, RECOVERED, UNTOUCHED, WRONG, Reference, judge  # noqa: E402
+
+MS = 1_000_000
+LOST = ", and so has the process that kept the copy of the last checkpoint: the data is lost"
+KILLED = "failed (killed by signal 9 (Killed))"
+REFERENCE = Reference(["result 1"], 20, 1000.0)
+
+
+def event(kind, rank, begin_ms, **more) -> Event:
+    fields = {"pid": 100 + rank, "pe": rank, "code": 0, "end_ns": begin_ms * MS, "value": 0, "text": "", "seen_ns": 0}
+    return Event(kind=kind, rank=rank, begin_ns=begin_ms * MS, **{**fields, **more})
+
+
+def commit(version, at_ms) -> Event:
+    return event("span", 0, at_ms, value=version, text="checkpoint")
+
+
+def seen(rank, at_ms, status) -> Event:
+    return event("failure_seen", 3, at_ms, pe=rank, value=rank, code=status)
+
+
+def outcome(deaths, events, error="", results=("result 1",)) -> Outcome:
+    """Of a job that has committed versions 1 to 5 by 50 ms; deaths: (rank, signal, ms)."""
+    return Outcome(exit_code=70 if error else 0, stdout="".join(f"{line}\n" for line in results),
+                   stderr=f"oshrun: {error}\n" if error else "",
+                   events=[commit(version, 10 * version) for version in range(1, 6)] + events,
+                   deaths=[Death(at_ms * MS, rank, 100 + rank, rank, number) for rank, number, at_ms in deaths],
+                   hung=False, seconds=1.0, leftovers=[], ended_ns=500 * MS, events_file="")
+
+
+def scenario(spares=2, numbers=(signal.SIGKILL,), mode="double") -> Scenario:
+    return Scenario(5, spares, mode, tuple(Kill("now", 0.0, 0.0, "pe", 1, number) for number in numbers))
+
+
+class JudgeTest(unittest.TestCase):
+    def kind(self, of, end) -> str:
+        return judge(of, end, REFERENCE).kind
+
+    def partners(self, error) -> str:
+        """What is said about an error after PEs 1 and 2 have died at once."""
+        deaths = [(1, signal.SIGKILL, 60), (2, signal.SIGUSR1, 60)]
+        noticed = [seen(1, 61, 0x10009), seen(2, 61, 0x20003)]
+        return self.kind(scenario(), outcome(deaths, noticed, error, results=()))
+
+    def test_an_error_has_to_be_true(self):
+        self.assertEqual(self.partners(f"PE 1 {KILLED}{LOST}"), NAMED_ERROR)
+        self.assertEqual(self.partners(f"PE 1 {KILLED}, PE 2 failed (exited with code 3 without shmem_finalize){LOST}"),
+                         NAMED_ERROR)
+        for error in (f"PE 3 {KILLED}{LOST}", f"PE 2 {KILLED}{LOST}", f"PE 1 failed (hung){LOST}",
+                      f"PE 1 {KILLED}, and so has the proc", f"PE 1 {KILLED} and there is no spare left to take over",
+                      f"PE 1 {KILLED} before the first checkpoint was committed: there is nothing to go back to",
+                      "PE 1 was killed by signal 9 (Killed)"):
+            self.assertEqual(self.partners(error), WRONG, error)
+
+    def test_an_error_needs_a_loss(self):
+        deaths = [(1, signal.SIGKILL, 60)]
+        self.assertEqual(self.kind(scenario(), outcome(deaths, [seen(1, 61, 0x10009)], f"PE 1 {KILLED}{LOST}", ())),
+                         WRONG)
+        self.assertEqual(self.kind(scenario(mode="none"), outcome(deaths, [seen(1, 61, 0x10009)],
+                                                                  f"PE 1 {KILLED} and no copies are kept", ())),
+                         NAMED_ERROR)
+
+    def test_nobody_dies_unasked(self):
+        restart = event("span", 0, 70, text="restart", value=5)
+        deaths = [(1, signal.SIGKILL, 60)]
+        self.assertEqual(self.kind(scenario(), outcome(deaths, [seen(1, 61, 0x10009), restart])), RECOVERED)
+        self.assertEqual(self.kind(scenario(), outcome(deaths, [seen(4, 61, 0x1000b), restart])), WRONG)
+        self.assertEqual(self.kind(scenario(), outcome(deaths, [seen(4, 61, 0x30000), restart])), WRONG)
+        # With a bound as short as that of stops a busy machine is enough.
+        stops = scenario(numbers=(signal.SIGKILL, signal.SIGSTOP))
+        self.assertEqual(self.kind(stops, outcome(deaths, [seen(4, 61, 0x30000), restart])), RECOVERED)
+
+    def test_a_short_stop_is_no_excuse(self):
+        short = Scenario(5, 1, "double", (Kill("now", 0.0, 0.0, "pe", 1, signal.SIGSTOP, stop_ms=80.0),))
+        self.assertEqual(short.hang_timeout_ms, 0)
+        self.assertEqual(self.kind(short, outcome([], [])), UNTOUCHED)
+        self.assertEqual(self.kind(short, outcome([], [seen(1, 61, 0x30000)], f"PE 1 failed (hung){LOST}", ())), WRONG)
+
+    def test_a_wrong_result_is_wrong_whatever_else(self):
+        self.assertEqual(self.kind(scenario(), outcome([], [], results=("result 2",))), WRONG)
+        self.assertEqual(self.kind(scenario(), outcome([], [], results=())), WRONG)
+
+
+class ScenarioTest(unittest.TestCase):
+    def test_a_seed_is_a_scenario(self):
+        self.assertEqual([draw(seed) for seed in range(200)], [draw(seed) for seed in range(200)])
+
+    def test_everything_is_drawn(self):
+        drawn = [draw(seed) for seed in range(2000)]
+        kills = [kill for item in drawn for kill in item.kills]
+        self.assertEqual({item.mode for item in drawn}, {"none", "single", "double"})
+        self.assertEqual({kill.trigger for kill in kills},
+                         {"commit", "checkpoint", "now", "failure_seen", "pe_taken", "restarted"})
+        self.assertEqual({kill.signal for kill in kills},
+                         {signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGSTOP})
+        self.assertTrue(any(not kill.is_failure for kill in kills))
+        for item in drawn:
+            self.assertEqual(item.hang_timeout_ms != 0, any(kill.is_stop_for_ever for kill in item.kills), str(item))
+
+
+if __name__ == "__main__":
+    unittest.main()
