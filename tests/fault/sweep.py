@@ -48,7 +48,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "sweep.json")
         lab = subprocess.run([options.lab, "lab", "-n", "4", "--spares", "2", "--sweep", "--jobs", "2", "--timeout",
-                              str(options.timeout), "--ignore", "^recomputed", "--json", path, *options.program],
+                              f"{options.timeout:.0f}", "--ignore", "^recomputed", "--json", path, *options.program],
                              check=False)
         if not os.path.exists(path):
             sys.exit(f"sweep: error: the laboratory wrote no report (exit code {lab.returncode})")
