@@ -217,7 +217,7 @@ private:
     std::atomic<std::uint64_t> published_checked_{0};  // of the counters in there
 
     std::mutex view_mutex_;
-    std::string last_line_;      // why this process ends the job, said by either thread; protected by view_mutex_
+    std::string last_line_;    // why this process ends the job, said by either thread; protected by view_mutex_
     std::vector<int> pidfds_;  // by process; -1: self, ended or finalized
     std::size_t n_joined_watched_ = 0;
     std::atomic<bool> is_stopping_{false};
