@@ -42,7 +42,7 @@ def all_points(lab: str) -> list:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--lab", required=True, help="the program shmem-ft")
-    parser.add_argument("--timeout", type=float, default=30.0, help="seconds until a run counts as hung")
+    parser.add_argument("--timeout", type=int, default=30, help="seconds until a run counts as hung")
     parser.add_argument("program", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
