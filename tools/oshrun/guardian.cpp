@@ -1,5 +1,3 @@
-#include "tools/oshrun/guardian.hpp"
-
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -15,83 +13,21 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
-#include <map>
-#include <memory>
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
-#include "tools/oshrun/ending.hpp"
-#include "tools/oshrun/event_log.hpp"
 #include "tools/oshrun/exec_pe.hpp"
+#include "tools/oshrun/guardian_class.hpp"
 #include "tools/oshrun/joining.hpp"
-#include "tools/oshrun/launcher.hpp"
 #include "tools/oshrun/preflight.hpp"
 #include "tools/oshrun/process_tree.hpp"
-#include "tools/oshrun/stderr_pump.hpp"
 
 namespace sft::tools {
 namespace {
 
-// In the order in which a batch of news is handled: reports of a process come before its end.
-enum class Source : std::uint32_t { front, listener, connection, process, child_signal };
-
 constexpr std::size_t kBatchMax = 1024;
-constexpr std::int64_t kOrphanPatience_ns = 1'000'000'000;
-constexpr std::int64_t kLeftoverPatience_ns = 2'000'000'000;
 
-// What has been heard but not yet been judged: a report, or the end of a process.
-struct Fact {
-    int fd = -1;  // the connection of a report
-    JobEvent event;
-    std::int32_t ended_pid = -1;  // set: an end
-    FailureReason reason;
-};
-
-class Guardian {
-public:
-    explicit Guardian(GuardianTask task)
-        : task_(std::move(task)), ledger_(task_.shape), log_(std::move(task_.events_file)) {}
-
-    int run();
-
-private:
-    bool start(std::string& error_line);
-    void watch(int fd, Source source, std::uint32_t id);
-    void wait_for_news();
-    void handle(Source source, std::uint32_t id);
-    void hear_front();
-    void accept_peers();
-    [[nodiscard]] std::vector<int> connections_of(std::int32_t pid) const;
-    void drain(int fd);
-    void settle();
-    void take(const Fact& fact);
-    [[nodiscard]] std::string take_join(int count);
-    void start_joiner();
-    void watch_process(std::int32_t pid);
-    void process_ended(std::int32_t pid);
-    void sweep_ended_processes();
-    void reap_orphans();
-    void act_on_ending();
-    void end_orphans_of_ended_job();
-    void wait_for_pump();
-    [[nodiscard]] int timeout_ms() const;
-
-    GuardianTask task_;
-    JobLedger ledger_;
-    EventLog log_;
-    Launcher launcher_;
-    std::unique_ptr<StderrPump> pump_;
-    Fd epoll_;
-    Fd signals_;
-    std::map<int, JobSocket::Peer> connections_;  // by descriptor
-    std::map<std::int32_t, Fd> pidfds_;           // by pid, of processes that have not ended
-    std::map<std::int32_t, int> control_fds_;     // by pid: as what it has the control segment open
-    std::vector<Fact> facts_;                     // in the order in which they happened, as far as it is known
-    std::optional<Ending> ending_;
-    std::optional<std::int64_t> all_ended_ns_;
-    int joiners_wanted_ = 0;
-    bool is_front_there_ = true;
-};
+}  // namespace
 
 void Guardian::watch(int fd, Source source, std::uint32_t id) {
     epoll_event entry{};
@@ -147,19 +83,6 @@ int Guardian::run() {
         print_line("oshrun: " + outcome.line);
     }
     return outcome.exit_code;
-}
-
-int Guardian::timeout_ms() const {
-    std::optional<std::int64_t> deadline = ending_ ? ending_->next_step_ns() : ledger_.next_deadline_ns();
-    if (all_ended_ns_ && !launcher_.has_ended()) {
-        const std::int64_t orphans = now_ns() + kOrphanPatience_ns;
-        deadline = deadline ? std::min(*deadline, orphans) : orphans;
-    }
-    if (!deadline) {
-        return -1;
-    }
-    constexpr std::int64_t kNsPerMs = 1'000'000;
-    return static_cast<int>(std::clamp<std::int64_t>((*deadline - now_ns() + kNsPerMs - 1) / kNsPerMs, 0, 60'000));
 }
 
 void Guardian::wait_for_news() {
@@ -419,79 +342,6 @@ void Guardian::reap_orphans() {
         info = {};
     }
 }
-
-void Guardian::act_on_ending() {
-    if (launcher_.has_ended()) {
-        return;
-    }
-    if (!ending_) {
-        if (!ledger_.must_end(now_ns())) {
-            return;
-        }
-        ending_.emplace(now_ns());
-        if (ledger_.is_told_to_end()) {
-            ending_->skip_grace(now_ns());
-        }
-    }
-    const auto signal_processes = [this](int number) {
-        for (const auto& [pid, pidfd] : pidfds_) {
-            syscall(SYS_pidfd_send_signal, pidfd.get(), number, nullptr, 0);
-        }
-    };
-    while (const auto step = ending_->take_step(now_ns())) {
-        switch (*step) {
-            case Ending::Step::ask_processes:
-                signal_processes(SIGTERM);
-                signal_processes(SIGCONT);  // a stopped process would not see the other one
-                if (!ledger_.have_all_been_launched()) {
-                    launcher_.signal(SIGTERM);  // it may be about to start more
-                }
-                break;
-            case Ending::Step::kill_processes: signal_processes(SIGKILL); break;
-            case Ending::Step::ask_launcher: launcher_.signal(SIGTERM); break;
-            case Ending::Step::kill_launcher: launcher_.signal(SIGKILL); break;
-        }
-    }
-}
-
-// The launcher waits until nobody holds the output of its processes open; a background process that one of them has
-// left behind would make it wait for ever.
-void Guardian::end_orphans_of_ended_job() {
-    if (launcher_.has_ended() || !ledger_.have_all_been_launched() || !ledger_.all_ended()) {
-        return;
-    }
-    if (!all_ended_ns_) {
-        all_ended_ns_ = now_ns();
-    }
-    const std::int64_t waited_ns = now_ns() - *all_ended_ns_;
-    if (waited_ns < kOrphanPatience_ns) {
-        return;
-    }
-    const ProcessName launcher{launcher_.pid(), process_start_time(launcher_.pid())};
-    for (const ProcessName& orphan : descendants_of(getpid(), {launcher})) {
-        send_signal(orphan, waited_ns < kOrphanPatience_ns + kLeftoverPatience_ns ? SIGTERM : SIGKILL);
-    }
-}
-
-// Everybody is dead by now, so the end of the stream is certain; but whoever reads our stderr may take his time, which
-// matters no more when we have been told to end.
-void Guardian::wait_for_pump() {
-    constexpr int kLastWords_ms = 500;
-    while (true) {
-        std::array<pollfd, 2> entries = {{{.fd = pump_->done_fd(), .events = POLLIN, .revents = 0},
-                                          {.fd = task_.front.get(), .events = POLLIN, .revents = 0}}};
-        const bool is_urgent = !is_front_there_ || ledger_.is_told_to_end();
-        const int ready = poll(entries.data(), is_urgent ? 1 : 2, is_urgent ? kLastWords_ms : -1);
-        if (entries[0].revents != 0 || (ready == 0 && is_urgent)) {
-            return;
-        }
-        if (entries[1].revents != 0) {
-            hear_front();
-        }
-    }
-}
-
-}  // namespace
 
 int run_guardian(GuardianTask task) { return Guardian(std::move(task)).run(); }
 

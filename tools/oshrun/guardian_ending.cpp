@@ -1,0 +1,106 @@
+// How a job's processes, its launcher and what they have left behind are ended, and when to look again.
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+
+#include "tools/oshrun/clock.hpp"
+#include "tools/oshrun/guardian_class.hpp"
+#include "tools/oshrun/process_tree.hpp"
+
+namespace sft::tools {
+namespace {
+
+constexpr std::int64_t kOrphanPatience_ns = 1'000'000'000;
+
+}  // namespace
+
+int Guardian::timeout_ms() const {
+    std::optional<std::int64_t> deadline = ending_ ? ending_->next_step_ns() : ledger_.next_deadline_ns();
+    if (all_ended_ns_ && !launcher_.has_ended()) {
+        const std::int64_t orphans = now_ns() + kOrphanPatience_ns;
+        deadline = deadline ? std::min(*deadline, orphans) : orphans;
+    }
+    if (!deadline) {
+        return -1;
+    }
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    return static_cast<int>(std::clamp<std::int64_t>((*deadline - now_ns() + kNsPerMs - 1) / kNsPerMs, 0, 60'000));
+}
+
+void Guardian::act_on_ending() {
+    if (launcher_.has_ended()) {
+        return;
+    }
+    if (!ending_) {
+        if (!ledger_.must_end(now_ns())) {
+            return;
+        }
+        ending_.emplace(now_ns());
+        if (ledger_.is_told_to_end()) {
+            ending_->skip_grace(now_ns());
+        }
+    }
+    const auto signal_processes = [this](int number) {
+        for (const auto& [pid, pidfd] : pidfds_) {
+            syscall(SYS_pidfd_send_signal, pidfd.get(), number, nullptr, 0);
+        }
+    };
+    while (const auto step = ending_->take_step(now_ns())) {
+        switch (*step) {
+            case Ending::Step::ask_processes:
+                signal_processes(SIGTERM);
+                signal_processes(SIGCONT);  // a stopped process would not see the other one
+                if (!ledger_.have_all_been_launched()) {
+                    launcher_.signal(SIGTERM);  // it may be about to start more
+                }
+                break;
+            case Ending::Step::kill_processes: signal_processes(SIGKILL); break;
+            case Ending::Step::ask_launcher: launcher_.signal(SIGTERM); break;
+            case Ending::Step::kill_launcher: launcher_.signal(SIGKILL); break;
+        }
+    }
+}
+
+// The launcher waits until nobody holds the output of its processes open; a background process that one of them has
+// left behind would make it wait for ever.
+void Guardian::end_orphans_of_ended_job() {
+    if (launcher_.has_ended() || !ledger_.have_all_been_launched() || !ledger_.all_ended()) {
+        return;
+    }
+    if (!all_ended_ns_) {
+        all_ended_ns_ = now_ns();
+    }
+    const std::int64_t waited_ns = now_ns() - *all_ended_ns_;
+    if (waited_ns < kOrphanPatience_ns) {
+        return;
+    }
+    const ProcessName launcher{launcher_.pid(), process_start_time(launcher_.pid())};
+    for (const ProcessName& orphan : descendants_of(getpid(), {launcher})) {
+        send_signal(orphan, waited_ns < kOrphanPatience_ns + kLeftoverPatience_ns ? SIGTERM : SIGKILL);
+    }
+}
+
+// Everybody is dead by now, so the end of the stream is certain; but whoever reads our stderr may take his time, which
+// matters no more when we have been told to end.
+void Guardian::wait_for_pump() {
+    constexpr int kLastWords_ms = 500;
+    while (true) {
+        std::array<pollfd, 2> entries = {{{.fd = pump_->done_fd(), .events = POLLIN, .revents = 0},
+                                          {.fd = task_.front.get(), .events = POLLIN, .revents = 0}}};
+        const bool is_urgent = !is_front_there_ || ledger_.is_told_to_end();
+        const int ready = poll(entries.data(), is_urgent ? 1 : 2, is_urgent ? kLastWords_ms : -1);
+        if (entries[0].revents != 0 || (ready == 0 && is_urgent)) {
+            return;
+        }
+        if (entries[1].revents != 0) {
+            hear_front();
+        }
+    }
+}
+
+}  // namespace sft::tools
