@@ -189,9 +189,7 @@ std::vector<int> find_left_behind(const std::string& mark) {
     return pids;
 }
 
-void collect(const fs::path& folder, RunRecord& record) {
-    record.output = contents_of(folder / "stdout");
-    record.errors = contents_of(folder / "stderr");
+void collect_visits(const fs::path& folder, RunRecord& record) {
     std::error_code ignored;
     for (const auto& entry : fs::directory_iterator(folder, ignored)) {
         if (entry.path().filename().string().starts_with("visits.")) {
@@ -202,6 +200,11 @@ void collect(const fs::path& folder, RunRecord& record) {
               [](const ProcessRecord& a, const ProcessRecord& b) { return a.process < b.process; });
     std::sort(record.faults.begin(), record.faults.end(),
               [](const HappenedFault& a, const HappenedFault& b) { return a.time_ns < b.time_ns; });
+}
+
+void collect_words(const fs::path& folder, RunRecord& record) {
+    record.output = contents_of(folder / "stdout");
+    record.errors = contents_of(folder / "stderr");
     read_events(folder / "events", record);
 }
 
@@ -227,6 +230,8 @@ bool run_job(const JobCommand& job, const FaultSchedule& schedule, const std::st
     const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     const Awaited awaited = await_end(pidfd.get(), limits.cancel_fd, limits.timeout_s);
     record.seconds = static_cast<double>(now_ns() - begin_ns) / 1e9;
+    // Before anybody is ended: launchers let stopped processes go on first, and the living move on when others die.
+    collect_visits(folder, record);
     if (awaited != Awaited::ended) {
         record.is_hang = awaited == Awaited::timeout;
         record.is_cancelled = awaited == Awaited::cancelled;
@@ -240,7 +245,7 @@ bool run_job(const JobCommand& job, const FaultSchedule& schedule, const std::st
     }
     record.exit_code = exit_code_of(status);
     record.left_behind = find_left_behind((fs::path(folder) / "visits").string());
-    collect(folder, record);
+    collect_words(folder, record);
     return true;
 }
 
