@@ -84,7 +84,6 @@ class Killer:
         self._carry_out()
         for timer in self._continues:
             timer.join()
-        self._continue_after_end()
 
     def _carry_out(self) -> None:
         at = self._job.wait_for(lambda event: event.is_commit())
@@ -106,14 +105,6 @@ class Killer:
             self.short_stops += 1
             self._continues.append(threading.Timer(stop_ms / 1e3, self._job.send, (pid, signal.SIGCONT)))
             self._continues[-1].start()
-
-    def _continue_after_end(self) -> None:
-        """Who has been stopped when all were past their last operation is missed by nobody, and ended by nobody."""
-        stopped = [death.pid for death in self._job.deaths if death.signal == signal.SIGSTOP]
-        if stopped and self._job.wait_for(lambda event: event.kind == "finalized") is not None:
-            time.sleep(1.0)
-            for pid in stopped:
-                self._job.send(pid, signal.SIGCONT)
 
     def _await_moment(self, kill) -> bool:
         since_ns = self._job.deaths[-1].time_ns if self._job.deaths else 0

@@ -1,12 +1,16 @@
 /* A program that misbehaves in a way of its choice, while the job is to stay right or to say what is wrong with it.
  *
- *     odd --mode plain|exit|early|mismatch [--steps N] [--pace MS]
+ *     odd --mode plain|exit|early|mismatch|stop|linger [--steps N] [--pace MS]
  *
  *   plain     does not; it says, like the others, which list of failed PEs it was given
  *   exit      PE 1 calls exit() in step 3 and never comes to its end, because an exit handler sleeps for ever
  *   early     every process changes memory of its neighbour as the first thing after shmem_init, also a substitute,
  *             which has not joined the others then
- *   mismatch  PE 1 takes a checkpoint where the others call shmem_finalize */
+ *   mismatch  PE 1 takes a checkpoint where the others call shmem_finalize
+ *   stop      PE 1 stops itself after shmem_finalize
+ *   linger    PE 1 works on for three times the pace after shmem_finalize */
+#include <signal.h>
+
 #include "apps/app_support.h"
 
 static const char kProgram[] = "odd";
@@ -74,7 +78,7 @@ int main(int argc, char** argv) {
     unsigned long steps = 40, pace_ms = 0;
     const char* mode = "plain";
     const AppOption table[] = {
-        {.name = "mode", .help = "plain, exit, early or mismatch", .text = &mode},
+        {.name = "mode", .help = "plain, exit, early, mismatch, stop or linger", .text = &mode},
         {.name = "steps", .help = "steps", .number = &steps, .minimum = 1, .maximum = 1000000},
         {.name = "pace", .help = "milliseconds to idle per step", .number = &pace_ms, .maximum = 1000},
         {.name = NULL},
@@ -103,6 +107,12 @@ int main(int argc, char** argv) {
     }
     printf("result %d %016llx %ld\n", shmem_my_pe(), (unsigned long long)sum, added);
     fflush(stdout);
+    const bool is_odd = shmem_my_pe() == ODD_PE;
     shmem_finalize();
+    if (is_odd && strcmp(mode, "stop") == 0) {
+        raise(SIGSTOP);
+    } else if (is_odd && strcmp(mode, "linger") == 0) {
+        app_sleep_ms(3 * pace_ms);
+    }
     return 0;
 }

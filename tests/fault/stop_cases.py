@@ -4,7 +4,7 @@ import re
 import signal
 import time
 
-from bench import JACOBI, await_commit, await_repair, check, check_success, jacobi_results, kill_pes
+from bench import JACOBI, await_commit, await_repair, check, check_error, check_success, jacobi_results, kill_pes
 
 HUNG = 3  # SHMEM_FT_HUNG of shmem_ft.h; a status has the kind above 16 bits of detail
 # Long enough to be noticed in: the steps stand still with the stopped process, but not with a spare.
@@ -112,7 +112,27 @@ def stuck_at_exit(bench):
     check_hung(outcome, 1, expected)
 
 
+def stopped_behind_the_end(bench):
+    """All others have left the finished job, so oshrun has to notice."""
+    expected = odd_results(bench, *ODD[:2])
+    begin = time.monotonic()
+    outcome = bench.run(4, 1, "odd", "--mode", "stop", *ODD[:2], **bounded(bench))
+    check_error(outcome, r"PE 1 .*killed by signal 9.*after shmem_finalize")
+    check(outcome.results() == expected, f"results {outcome.results()}", outcome)
+    check("has been stopped for" in outcome.stderr, "no word of why", outcome)
+    check(time.monotonic() - begin >= bound_ms(bench) / 1e3, "ended too early", outcome)
+
+
+def working_behind_the_end(bench):
+    """Who computes on after shmem_finalize may do so for as long as it likes."""
+    arguments = ["--steps", "1", "--pace", str(bound_ms(bench))]
+    expected = odd_results(bench, *arguments[:2])
+    check_success(bench.run(4, 1, "odd", "--mode", "linger", *arguments, **bounded(bench)), expected)
+
+
 CASES = {
+    "stopped-behind-the-end": stopped_behind_the_end,
+    "working-behind-the-end": working_behind_the_end,
     "stopped-pe": stopped_too_long(2),
     "stopped-leader": stopped_too_long(0),
     "stopped-shortly": stopped_shortly,

@@ -16,6 +16,7 @@
 #include "tools/oshrun/ending.hpp"
 #include "tools/oshrun/preflight.hpp"
 #include "tools/oshrun/process_tree.hpp"
+#include "tools/oshrun/stand_still.hpp"
 
 namespace sft::tools {
 namespace {
@@ -146,6 +147,19 @@ TEST(ProcessTree, OrphansAreFoundAndEnded) {
     EXPECT_FALSE(send_signal({getpid(), 1}, SIGKILL)) << "another start time is another process";
     end_descendants({});
     EXPECT_TRUE(descendants_of(getpid()).empty());
+}
+
+TEST(StandStill, OnlyWhoIsStoppedAtEveryLook) {
+    using Pids = std::vector<std::int32_t>;
+    StandStill watch(100);
+    EXPECT_TRUE(watch.is_on());
+    EXPECT_LT(watch.period_ns(), 100);
+    EXPECT_EQ(watch.due({1, 2}, 1000), Pids());
+    EXPECT_EQ(watch.due({1}, 1050), Pids());
+    EXPECT_EQ(watch.due({1, 2}, 1099), Pids());  // 2 went on in between
+    EXPECT_EQ(watch.due({1, 2}, 1100), Pids({1}));
+    EXPECT_EQ(watch.due({2}, 1199), Pids({2}));
+    EXPECT_FALSE(StandStill(0).is_on());
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ int Guardian::run() {
         wait_for_news();
         act_on_ending();
         end_orphans_of_ended_job();
+        end_who_stands_still();
     }
     end_descendants({.patience_ns = kLeftoverPatience_ns, .spared = {}});
     std::error_code ignored;

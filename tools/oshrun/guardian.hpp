@@ -10,6 +10,7 @@
 // process group of oshrun does not hit it before it has cleaned up.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct GuardianTask {
     Fd front;                           // bytes: signals that the front process got; end of file: it is gone
     Fd events_file;                     // may be none
     int stdin_fd = 0;                   // for PE 0
+    std::uint32_t hang_timeout_ms = 0;  // SHMEM_FT_HANG_TIMEOUT
     bool launcher_reads_stdin = false;  // the launcher is to distribute it instead
     JobSocket socket;
 };

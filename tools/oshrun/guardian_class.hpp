@@ -12,6 +12,7 @@
 #include "tools/oshrun/event_log.hpp"
 #include "tools/oshrun/guardian.hpp"
 #include "tools/oshrun/launcher.hpp"
+#include "tools/oshrun/stand_still.hpp"
 #include "tools/oshrun/stderr_pump.hpp"
 
 namespace sft::tools {
@@ -19,6 +20,7 @@ namespace sft::tools {
 // In the order in which a batch of news is handled: reports of a process come before its end.
 enum class Source : std::uint32_t { front, listener, connection, process, child_signal };
 
+inline constexpr std::int64_t kNsPerMs = 1'000'000;
 // Between SIGTERM and SIGKILL to what nobody waits for any more.
 inline constexpr std::int64_t kLeftoverPatience_ns = 2'000'000'000;
 
@@ -33,7 +35,10 @@ struct Fact {
 class Guardian {
 public:
     explicit Guardian(GuardianTask task)
-        : task_(std::move(task)), ledger_(task_.shape), log_(std::move(task_.events_file)) {}
+        : task_(std::move(task)),
+          ledger_(task_.shape),
+          log_(std::move(task_.events_file)),
+          stand_still_(task_.hang_timeout_ms * kNsPerMs) {}
 
     int run();
 
@@ -56,12 +61,15 @@ private:
     void reap_orphans();
     void act_on_ending();
     void end_orphans_of_ended_job();
+    void end_who_stands_still();
+    [[nodiscard]] bool has_anybody_left() const;
     void wait_for_pump();
     [[nodiscard]] int timeout_ms() const;
 
     GuardianTask task_;
     JobLedger ledger_;
     EventLog log_;
+    StandStill stand_still_;
     Launcher launcher_;
     std::unique_ptr<StderrPump> pump_;
     Fd epoll_;

@@ -1,5 +1,6 @@
 // How a job's processes, its launcher and what they have left behind are ended, and when to look again.
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -7,7 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <set>
 
+#include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/guardian_class.hpp"
 #include "tools/oshrun/process_tree.hpp"
@@ -25,10 +28,13 @@ int Guardian::timeout_ms() const {
         const std::int64_t orphans = now_ns() + kOrphanPatience_ns;
         deadline = deadline ? std::min(*deadline, orphans) : orphans;
     }
+    if (stand_still_.is_on() && has_anybody_left()) {
+        const std::int64_t look = now_ns() + stand_still_.period_ns();
+        deadline = deadline ? std::min(*deadline, look) : look;
+    }
     if (!deadline) {
         return -1;
     }
-    constexpr std::int64_t kNsPerMs = 1'000'000;
     return static_cast<int>(std::clamp<std::int64_t>((*deadline - now_ns() + kNsPerMs - 1) / kNsPerMs, 0, 60'000));
 }
 
@@ -82,6 +88,31 @@ void Guardian::end_orphans_of_ended_job() {
     const ProcessName launcher{launcher_.pid(), process_start_time(launcher_.pid())};
     for (const ProcessName& orphan : descendants_of(getpid(), {launcher})) {
         send_signal(orphan, waited_ns < kOrphanPatience_ns + kLeftoverPatience_ns ? SIGTERM : SIGKILL);
+    }
+}
+
+// Somebody has left the finished job, so those that have not are watched by nobody but us.
+bool Guardian::has_anybody_left() const {
+    const auto& processes = ledger_.processes();
+    return std::any_of(processes.begin(), processes.end(),
+                       [](const JobLedger::Process& process) { return process.is_finalized && process.end; });
+}
+
+void Guardian::end_who_stands_still() {
+    if (!stand_still_.is_on() || !has_anybody_left()) {
+        return;
+    }
+    std::set<std::int32_t> stopped;
+    for (const auto& [pid, pidfd] : pidfds_) {
+        if (is_stopped(pid)) {
+            stopped.insert(pid);
+        }
+    }
+    for (const std::int32_t pid : stand_still_.due(stopped, now_ns())) {
+        print_line(
+            fmt::format("oshrun: warning: process {} has been stopped for {} ms after others had left: it is ended",
+                        pid, task_.hang_timeout_ms));
+        syscall(SYS_pidfd_send_signal, pidfds_.at(pid).get(), SIGKILL, nullptr, 0);
     }
 }
 

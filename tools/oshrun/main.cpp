@@ -63,11 +63,10 @@ void apply_exports(const Options& options) {
     }
 }
 
-std::optional<Refusal> settle_counts(Options& options) {
+std::optional<Refusal> settle_counts(Options& options, Config& config) {
     // Set by us for the processes; a value from a surrounding job would be its, not ours.
     unsetenv("SHMEM_FT_JOB_SOCKET");
     unsetenv("SHMEM_FT_JOIN");
-    Config config;
     std::string error_line;
     if (!load_config(config, error_line)) {
         return Refusal{kExitUsage, error_line};
@@ -120,7 +119,8 @@ LaunchFacts collect_facts(const std::string& temp_dir, const std::string& progra
 
 int run(Options options) {
     apply_exports(options);
-    if (const auto refusal = settle_counts(options)) {
+    Config config;
+    if (const auto refusal = settle_counts(options, config)) {
         return refuse(*refusal);
     }
     std::string program_path;
@@ -159,6 +159,7 @@ int run(Options options) {
         }
         task.front = std::move(link.front);
         task.stdin_fd = link.stdin_fd;
+        task.hang_timeout_ms = config.hang_timeout_ms;
         task.launcher_reads_stdin = launcher_reads_stdin(options);
         return run_guardian(std::move(task));
     };

@@ -28,7 +28,9 @@ namespace {
 struct Entry {
     ProcessName name;
     std::int32_t parent = 0;
-    bool is_zombie = false;
+    char state = '?';
+
+    [[nodiscard]] bool is_zombie() const { return state == 'Z' || state == 'X'; }
 };
 
 // Fields 3 (state), 4 (parent) and 22 (start time) of /proc/PID/stat; the name before them may contain anything.
@@ -53,7 +55,7 @@ bool read_entry(std::int32_t pid, Entry& entry) {
     if (fields != 3) {
         return false;
     }
-    entry = {{pid, start_time}, parent, state == 'Z' || state == 'X'};
+    entry = {{pid, start_time}, parent, state};
     return true;
 }
 
@@ -79,7 +81,7 @@ std::multimap<std::int32_t, Entry> children_of_all() {
 void reap(const std::set<ProcessName>& spared) {
     // Not waitpid(-1): the spared ones are somebody else's to wait for.
     for (const auto& [parent, entry] : children_of_all()) {
-        if (parent == getpid() && entry.is_zombie && !spared.contains(entry.name)) {
+        if (parent == getpid() && entry.is_zombie() && !spared.contains(entry.name)) {
             waitpid(entry.name.pid, nullptr, WNOHANG);
         }
     }
@@ -104,12 +106,17 @@ std::vector<ProcessName> descendants_of(std::int32_t root, const std::set<Proces
                 continue;
             }
             parents.push_back(entry.name.pid);
-            if (!entry.is_zombie) {
+            if (!entry.is_zombie()) {
                 found.push_back(entry.name);
             }
         }
     }
     return found;
+}
+
+bool is_stopped(std::int32_t pid) {
+    Entry entry;
+    return read_entry(pid, entry) && (entry.state == 'T' || entry.state == 't');
 }
 
 bool send_signal(const ProcessName& process, int signal) {

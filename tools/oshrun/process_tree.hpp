@@ -18,6 +18,9 @@ struct ProcessName {
 // All that live (no zombies), children before grandchildren; without the spared ones and what is below them.
 [[nodiscard]] std::vector<ProcessName> descendants_of(std::int32_t root, const std::set<ProcessName>& spared = {});
 
+// By a signal, or by a debugger.
+[[nodiscard]] bool is_stopped(std::int32_t pid);
+
 // False when that process is gone.
 bool send_signal(const ProcessName& process, int signal);
 
