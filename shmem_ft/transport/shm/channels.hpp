@@ -42,14 +42,13 @@ struct alignas(64) ChannelCell {
     unsigned char payload[kChannelPayloadBytes];
 };
 
-// Lives in shared memory, zero-initialised. Cache lines are fetched in pairs, and no pair shall hold parts of two
-// rings.
-struct alignas(128) ChannelRing {
+// Lives in shared memory, zero-initialised.
+struct ChannelRing {
     ChannelCell cells[kChannelDepth];
     alignas(64) std::atomic<std::uint32_t> consumed;  // written by the receiver only
 };
 static_assert(sizeof(ChannelCell) == 64);
-static_assert(sizeof(ChannelRing) == 64 * (kChannelDepth + 2));
+static_assert(sizeof(ChannelRing) == 64 * (kChannelDepth + 1));
 
 // The lanes in which somebody has sent to a PE since the job began. Lives in shared memory, one per PE, zero at first;
 // bits are only ever set.
