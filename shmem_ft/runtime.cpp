@@ -256,6 +256,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     engine_.peers.me = pe;
     Doorbell* doorbell = &control_.slot(self()).doorbell;
     engine_.waiter = Waiter(doorbell, &engine_.gate, spins_for(control_.n_pes()));
+    engine_.copy = Copier::for_this_processor();
     engine_.channels = Channels(pairs_.data(), &engine_.waiter);
     reset_handles(engine_);
     const JobShape& shape = coordinator_->shape();
