@@ -112,7 +112,7 @@ private:
     [[nodiscard]] bool become_substitute(std::string& error);
     [[nodiscard]] bool start_scrubber(std::string& error);
     void connect_channels();
-    void reset_channels() noexcept;
+    void reset_channels();
     void print_about() const;
     void tell_fault_points();
 
@@ -179,7 +179,6 @@ private:
 
     Engine engine_;
     std::vector<PeerEntry> entries_;
-    std::vector<Channels::Pair> pairs_;
     std::vector<Window> heap_windows_;     // by PE
     std::vector<Window> globals_windows_;  // by PE
     std::vector<ProcId> mapped_holder_;    // by PE: whose memory the windows show
