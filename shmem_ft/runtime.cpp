@@ -352,6 +352,7 @@ bool Runtime::start(int generation, std::string& error) {
         report(JobEventKind::hello, 0, 0, "", now_ns(), 0);
     }
     on_fault_.action = config_.on_fault;
+    life_ = static_cast<std::uint32_t>(generation) + 1;
     if (!config_.join.empty()) {
         if (!join_running_job(error)) {
             return false;

@@ -9,6 +9,7 @@
 
 namespace {
 
+static_assert(SHMEM_THREAD_SINGLE == 0 && SHMEM_THREAD_MULTIPLE == sft::job::kThreadMultiple);
 static_assert(sizeof SHMEM_VENDOR_STRING <= SHMEM_MAX_NAME_LEN);
 
 void init_plain(const char*) noexcept { static_cast<void>(sft::job::init({}, nullptr)); }

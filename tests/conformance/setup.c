@@ -65,6 +65,9 @@ int main(void) {
     shmem_init();
     CHECK(initialized() != 0);
     check_queries();
+    int level = -1;
+    shmem_query_thread(&level);
+    CHECK(level == SHMEM_THREAD_MULTIPLE); /* what shmem_init gives */
     check_access();
 
     /* Inner pairs release nothing. */
@@ -73,6 +76,7 @@ int main(void) {
     *kept = 17;
     int provided = -1;
     CHECK(shmem_init_thread(SHMEM_THREAD_FUNNELED, &provided) == 0);
+    CHECK(provided == SHMEM_THREAD_MULTIPLE);
     shmem_init();
     shmem_finalize();
     CHECK(initialized() != 0 && *kept == 17);
@@ -86,14 +90,18 @@ int main(void) {
     }
 
     /* A second life, with a thread level. */
-    int level = -1;
-    provided = -1;
+    level = provided = -1;
     if (shmem_init_thread(SHMEM_THREAD_SERIALIZED, &provided) != 0) {
         fprintf(stderr, "shmem_init_thread failed after the last shmem_finalize\n");
         return 1;
     }
     shmem_query_thread(&level);
-    CHECK(provided >= SHMEM_THREAD_SINGLE && provided == level);
+    CHECK(provided == SHMEM_THREAD_SERIALIZED && provided == level);
+    CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE + 1, &provided) != 0); /* takes no part in the nesting */
+    CHECK(shmem_init_thread(SHMEM_THREAD_MULTIPLE, &provided) == 0);     /* a library that needs more */
+    shmem_query_thread(&level);
+    CHECK(provided == SHMEM_THREAD_MULTIPLE && provided == level);
+    shmem_finalize();
     check_queries();
     check_access();
     shmem_finalize();

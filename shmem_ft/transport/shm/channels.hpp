@@ -42,14 +42,13 @@ struct alignas(64) ChannelCell {
     unsigned char payload[kChannelPayloadBytes];
 };
 
-// Lives in shared memory, zero-initialised. Cache lines are fetched in pairs, and no pair shall hold parts of two
-// rings.
-struct alignas(128) ChannelRing {
+// Lives in shared memory, zero-initialised.
+struct ChannelRing {
     ChannelCell cells[kChannelDepth];
     alignas(64) std::atomic<std::uint32_t> consumed;  // written by the receiver only
 };
 static_assert(sizeof(ChannelCell) == 64);
-static_assert(sizeof(ChannelRing) == 64 * (kChannelDepth + 2));
+static_assert(sizeof(ChannelRing) == 64 * (kChannelDepth + 1));
 
 // The lanes in which somebody has sent to a PE since the job began. Lives in shared memory, one per PE, zero at first;
 // bits are only ever set.
@@ -62,7 +61,7 @@ struct alignas(64) LaneMarks {
 
 // Where the PEs of a lane wait for each other when they are many to a processor: whoever comes last lets all go on, so
 // each has to run only once more. Lives in shared memory, zero at first. Cleared like the rings when a fault is over.
-struct alignas(128) MeetingPoint {
+struct alignas(64) MeetingPoint {
     std::atomic<std::uint32_t> arrived;
     std::atomic<std::uint32_t> meetings;  // that are over
 };

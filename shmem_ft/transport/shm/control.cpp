@@ -18,7 +18,7 @@ struct Layout {
     std::size_t slots, lane_marks, meeting_points, rings, total;
 };
 
-constexpr std::size_t aligned(std::size_t bytes, std::size_t unit = 64) { return (bytes + unit - 1) / unit * unit; }
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     const auto pes = static_cast<std::size_t>(n_pes);
@@ -26,8 +26,8 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     layout.slots = aligned(sizeof(ControlHeader));
     layout.lane_marks =
         aligned(layout.slots + static_cast<std::size_t>(n_processes + kJoinSlots) * sizeof(ProcessSlot));
-    layout.meeting_points = aligned(layout.lane_marks + pes * sizeof(LaneMarks), alignof(MeetingPoint));
-    layout.rings = aligned(layout.meeting_points + kLanesMax * sizeof(MeetingPoint), alignof(ChannelRing));
+    layout.meeting_points = layout.lane_marks + pes * sizeof(LaneMarks);
+    layout.rings = layout.meeting_points + kLanesMax * sizeof(MeetingPoint);
     layout.total = layout.rings + ChannelMap::bytes_of_rings(pes);
     return layout;
 }
