@@ -52,8 +52,10 @@ bool Runtime::create_memory(std::string& error) {
     if (!globals_.share(error)) {
         return false;
     }
+    // What the library keeps in the heap comes on top, so that the program has what it has asked for.
     const std::uint64_t bytes =
-        round_up(std::max<std::uint64_t>(config_.symmetric_size_bytes, Heap::kBytesMin), kBlockBytes);
+        round_up(std::max<std::uint64_t>(config_.symmetric_size_bytes + Heap::own_bytes(), Heap::kBytesMin),
+                 kBlockBytes);
     if (bytes > memory_bytes()) {
         error = format("SHMEM_SYMMETRIC_SIZE: a heap of %llu bytes cannot be had: this node has %llu bytes of memory",
                        static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(memory_bytes()));

@@ -1,16 +1,8 @@
 /* An old program: start_pes without finalize, names and headers of the first versions. */
 #include <mpp/shmem.h>
 #include <mpp/shmemx.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-#define CHECK(condition)                                                                                   \
-    do {                                                                                                   \
-        if (!(condition)) {                                                                                \
-            fprintf(stderr, "PE %d: %s:%d: %s does not hold\n", _my_pe(), __FILE__, __LINE__, #condition); \
-            shmem_global_exit(1);                                                                          \
-        }                                                                                                  \
-    } while (0)
+#include "tests/conformance/check.h"
 
 static long barrier_words[_SHMEM_BARRIER_SYNC_SIZE];
 static long collect_words[_SHMEM_COLLECT_SYNC_SIZE];
@@ -87,14 +79,8 @@ int main(void) {
     shmem_int_sum_to_all(aligned, larger, 1, 0, 0, npes, work, reduce_words);
     CHECK(aligned[0] == npes * (npes - 1) / 2 * 100);
 
-    CHECK_EXTENDED(float, float)
-    CHECK_EXTENDED(double, double)
-    CHECK_EXTENDED(int, int)
-    CHECK_EXTENDED(long, long)
-    CHECK_EXTENDED(longlong, long long)
-    CHECK_STANDARD(int, int)
-    CHECK_STANDARD(long, long)
-    CHECK_STANDARD(longlong, long long)
+    OLD_EXTENDED_AMO_TYPES(CHECK_EXTENDED)
+    OLD_AMO_TYPES(CHECK_STANDARD)
 
     static long flag, other;
     shmem_long_p(&flag, 1, right);
@@ -103,6 +89,10 @@ int main(void) {
     CHECK(flag == 1);
     shmem_long_p(&other, 1, right);
     shmem_long_wait(&other, 0);
+    /* Initialised once more: the inner pair is a barrier, the end is still the library's. */
+    shmem_init();
+    shmem_finalize();
+    CHECK(shmem_my_pe() == me);
     shfree(all);
     shfree(aligned);
     shfree(larger);
