@@ -32,6 +32,12 @@ def open_mpi(name: str, version_option: str) -> str | None:
     return None
 
 
+def open_mpi_environment(folder: str) -> dict:
+    # Its memory hooks crash in shmem_finalize on Debian 12; the first setting switches them off.
+    return {**os.environ, "OMPI_MCA_memory": "^patcher", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": folder}
+
+
 def main(build: pathlib.Path, repeats: int) -> list[dict]:
     with tempfile.TemporaryDirectory() as folder:
         ours = [build / "bin/oshrun", "-n", "2", build / "benchmarks/bench_node_latency"]
@@ -40,10 +46,7 @@ def main(build: pathlib.Path, repeats: int) -> list[dict]:
         if wrapper and launcher:
             program = pathlib.Path(folder) / "node_latency_openmpi"
             subprocess.run([wrapper, "-O2", SOURCE, "-o", program], check=True)
-            # Its memory hooks crash in shmem_finalize on Debian 12; this switches them off.
-            environment = {**os.environ, "OMPI_MCA_memory": "^patcher", "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": folder}
-            libraries["open_mpi"] = ([launcher, "-n", "2", program], environment)
+            libraries["open_mpi"] = ([launcher, "-n", "2", program], open_mpi_environment(folder))
         samples = {name: [] for name in libraries}
         for _ in range(repeats):
             for name, (command, environment) in libraries.items():
