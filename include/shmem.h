@@ -2726,4 +2726,10 @@ void shmem_udcflush_line(void *dest);
     _Generic(SHMEM_FT_FIRST(__VA_ARGS__), shmem_ctx_t: shmem_ctx_signal_set, default: shmem_signal_set)(__VA_ARGS__)
 
 #endif
+
+/* The version as one number: Open MPI's macro. Programs that were written for it want it to be at least so and so. */
+#ifndef OSHMEM_SPEC_VERSION
+#define OSHMEM_SPEC_VERSION (SHMEM_MAJOR_VERSION * 10000 + SHMEM_MINOR_VERSION * 100)
+#endif
+
 #endif
