@@ -76,3 +76,11 @@ SFT_WAITING_ENTRY(void*, shrealloc, (void* ptr, std::size_t size),
                   (checked("shrealloc"), sft::job::heap_realloc(ptr, size)))
 SFT_WAITING_ENTRY(void*, shmemalign, (std::size_t alignment, std::size_t size),
                   (checked("shmemalign"), sft::job::heap_align(alignment, size)))
+
+// Caches are coherent on every processor this library runs on.
+SFT_ENTRY(void, shmem_set_cache_inv, (void), void(0))
+SFT_ENTRY(void, shmem_clear_cache_inv, (void), void(0))
+SFT_ENTRY(void, shmem_set_cache_line_inv, (void*), void(0))
+SFT_ENTRY(void, shmem_clear_cache_line_inv, (void*), void(0))
+SFT_ENTRY(void, shmem_udcflush, (void), void(0))
+SFT_ENTRY(void, shmem_udcflush_line, (void*), void(0))

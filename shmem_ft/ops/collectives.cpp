@@ -22,13 +22,13 @@ std::int32_t index_before(const PeGroup& group, std::int32_t k) noexcept {
 // Copies to another member. Nothing happens if it is unreachable: the fault shows in the message that follows.
 void push(Engine& e, PeId pe, void* dest, const void* source, std::size_t bytes) noexcept {
     if (void* const remote = e.peers.locate(dest, pe)) [[likely]] {
-        std::memcpy(remote, source, bytes);
+        e.copy(remote, source, bytes);
     }
 }
 
-void copy_own(void* dest, const void* source, std::size_t bytes) noexcept {
+void copy_own(Engine& e, void* dest, const void* source, std::size_t bytes) noexcept {
     if (dest != source) {
-        std::memmove(dest, source, bytes);
+        e.copy(dest, source, bytes);
     }
 }
 
@@ -132,12 +132,24 @@ bool exchange(const PeGroup& group, Send&& send, Receive&& receive) noexcept {
 
 }  // namespace
 
+// In every other barrier a member has to run several times before all can leave it.
+bool sync_crowd(const Channels::Lane& lane, const PeGroup& group) noexcept {
+    return lane.meet(static_cast<std::uint32_t>(group.size), [&](auto&& ring) {
+        for (std::int32_t k = 1; k < group.size; ++k) {
+            ring(member_after(group, k));
+        }
+    });
+}
+
 // Dissemination: after round r everybody has heard, directly or not, of 2^(r+1) members.
 bool sync(Engine& e, const PeGroup& group) noexcept {
     if (e.waiter.fault_pending()) [[unlikely]] {
         return false;
     }
     const Channels::Lane lane = e.channels.lane(group.lane);
+    if (e.waiter.is_crowded() && group.size > 2 && group.lane != kLaneOfActiveSets) [[unlikely]] {
+        return sync_crowd(lane, group);
+    }
     for (std::int32_t distance = 1; distance < group.size; distance *= 2) {
         if (!lane.notify(member_after(group, distance)) || !lane.await(group.pe(index_before(group, distance)))) {
             return false;
@@ -173,7 +185,7 @@ bool broadcast(Engine& e, const PeGroup& group, void* dest, const void* source, 
         return ok;
     }
     if (tree.is_root() && is_written) {
-        copy_own(dest, source, bytes);
+        copy_own(e, dest, source, bytes);
     }
     return tree.pass_memory(dest, tree.is_root() ? source : dest, bytes);
 }
@@ -187,7 +199,7 @@ bool fcollect(Engine& e, const PeGroup& group, void* dest, const void* source, s
     }
     const Channels::Lane lane = e.channels.lane(group.lane);
     const auto place_of = [&](std::int32_t index) { return at(dest, static_cast<std::size_t>(index) * bytes); };
-    copy_own(place_of(group.me), source, bytes);
+    copy_own(e, place_of(group.me), source, bytes);
     if (bytes <= kChannelPayloadBytes) {
         return exchange(
             group, [&](std::int32_t, PeId pe) { return lane.send(pe, source, bytes); },
@@ -224,7 +236,7 @@ bool collect(Engine& e, const PeGroup& group, void* dest, const void* source, st
         return false;
     }
     if (bytes != 0) {
-        copy_own(at(dest, offset), source, bytes);
+        copy_own(e, at(dest, offset), source, bytes);
     }
     return exchange(
         group,
@@ -247,7 +259,7 @@ bool alltoall(Engine& e, const PeGroup& group, void* dest, const void* source, s
     const Channels::Lane lane = e.channels.lane(group.lane);
     const auto offset_of = [&](std::int32_t index) { return static_cast<std::size_t>(index) * block_bytes; };
     const auto index_after = [&](std::int32_t k) { return (group.me + k) % group.size; };
-    copy_own(at(dest, offset_of(group.me)), at(source, offset_of(group.me)), block_bytes);
+    copy_own(e, at(dest, offset_of(group.me)), at(source, offset_of(group.me)), block_bytes);
     if (block_bytes <= kChannelPayloadBytes) {
         return exchange(
             group,
