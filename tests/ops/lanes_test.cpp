@@ -52,6 +52,25 @@ TEST_P(Lanes, TeamsDoNotMix) {
     });
 }
 
+// Rows of a grid have the same index, and are not always in the same barrier. Eight PEs are a crowd here.
+TEST_P(Lanes, TeamsWithOneIndexDoNotMeet) {
+    run([](Pe& pe) {
+        AxisTeams axes;
+        ASSERT_TRUE(split_2d(pe.engine, kTeamWorld, 4, &axes));
+        const PeGroup row = team_group(pe.engine, axes.x, "test");
+        auto* arrivals = pe.allocate<long>(1);
+        pe.barrier();
+        const auto of_first = [&] { return static_cast<long*>(pe.engine.peers.locate(arrivals, row.pe(0))); };
+        for (long round = 1; round <= 100 * (1 + row.start); ++round) {
+            __atomic_fetch_add(of_first(), 1, __ATOMIC_RELAXED);
+            ASSERT_TRUE(sync(pe.engine, row));
+            ASSERT_GE(__atomic_load_n(of_first(), __ATOMIC_RELAXED), round * row.size);
+            ASSERT_TRUE(sync(pe.engine, row));
+        }
+        pe.barrier();
+    });
+}
+
 // Threads of a PE split different teams at once; each gets a team that nobody else has.
 TEST_P(Lanes, SplitsAtOnceGetDifferentTeams) {
     run([](Pe& pe) {
