@@ -87,7 +87,7 @@ void after_fork_in_child() {
     if (g_runtime != nullptr) {
         g_runtime->privatize_after_fork();
         g_runtime = nullptr;
-        g_engine = nullptr;
+        attach_engine(nullptr);
         g_init_depth = 0;
     }
     g_fork_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -243,8 +243,9 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
         ++g_generation;
         ++g_connections;
         g_runtime = runtime;
-        g_engine = &runtime->engine();
         g_thread_level = std::min(options.requested_thread_level, kThreadLevelMax);
+        runtime->start_checks(g_thread_level);
+        attach_engine(&runtime->engine());
         g_finalize_at_exit = options.finalize_at_exit;
     }
     ++g_init_depth;
@@ -267,7 +268,7 @@ void finalize() noexcept {
     Runtime* runtime = g_runtime;
     g_init_depth = 0;
     g_runtime = nullptr;
-    g_engine = nullptr;
+    attach_engine(nullptr);
     delete runtime;
 }
 
@@ -278,6 +279,9 @@ void global_exit(int status) noexcept {
     g_runtime->global_exit(status);
 }
 
+void fail(const char* line) noexcept { g_runtime->fail_job(line); }
+
+bool is_last_finalize() noexcept { return g_init_depth == 1; }
 bool is_initialized() noexcept { return g_init_depth > 0; }
 int thread_level() noexcept { return g_thread_level; }
 

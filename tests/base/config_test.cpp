@@ -241,6 +241,7 @@ TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
                             "set",
                             "single",
                             "abort",
+                            "warn",
                             "handler",
                             "5",
                             "60",

@@ -78,7 +78,8 @@ int main(void) {
     CHECK(initialized() != 0 && *kept == 17);
     shmem_finalize();
     CHECK(initialized() != 0 && *kept == 17);
-    shmem_long_put(kept, kept, 1, (shmem_my_pe() + 1) % shmem_n_pes());
+    const long same = 17;
+    shmem_long_put(kept, &same, 1, (shmem_my_pe() + 1) % shmem_n_pes());
     shmem_finalize();
     if (initialized() != 0) {
         fprintf(stderr, "initialized after the last shmem_finalize\n");
