@@ -35,6 +35,14 @@ bool is_among(const std::vector<Death>& deaths, ProcId process) {
     return std::any_of(deaths.begin(), deaths.end(), [&](const Death& death) { return death.process == process; });
 }
 
+std::vector<PeId> pes_of(const std::vector<FailedPe>& failed) {
+    std::vector<PeId> pes;
+    for (const FailedPe& item : failed) {
+        pes.push_back(item.pe);
+    }
+    return pes;
+}
+
 JobState next_of(const JobState& state) {
     JobState next = state;
     ++next.index;
@@ -99,6 +107,17 @@ JobRules::News JobRules::note_deaths(JobState& state, std::span<const Death> dea
     return news;
 }
 
+// PEs whose holder is dead, in the order of the deaths.
+std::vector<PeId> JobRules::without_holder(const JobState& state) const {
+    std::vector<PeId> pes;
+    for (const Death& death : state.deaths) {
+        if (const PeId pe = shape_.held_by(state, death.process); pe != kNoPe) {
+            pes.push_back(pe);
+        }
+    }
+    return pes;
+}
+
 JobState JobRules::ended(const JobState& state, EndReason reason, std::vector<PeId> lost) const {
     JobState next = state;
     next.stage = Stage::ended;
@@ -114,11 +133,7 @@ JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) c
     next.further.clear();
     next.stage = Stage::faulted;
     if (next.version == kNoVersion) {
-        std::vector<PeId> lost;
-        for (const FailedPe& item : next.failed) {
-            lost.push_back(item.pe);
-        }
-        return ended(next, EndReason::nothing_committed, std::move(lost));
+        return ended(next, EndReason::nothing_committed, pes_of(next.failed));
     }
     return next;
 }
@@ -138,11 +153,7 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
     std::vector<PeId> without_copy;
     std::vector<PeId> without_spare;
     std::vector<Replacement> takeovers;
-    for (const Death& death : next.deaths) {
-        const PeId pe = shape_.held_by(next, death.process);
-        if (pe == kNoPe) {
-            continue;
-        }
+    for (const PeId pe : without_holder(next)) {
         if (shape_.keeper(next, pe) == kNoProc || !keeps_copies_) {
             without_copy.push_back(pe);
         } else if (spare == spares.end()) {
@@ -243,14 +254,12 @@ std::optional<JobState> JobRules::after_restart(const JobState& state, const Rea
 }
 
 std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<const Death> dead) const {
-    if (state.stage == Stage::finished || state.stage == Stage::ended || state.stage == Stage::folding) {
+    if (is_over(state) || state.stage == Stage::folding) {
         return std::nullopt;  // a commit that is decided is completed by those that live
     }
     JobState probe = state;
     const News news = note_deaths(probe, dead);
-    const bool is_anybody_left = [&] {
-        return shape_.n_pes > 1 || !is_among(probe.deaths, shape_.holder(probe, PeId(0)));
-    }();
+    const bool is_anybody_left = shape_.n_pes > 1 || !is_among(probe.deaths, shape_.holder(probe, PeId(0)));
     switch (state.stage) {
         case Stage::running:
         case Stage::shipping:
@@ -285,11 +294,7 @@ JobState JobRules::after_loss_of_all(const JobState& state, std::span<const Deat
     JobState next = next_of(state);
     const News news = note_deaths(next, dead);
     next.further.insert(next.further.end(), news.failed.begin(), news.failed.end());
-    std::vector<PeId> lost;
-    for (const FailedPe& item : next.further) {
-        lost.push_back(item.pe);
-    }
-    return ended(next, EndReason::all_died, std::move(lost));  // a spare that slept has not heard of commits
+    return ended(next, EndReason::all_died, pes_of(next.further));  // a spare that slept has not heard of commits
 }
 
 std::vector<PeId> JobRules::awaiting_spares(const JobState& state, std::span<const Death> dead) const {
@@ -300,19 +305,9 @@ std::vector<PeId> JobRules::awaiting_spares(const JobState& state, std::span<con
     }
     JobState now = state;
     static_cast<void>(note_deaths(now, dead));
-    std::size_t spares = shape_.idle_spares(now, dead).size();
-    std::vector<PeId> awaiting;
-    for (const Death& death : now.deaths) {
-        const PeId pe = shape_.held_by(now, death.process);
-        if (pe == kNoPe) {
-            continue;
-        }
-        if (spares == 0) {
-            awaiting.push_back(pe);
-        } else {
-            --spares;
-        }
-    }
+    const std::size_t spares = shape_.idle_spares(now, dead).size();
+    std::vector<PeId> awaiting = without_holder(now);
+    awaiting.erase(awaiting.begin(), awaiting.begin() + static_cast<std::ptrdiff_t>(std::min(spares, awaiting.size())));
     return awaiting;
 }
 

@@ -59,6 +59,7 @@ private:
     [[nodiscard]] News note_deaths(JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] JobState faulted(const JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] std::optional<JobState> planned(const JobState& state, std::span<const Death> dead) const;
+    [[nodiscard]] std::vector<PeId> without_holder(const JobState& state) const;
     [[nodiscard]] JobState ended(const JobState& state, EndReason reason, std::vector<PeId> lost) const;
 
     JobShape shape_;

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/fault_points.hpp"
@@ -225,23 +226,15 @@ bool Runtime::map_peer(PeId pe, ProcId holder, std::string& error) {
 
 void Runtime::connect_channels() {
     const JobState state = coordinator_->state();
+    std::vector<Doorbell*> doorbells;
     for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
-        Channels::Pair& pair = pairs_[PeId(pe).index()];
-        pair = Channels::Pair{};
-        pair.outgoing = &control_.ring(me_, PeId(pe));
-        pair.incoming = &control_.ring(PeId(pe), me_);
-        pair.peer_doorbell = &control_.slot(coordinator_->shape().holder(state, PeId(pe))).doorbell;
+        doorbells.push_back(&control_.slot(coordinator_->shape().holder(state, PeId(pe))).doorbell);
     }
+    engine_.channels.connect(control_.channels(), me_, std::move(doorbells), &engine_.waiter);
 }
 
-void Runtime::reset_channels() noexcept {
-    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
-        ChannelRing& ring = control_.ring(PeId(pe), me_);
-        for (ChannelCell& cell : ring.cells) {
-            cell.sequence.store(0);
-        }
-        ring.consumed.store(0);
-    }
+void Runtime::reset_channels() {
+    engine_.channels.reset();
     connect_channels();
 }
 
@@ -254,7 +247,6 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     }
     tell_fault_points();
     const auto n_pes = static_cast<std::size_t>(control_.n_pes());
-    pairs_.resize(n_pes);
     heap_windows_.resize(n_pes);
     globals_windows_.resize(n_pes);
     engine_.peers.heap = live_.heap;
@@ -264,7 +256,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     engine_.peers.me = pe;
     Doorbell* doorbell = &control_.slot(self()).doorbell;
     engine_.waiter = Waiter(doorbell, &engine_.gate, spins_for(control_.n_pes()));
-    engine_.channels = Channels(pairs_.data(), &engine_.waiter);
+    engine_.copy = Copier::for_this_processor();
     reset_handles(engine_);
     const JobShape& shape = coordinator_->shape();
     const JobState state = coordinator_->state();

@@ -59,7 +59,7 @@ public:
     void finish() noexcept;
 
     // Ends the job on all PEs with one line.
-    [[noreturn]] void fail_job(const std::string& line) noexcept;
+    [[noreturn]] void fail_job(const std::string& line, EndReason reason = EndReason::requested) noexcept;
     [[noreturn]] void global_exit(int status) noexcept;
     // This process has learnt that the job has been ended by another one.
     [[noreturn]] void leave_ended_job() noexcept;
@@ -116,7 +116,7 @@ private:
     [[nodiscard]] bool become_substitute(std::string& error);
     [[nodiscard]] bool start_scrubber(std::string& error);
     void connect_channels();
-    void reset_channels() noexcept;
+    void reset_channels();
     void print_about() const;
     void tell_fault_points();
 
@@ -186,11 +186,9 @@ private:
 
     Engine engine_;
     std::vector<PeerEntry> entries_;
-    std::vector<Channels::Pair> pairs_;
     std::vector<Window> heap_windows_;     // by PE
     std::vector<Window> globals_windows_;  // by PE
     std::vector<ProcId> mapped_holder_;    // by PE: whose memory the windows show
-    FaultGate never_;                      // for waits that do not end at a fault
 
     std::atomic<PeId> me_{kNoPe};        // the service thread of a substitute names it, too
     bool is_substitute_ = false;         // started as a spare

@@ -159,12 +159,12 @@ void Runtime::note_last_line(const std::string& line) noexcept {
     last_line_ = line;
 }
 
-void Runtime::fail_job(const std::string& line) noexcept {
+void Runtime::fail_job(const std::string& line, EndReason reason) noexcept {
     note_last_line(line);
     if (channel_.is_connected()) {
         tell_end(line);  // before anybody can end because of it
     }
-    coordinator_->request_end(EndReason::requested, kExitError);
+    coordinator_->request_end(reason, kExitError);
     coordinator_->wait_until([](const JobState& state) { return is_over(state); });
     leave_ended_job();
 }
@@ -200,7 +200,8 @@ void Runtime::finish() noexcept {
                 who = format("PE %d failed (%s)", state.failed.front().pe.value(),
                              describe(state.failed.front().reason).c_str());
             }
-            fail_job(who + " after the last shmem_checkpoint_all: the others are in shmem_finalize and cannot go back");
+            fail_job(who + " after the last shmem_checkpoint_all: the others are in shmem_finalize and cannot go back",
+                     EndReason::past_the_end);
         }
         default: leave_ended_job();
     }

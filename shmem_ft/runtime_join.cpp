@@ -55,8 +55,7 @@ void Runtime::ask_to_join() {
     coordinator_->request_join(std::move(everybody));
     // oshrun starts the next one when this one is counted in.
     coordinator_->wait_until([this](const JobState& now) {
-        return std::binary_search(now.joined.begin(), now.joined.end(), self()) || now.stage == Stage::finished ||
-               now.stage == Stage::ended;
+        return std::binary_search(now.joined.begin(), now.joined.end(), self()) || is_over(now);
     });
 }
 

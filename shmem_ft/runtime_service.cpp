@@ -185,8 +185,7 @@ void Runtime::process_ended(ProcId process) noexcept {
 // Told once, by whoever is first.
 void Runtime::note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept {
     const JobState state = coordinator_->state();
-    if (state.stage == Stage::finished || state.stage == Stage::ended || !channel_.is_connected() ||
-        control_.slot(process).is_death_noted.exchange(1) != 0) {
+    if (is_over(state) || !channel_.is_connected() || control_.slot(process).is_death_noted.exchange(1) != 0) {
         return;
     }
     JobEvent event;
@@ -247,9 +246,8 @@ void Runtime::must_stop() {
 
 PeId Runtime::sleep_as_spare() noexcept {
     const JobShape& shape = coordinator_->shape();
-    const JobState state = coordinator_->wait_until([&](const JobState& now) {
-        return shape.held_by(now, self()) != kNoPe || now.stage == Stage::finished || now.stage == Stage::ended;
-    });
+    const JobState state = coordinator_->wait_until(
+        [&](const JobState& now) { return shape.held_by(now, self()) != kNoPe || is_over(now); });
     if (state.stage == Stage::ended) {
         leave_ended_job();
     }

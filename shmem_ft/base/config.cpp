@@ -123,19 +123,22 @@ bool parse(std::string_view text, bool& out) noexcept {
 std::string print(bool value) { return value ? "1" : "0"; }
 }  // namespace flag
 
-namespace count {
-constexpr const char* kName = "number";
-constexpr bool kIsInternal = false;
-
-bool parse(std::string_view text, std::uint32_t& out) noexcept {
+// What count and milliseconds have in common.
+bool parse_whole(std::string_view text, std::uint32_t maximum, std::uint32_t& out) noexcept {
     std::uint32_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size() || number > kSparesMax) {
+    if (error != std::errc{} || end != text.data() + text.size() || number > maximum) {
         return false;
     }
     out = number;
     return true;
 }
+
+namespace count {
+constexpr const char* kName = "number";
+constexpr bool kIsInternal = false;
+
+bool parse(std::string_view text, std::uint32_t& out) noexcept { return parse_whole(text, kSparesMax, out); }
 std::string print(std::uint32_t value) { return std::to_string(value); }
 }  // namespace count
 
@@ -143,15 +146,7 @@ namespace milliseconds {
 constexpr const char* kName = "number";
 constexpr bool kIsInternal = false;
 
-bool parse(std::string_view text, std::uint32_t& out) noexcept {
-    std::uint32_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{} || end != text.data() + text.size() || number > kMillisecondsMax) {
-        return false;
-    }
-    out = number;
-    return true;
-}
+bool parse(std::string_view text, std::uint32_t& out) noexcept { return parse_whole(text, kMillisecondsMax, out); }
 std::string print(std::uint32_t value) { return std::to_string(value); }
 }  // namespace milliseconds
 

@@ -30,8 +30,6 @@ using PeId = StrongId<struct PeIdTag, std::int32_t>;
 using ProcId = StrongId<struct ProcIdTag, std::int32_t>;
 // Number of a committed global checkpoint; 0 is "none yet".
 using Version = StrongId<struct VersionTag, std::uint32_t>;
-// Number of a collective fault-tolerance call (checkpoint or restart), counted alike on every PE.
-using Round = StrongId<struct RoundTag, std::uint16_t>;
 
 inline constexpr PeId kNoPe{-1};
 inline constexpr ProcId kNoProc{-1};

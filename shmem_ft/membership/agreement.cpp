@@ -3,6 +3,7 @@
 #include "shmem_ft/membership/agreement.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace sft {
@@ -14,17 +15,14 @@ Agreement::Agreement(const Options& options)
       world_(options.world),
       state_(options.first) {
     const Tree tree(shape_, state_, {}, fan_out_);
-    is_participant_ = tree.place_of(self_) >= 0;
     ballot_ = Ballot{tree.root().value(), 0};
+    take_place(tree);
     if (is_participant_) {
         parent_ = tree.parent_of(self_);
-        for (const ProcId process : tree.children_of(self_)) {
-            Child item;
-            item.process = process;
-            item.has_reported = true;
-            reset(item);
-            children_.push_back(item);
-        }
+    }
+    for (Child& item : children_) {
+        item.has_reported = true;  // there is nothing to report in the first ballot
+        reset(item);
     }
 }
 
@@ -33,10 +31,11 @@ std::size_t Agreement::bytes() const noexcept {
         return state.deaths.capacity() * sizeof(Death) + state.replacements.capacity() * sizeof(Replacement) +
                state.exposed.capacity() * sizeof(PeId) +
                (state.failed.capacity() + state.further.capacity()) * sizeof(FailedPe) +
-               state.lost.capacity() * sizeof(PeId);
+               state.lost.capacity() * sizeof(PeId) + state.joined.capacity() * sizeof(ProcId);
     };
     return sizeof *this + state_bytes(state_) + (dead_.capacity() + ballot_dead_.capacity()) * sizeof(Death) +
-           children_.capacity() * sizeof(Child) + census_awaited_.capacity() * sizeof(ProcId) +
+           children_.capacity() * sizeof(Child) +
+           (census_awaited_.capacity() + joining_.capacity() + asked_.capacity()) * sizeof(ProcId) +
            (proposal_ ? sizeof(JobState) + state_bytes(*proposal_) : 0);
 }
 
@@ -209,17 +208,20 @@ void Agreement::react_to_deaths() {
     }
 }
 
+std::vector<Death> Agreement::deaths_since_ballot() const {
+    std::vector<Death> since;
+    std::copy_if(dead_.begin(), dead_.end(), std::back_inserter(since),
+                 [&](const Death& death) { return !contains(ballot_dead_, death.process); });
+    return since;
+}
+
 // Everything that the leader's ballot does not show it to know. Whenever something is added, or the leader is another
 // one, all of it is said again: what was said to a leader that died is lost.
 void Agreement::report_deaths() {
     const ProcId leading = leader();
     Message message = make(MessageKind::deaths);
-    for (const Death& death : dead_) {
-        // A leader that has not begun its first ballot may know nothing of what its predecessor knew.
-        if (ballot_.leader != leading.value() || !contains(ballot_dead_, death.process)) {
-            message.deaths.push_back(death);
-        }
-    }
+    // A leader that has not begun its first ballot may know nothing of what its predecessor knew.
+    message.deaths = ballot_.leader == leading.value() ? deaths_since_ballot() : dead_;
     if (!message.deaths.empty()) {
         world_->send(leading, message);
     }

@@ -184,6 +184,9 @@ private:
     enum class Lead { as_before, anew };
     void adopt(JobState next, Lead lead = Lead::as_before);
     void join(Ballot ballot, const JobState& state, std::vector<Death> dead, ProcId parent);
+    void take_place(const Tree& tree);
+    // Of whom this process knows and its ballot does not.
+    [[nodiscard]] std::vector<Death> deaths_since_ballot() const;
     void progress();
     void forward(const Message& message);
     void answer();
@@ -201,9 +204,7 @@ private:
     [[nodiscard]] bool is_leading() const noexcept { return parent_ == kNoProc && is_participant_; }
     [[nodiscard]] Child* child(ProcId process) noexcept;
     void look_after_orphans();
-    [[nodiscard]] bool is_over() const noexcept {
-        return state_.stage == Stage::finished || state_.stage == Stage::ended;
-    }
+    [[nodiscard]] bool is_over() const noexcept { return sft::is_over(state_); }
     [[nodiscard]] Message make(MessageKind kind) const;
     void count_census();
 

@@ -22,7 +22,17 @@ void Agreement::join(Ballot ballot, const JobState& state, std::vector<Death> de
     ballot_ = ballot;
     ballot_dead_ = std::move(dead);
     parent_ = parent;
-    const Tree tree(shape_, state, ballot_dead_, fan_out_);
+    take_place(Tree(shape_, state, ballot_dead_, fan_out_));
+    has_answered_ = parent == kNoProc;
+    has_said_ready_ = false;
+    has_said_accepted_ = false;
+    is_proposing_ = false;
+    if (is_mutated(Mutation::forget_acceptance)) {
+        proposal_.reset();
+    }
+}
+
+void Agreement::take_place(const Tree& tree) {
     is_participant_ = tree.place_of(self_) >= 0;
     children_.clear();
     if (is_participant_) {
@@ -30,13 +40,6 @@ void Agreement::join(Ballot ballot, const JobState& state, std::vector<Death> de
             children_.push_back(
                 {.process = process, .has_reported = false, .has_accepted = false, .ready = {}, .accepted = {}});
         }
-    }
-    has_answered_ = parent == kNoProc;
-    has_said_ready_ = false;
-    has_said_accepted_ = false;
-    is_proposing_ = false;
-    if (is_mutated(Mutation::forget_acceptance)) {
-        proposal_.reset();
     }
 }
 
@@ -143,11 +146,7 @@ void Agreement::answer() {
     report.ready = subtree_readiness();
     report.accepted = subtree_acceptance();
     report.end = end_request_.is_set ? end_request_ : heard_end_;
-    for (const Death& death : dead_) {
-        if (!contains(ballot_dead_, death.process)) {
-            report.deaths.push_back(death);
-        }
-    }
+    report.deaths = deaths_since_ballot();
     fault_point(FaultPoint::collect_answered);
     has_answered_ = true;
     has_said_ready_ = report.ready.goal != Goal::none;
@@ -253,7 +252,7 @@ void Agreement::propose(JobState next) {
 
 void Agreement::decide(JobState next) {
     const bool changes_tree = next.replacements != state_.replacements || next.witness != state_.witness;
-    const bool is_end = next.stage == Stage::finished || next.stage == Stage::ended;
+    const bool is_end = sft::is_over(next);
     const bool concerns_spares =
         changes_tree || is_end || next.view != state_.view || next.joined.size() != state_.joined.size();
     if (!changes_tree || is_end) {

@@ -82,14 +82,6 @@ struct FailedPe {
     friend bool operator==(FailedPe, FailedPe) noexcept = default;
 };
 
-// Who holds a PE and whose memory has its shadow.
-struct Assignment {
-    ProcId holder = kNoProc;
-    ProcId keeper = kNoProc;  // none: there is no shadow
-
-    friend bool operator==(const Assignment&, const Assignment&) = default;
-};
-
 struct JobState {
     std::uint64_t index = 0;
     Stage stage = Stage::running;
@@ -128,9 +120,6 @@ struct JobShape {
     [[nodiscard]] ProcId keeper(const JobState& state, PeId pe) const noexcept;
     // The same without regard to whether the shadow exists.
     [[nodiscard]] ProcId keeper_to_be(const JobState& state, PeId pe) const noexcept;
-    [[nodiscard]] Assignment assignment(const JobState& state, PeId pe) const noexcept {
-        return {holder(state, pe), keeper(state, pe)};
-    }
     // Started as a spare or joined as one, holds no PE and is not in `dead` (sorted by process).
     [[nodiscard]] std::vector<ProcId> idle_spares(const JobState& state, std::span<const Death> dead) const;
 };

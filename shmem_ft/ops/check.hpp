@@ -76,6 +76,9 @@ public:
     void check_block(const char* routine, const void* address) noexcept;
 
     // ---- threads ----
+    [[nodiscard]] bool serves_one_thread() const noexcept {
+        return options_.thread_level < static_cast<int>(ThreadLevel::multiple);
+    }
     void check_thread(const char* routine) noexcept;
     // True: this thread is inside now and has to leave.
     [[nodiscard]] bool enter(const char* routine) noexcept;

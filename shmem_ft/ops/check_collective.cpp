@@ -95,10 +95,11 @@ std::string difference(const PeGroup& group, const std::vector<CallValues>& call
 }
 
 // The first member hears what all others call. False: a fault.
-bool gather_calls(Engine& e, const PeGroup& group, const CallName& own, std::vector<CallValues>& calls) {
+bool gather_calls(Engine& e, const Channels::Lane& lane, const PeGroup& group, const CallName& own,
+                  std::vector<CallValues>& calls) {
     for (std::int32_t member = 1; member < group.size; ++member) {
         CallName theirs{};
-        if (!e.channels.recv(group.pe(member), &theirs, sizeof theirs)) {
+        if (!lane.recv(group.pe(member), &theirs, sizeof theirs)) {
             return false;
         }
         if (!is_same(own, theirs)) {
@@ -107,7 +108,7 @@ bool gather_calls(Engine& e, const PeGroup& group, const CallName& own, std::vec
                             group.pe(member).value());
         }
         CallValues values{};
-        if (!e.channels.recv(group.pe(member), &values, sizeof values)) {
+        if (!lane.recv(group.pe(member), &values, sizeof values)) {
             return false;
         }
         calls.push_back(values);
@@ -127,14 +128,17 @@ void compare_calls(Engine& e, const PeGroup& group, const char* routine,
     std::transform(arguments.begin(), arguments.end(), values.values,
                    [](const CommonArgument& argument) { return argument.value; });
     const PeId first = group.pe(0);
+    // One lane for all teams, so that calls for different teams meet; but threads that may be in calls for different
+    // teams at once must not.
+    const Channels::Lane lane = e.channels.lane(e.checker->serves_one_thread() ? lane_of(kTeamWorld) : group.lane);
     if (group.me != 0) {
         // A fault shows in the operation, too.
-        static_cast<void>(e.channels.send(first, &own, sizeof own) && e.channels.send(first, &values, sizeof values) &&
-                          e.channels.await(first));
+        static_cast<void>(lane.send(first, &own, sizeof own) && lane.send(first, &values, sizeof values) &&
+                          lane.await(first));
         return;
     }
     std::vector<CallValues> calls{values};
-    if (!gather_calls(e, group, own, calls)) {
+    if (!gather_calls(e, lane, group, own, calls)) {
         return;
     }
     std::size_t which = 0;
@@ -146,7 +150,7 @@ void compare_calls(Engine& e, const PeGroup& group, const char* routine,
         }
     }
     for (std::int32_t member = 1; member < group.size; ++member) {
-        if (!e.channels.notify(group.pe(member))) {
+        if (!lane.notify(group.pe(member))) {
             return;
         }
     }

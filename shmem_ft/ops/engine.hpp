@@ -5,6 +5,7 @@
 
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/base/private_data.hpp"
+#include "shmem_ft/ops/copy.hpp"
 #include "shmem_ft/ops/handles.hpp"
 #include "shmem_ft/transport/shm/channels.hpp"
 #include "shmem_ft/transport/shm/peer_table.hpp"
@@ -28,6 +29,7 @@ struct Engine {
     Channels channels;
     Waiter waiter;
     FaultGate gate;
+    Copier copy;
     Checker* checker = nullptr;  // null: calls are not checked
     // From here to contexts: saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them.
     TeamTable teams;

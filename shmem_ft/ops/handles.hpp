@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "shmem_ft/base/ids.hpp"
+#include "shmem_ft/transport/shm/channels.hpp"
 
 namespace sft {
 
@@ -25,13 +26,21 @@ inline constexpr TeamId kTeamShared{2};
 inline constexpr CtxId kCtxInvalid{0};
 inline constexpr CtxId kCtxDefault{1};
 
+// The lane of a team is its index, and that of index 0, which no team has, is the one of all active sets.
+inline constexpr LaneId kLaneOfActiveSets{0};
+[[nodiscard]] constexpr LaneId lane_of(TeamId team) noexcept {
+    return LaneId(static_cast<std::uint32_t>(team.value()));
+}
+
 // PEs start, start + stride, ...: every team and every active set is one of these, because a strided part of a
-// strided set is strided again. me is the position of this PE, -1 if it is not a member.
+// strided set is strided again. me is the position of this PE, -1 if it is not a member. Its collectives use the
+// channels of `lane`.
 struct PeGroup {
     std::int32_t start = 0;
     std::int32_t stride = 1;
     std::int32_t size = 0;
     std::int32_t me = -1;
+    LaneId lane = kLaneOfActiveSets;
 
     [[nodiscard]] PeId pe(std::int32_t index) const noexcept { return PeId(start + index * stride); }
 
@@ -72,6 +81,7 @@ struct HandleLog {
 
 inline constexpr std::size_t kTeamsMax = 256;
 inline constexpr std::size_t kContextsMax = 1024;
+static_assert(kTeamsMax <= kLanesMax);
 
 struct TeamTable {
     TeamEntry entries[kTeamsMax] = {};

@@ -19,7 +19,7 @@ static_assert(kChunkBytes % kElementBytesMax == 0 && kChannelPayloadBytes >= 3 *
 class SmallReduction {
 public:
     SmallReduction(Engine& e, const PeGroup& group, std::size_t count, ElementKind kind) noexcept
-        : engine_(e), group_(group), count_(count), kind_(kind), bytes_(count * kind.bytes) {
+        : group_(group), lane_(e.channels.lane(group.lane)), count_(count), kind_(kind), bytes_(count * kind.bytes) {
         while (active_ * 2 <= group.size) {
             active_ *= 2;
         }
@@ -28,11 +28,10 @@ public:
 
     // data: this member's elements, then the result.
     [[nodiscard]] bool run(void* data) const noexcept {
-        Channels& channels = engine_.channels;
         const bool is_paired = group_.me < 2 * pairs_;
         if (is_paired && group_.me % 2 == 1) {
             const PeId partner = group_.pe(group_.me - 1);
-            return channels.send(partner, data, bytes_) && channels.recv(partner, data, bytes_);
+            return lane_.send(partner, data, bytes_) && lane_.recv(partner, data, bytes_);
         }
         if (is_paired && !take_from(group_.pe(group_.me + 1), data, Side::right)) {
             return false;
@@ -41,12 +40,12 @@ public:
         for (std::int32_t distance = 1; distance < active_; distance *= 2) {
             const std::int32_t other = rank ^ distance;
             const PeId partner = group_.pe(other < pairs_ ? 2 * other : other + pairs_);
-            if (!channels.send(partner, data, bytes_) ||
+            if (!lane_.send(partner, data, bytes_) ||
                 !take_from(partner, data, other < rank ? Side::left : Side::right)) {
                 return false;
             }
         }
-        return !is_paired || channels.send(group_.pe(group_.me + 1), data, bytes_);
+        return !is_paired || lane_.send(group_.pe(group_.me + 1), data, bytes_);
     }
 
 private:
@@ -55,7 +54,7 @@ private:
     // Combines with what a partner sends, which stands on the given side of the own data.
     [[nodiscard]] bool take_from(PeId partner, void* data, Side side) const noexcept {
         alignas(16) unsigned char theirs[kChannelPayloadBytes];
-        if (!engine_.channels.recv(partner, theirs, bytes_)) {
+        if (!lane_.recv(partner, theirs, bytes_)) {
             return false;
         }
         if (side == Side::right) {
@@ -67,8 +66,8 @@ private:
         return true;
     }
 
-    Engine& engine_;
     const PeGroup& group_;
+    const Channels::Lane lane_;
     std::size_t count_;
     ElementKind kind_;
     std::size_t bytes_;

@@ -64,7 +64,7 @@ inline void put(Target target, void* dest, const void* source, std::size_t nelem
     if (nelems == 1) {
         store_element<Bytes>(remote, source);
     } else {
-        std::memcpy(remote, source, nelems * Bytes);
+        target.engine.copy(remote, source, nelems * Bytes);
     }
 }
 
@@ -80,7 +80,7 @@ inline void get(Target target, void* dest, const void* source, std::size_t nelem
     if (nelems == 1) {
         load_element<Bytes>(dest, remote);
     } else {
-        std::memcpy(dest, remote, nelems * Bytes);
+        target.engine.copy(dest, remote, nelems * Bytes);
     }
 }
 
@@ -90,7 +90,7 @@ inline void put_bytes(Target target, void* dest, const void* source, std::size_t
         return;
     }
     if (void* const remote = target.locate(dest)) [[likely]] {
-        std::memcpy(remote, source, bytes);
+        target.engine.copy(remote, source, bytes);
     }
 }
 
@@ -99,7 +99,7 @@ inline void get_bytes(Target target, void* dest, const void* source, std::size_t
         return;
     }
     if (const void* const remote = target.locate(source)) [[likely]] {
-        std::memcpy(dest, remote, bytes);
+        target.engine.copy(dest, remote, bytes);
     }
 }
 

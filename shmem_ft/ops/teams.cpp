@@ -16,9 +16,9 @@ constexpr std::uintptr_t kFirstOwnTeam = kTeamShared.value() + 1;
 constexpr std::uintptr_t kFirstOwnContext = kCtxDefault.value() + 1;
 
 // A part of a group: members start, start + stride, ... of it. The caller's position is worked out anew.
-PeGroup part_of(const PeGroup& parent, Triplet part, PeId me) noexcept {
+PeGroup part_of(const PeGroup& parent, Triplet part, PeId me, TeamId id) noexcept {
     PeGroup group{parent.start + part.start * parent.stride, part.size == 1 ? 1 : parent.stride * part.stride,
-                  part.size, -1};
+                  part.size, -1, lane_of(id)};
     group.me = group.index_of(me);
     return group;
 }
@@ -78,8 +78,10 @@ void reset_handles(Engine& e) noexcept {
     e.contexts = ContextTable{};
     e.replay = HandleReplay{};
     const PeGroup all = world(e);
+    PeGroup shared = all;
+    shared.lane = lane_of(kTeamShared);
     e.teams.entries[kTeamWorld.index()] = {all, 0, 1};
-    e.teams.entries[kTeamShared.index()] = {all, 0, 1};
+    e.teams.entries[kTeamShared.index()] = {shared, 0, 1};
     e.contexts.entries[kCtxDefault.index()] = {all, static_cast<std::uint32_t>(kTeamWorld.value()), 0, 1};
 }
 
@@ -99,7 +101,7 @@ PeGroup active_group(Engine& e, ActiveSet set, const char* routine) noexcept {
         die("%s: PE_start %d, logPE_stride %d, PE_size %d name PEs outside 0 .. %d", routine, set.start, set.log_stride,
             set.size, e.peers.n_pes - 1);
     }
-    PeGroup group{set.start, 1 << set.log_stride, set.size, -1};
+    PeGroup group{set.start, 1 << set.log_stride, set.size, -1, kLaneOfActiveSets};
     group.me = group.index_of(e.peers.me);
     if (group.me < 0) [[unlikely]] {
         die("%s: PE %d calls it for an active set that it does not belong to (PE_start %d, logPE_stride %d, "
@@ -160,7 +162,7 @@ bool split_strided(Engine& e, TeamId parent, Triplet triplet, int num_contexts, 
         e.teams.created.record(kTeamInvalid.value());
         return false;
     }
-    *team = enter(e, id, part_of(entry->group, triplet, e.peers.me), num_contexts);
+    *team = enter(e, id, part_of(entry->group, triplet, e.peers.me, id), num_contexts);
     return true;
 }
 
@@ -187,8 +189,8 @@ bool split_2d(Engine& e, TeamId parent, int xrange, AxisTeams* axes) noexcept {
     const int y = group.me / columns;
     const int row_size = group.size - y * columns < columns ? group.size - y * columns : columns;
     const int column_size = (group.size - x + columns - 1) / columns;
-    axes->x = enter(e, ids[0], part_of(group, {y * columns, 1, row_size}, e.peers.me), axes->num_contexts_x);
-    axes->y = enter(e, ids[1], part_of(group, {x, columns, column_size}, e.peers.me), axes->num_contexts_y);
+    axes->x = enter(e, ids[0], part_of(group, {y * columns, 1, row_size}, e.peers.me, ids[0]), axes->num_contexts_x);
+    axes->y = enter(e, ids[1], part_of(group, {x, columns, column_size}, e.peers.me, ids[1]), axes->num_contexts_y);
     return true;
 }
 

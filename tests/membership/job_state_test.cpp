@@ -75,8 +75,6 @@ TEST(JobShape, TheNextPesHolderKeeps) {
             const bool is_exposed =
                 std::find(state.exposed.begin(), state.exposed.end(), PeId(pe)) != state.exposed.end();
             ASSERT_EQ(shape.keeper(state, PeId(pe)), is_exposed ? kNoProc : keeper);
-            const Assignment both{shape.holder(state, PeId(pe)), shape.keeper(state, PeId(pe))};
-            ASSERT_EQ(shape.assignment(state, PeId(pe)), both);
             keepers.insert(keeper);
         }
         for (const ProcId keeper : keepers) {

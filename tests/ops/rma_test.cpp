@@ -1,6 +1,9 @@
 #include "shmem_ft/ops/rma.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <numeric>
+#include <vector>
 
 #include "shmem_ft/ops/amo.hpp"
 #include "shmem_ft/ops/order.hpp"
@@ -59,6 +62,29 @@ TEST_P(Rma, MovesBytesAtAnyAlignment) {
         get_bytes(pe.to(right), back, cells + 3, 9);
         EXPECT_EQ(std::string(back, 9), "unaligned");
     });
+}
+
+TEST(Copier, MovesLargeBlocksAtAnyAlignment) {
+    constexpr std::size_t kLarge = (1U << 20) + 4097;
+    constexpr std::size_t kRoom = kLarge + 128;
+    std::vector<unsigned char> source(kRoom);
+    for (std::size_t i = 0; i < source.size(); ++i) {
+        source[i] = static_cast<unsigned char>(i * 7 + i / 251);
+    }
+    const Copier copiers[] = {Copier(), Copier::for_this_processor()};
+    for (const Copier& copy : copiers) {
+        for (const std::size_t to : {0U, 1U, 32U, 64U}) {
+            for (const std::size_t from : {0U, 1U, 32U}) {
+                std::vector<unsigned char> dest(kRoom, 0);
+                copy(dest.data() + to, source.data() + from, kLarge);
+                ASSERT_EQ(std::memcmp(dest.data() + to, source.data() + from, kLarge), 0) << to << " " << from;
+                ASSERT_TRUE(std::all_of(dest.begin(), dest.begin() + static_cast<std::ptrdiff_t>(to),
+                                        [](unsigned char byte) { return byte == 0; }));
+                ASSERT_TRUE(std::all_of(dest.begin() + static_cast<std::ptrdiff_t>(to + kLarge), dest.end(),
+                                        [](unsigned char byte) { return byte == 0; }));
+            }
+        }
+    }
 }
 
 TEST_P(Rma, MovesValues) {

@@ -113,7 +113,7 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
 
 void LoadChecker::decided(ProcId /*process*/, const JobState& /*before*/, const JobState& after) {
     n_decisions_ = std::max(n_decisions_, after.index);
-    is_over_ = is_over_ || after.stage == Stage::finished || after.stage == Stage::ended;
+    is_over_ = is_over_ || is_over(after);
 }
 
 void LoadChecker::sent(ProcId /*from*/, ProcId /*to*/, const Message& message, std::int32_t hops) {

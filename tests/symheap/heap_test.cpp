@@ -62,6 +62,22 @@ TEST(Heap, AlignmentIsKept) {
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0U);
     }
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(mapped.heap.allocate(1)) % alignof(std::max_align_t), 0U);
+    for (std::size_t bytes = 1024; bytes < kMiB; bytes = bytes * 3 / 2 + 7) {
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(mapped.heap.allocate(bytes)) % 64, 0U) << bytes;
+    }
+}
+
+TEST(Heap, AlignmentIsNoReasonToBeFull) {
+    MappedHeap mapped(2 * kMiB);
+    void* all = nullptr;
+    std::size_t most = 2 * kMiB;
+    while (all == nullptr) {
+        most -= 16;
+        all = mapped.heap.allocate(most);
+    }
+    mapped.heap.free(all);
+    EXPECT_EQ(mapped.heap.allocate(most + 16), nullptr);
+    EXPECT_NE(mapped.heap.allocate(most), nullptr);
 }
 
 TEST(Heap, LargeFreedBlocksGiveTheirPagesBack) {
