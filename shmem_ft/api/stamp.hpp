@@ -13,6 +13,7 @@
 #include "include/shmem.h"
 #include "shmem_ft/api/fault_action.hpp"
 #include "shmem_ft/api/types.def"
+#include "shmem_ft/ops/check_transfer.hpp"
 #include "shmem_ft/ops/target.hpp"
 
 #define SFT_TEXT_(x) #x
@@ -27,17 +28,29 @@
     extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
 
 // The same for an entry that waits for other PEs, or that programs wait with: it is where a fault is met.
-#define SFT_WAITING_ENTRY(RESULT, NAME, PARAMETERS, ...)                                                   \
-    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS {                                                       \
-        return sft::then_look_for_fault(SFT_TEXT(NAME), [&]() noexcept -> RESULT { return __VA_ARGS__; }); \
-    }                                                                                                      \
+#define SFT_WAITING_ENTRY(RESULT, NAME, PARAMETERS, ...)                           \
+    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS {                               \
+        return sft::then_look_for_fault(SFT_TEXT(NAME), [&]() noexcept -> RESULT { \
+            const sft::CallScope scope(SFT_TEXT(NAME));                            \
+            return __VA_ARGS__;                                                    \
+        });                                                                        \
+    }                                                                              \
     extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
 
 // An entry with a parameter pe. The expression finds the target in `to`, the name of the routine in `routine`. These
-// are the hot paths: flatten puts all of it, down to the store, into the entry.
+// are the hot paths: flatten puts all of it, down to the store, into the entry. A call that is to be checked, or is
+// outside init and finalize, evaluates the expression elsewhere, with a target that checks. The copies of the
+// parameters for that are made there: were they captured by reference, every call would have to spill them.
 #define SFT_ENTRY_TO(RESULT, NAME, PARAMETERS, PE, ...)                       \
     extern "C" __attribute__((flatten)) RESULT SFT_JOIN(p, NAME) PARAMETERS { \
-        [[maybe_unused]] const char* const routine = SFT_TEXT(NAME);          \
+        [[maybe_unused]] constexpr const char* routine = SFT_TEXT(NAME);      \
+        if (sft::is_checking()) [[unlikely]] {                                \
+            return [=]() __attribute__((noinline, cold))->RESULT {            \
+                const sft::CheckedTarget to(routine, SFT_OPEN PE);            \
+                return __VA_ARGS__;                                           \
+            }                                                                 \
+            ();                                                               \
+        }                                                                     \
         const sft::Target to = sft::target(routine, SFT_OPEN PE);             \
         return __VA_ARGS__;                                                   \
     }                                                                         \

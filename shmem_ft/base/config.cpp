@@ -230,6 +230,16 @@ bool parse(std::string_view text, Unreplaced& out) noexcept { return choose(text
 std::string print(Unreplaced value) { return chosen(value, kChoices); }
 }  // namespace unreplaced
 
+namespace check {
+constexpr const char* kName = "choice";
+constexpr bool kIsInternal = false;
+constexpr Choice<CheckMode> kChoices[] = {
+    {"off", CheckMode::off}, {"warn", CheckMode::warn}, {"abort", CheckMode::abort}};
+
+bool parse(std::string_view text, CheckMode& out) noexcept { return choose(text, kChoices, out); }
+std::string print(CheckMode value) { return chosen(value, kChoices); }
+}  // namespace check
+
 namespace text {
 constexpr const char* kName = "text";
 constexpr bool kIsInternal = false;

@@ -60,8 +60,9 @@ void Channels::reset() noexcept {
         }
     }
     for (std::size_t i = 0; i < kLanesMax; ++i) {
-        map_.points[i].arrived.store(0);
-        map_.points[i].meetings.store(0);
+        MeetingPoint& point = map_.points[me_.index() * kLanesMax + i];
+        point.arrived.store(0);
+        point.meetings.store(0);
     }
     // The pages are given back and are zero again.
     ::madvise(pairs_.get(), pairs_.get_deleter().bytes, MADV_DONTNEED);

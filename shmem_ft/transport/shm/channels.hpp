@@ -59,8 +59,9 @@ struct alignas(64) LaneMarks {
     [[nodiscard]] bool is_marked(LaneId lane) const noexcept;
 };
 
-// Where the PEs of a lane wait for each other when they are many to a processor: whoever comes last lets all go on, so
-// each has to run only once more. Lives in shared memory, zero at first. Cleared like the rings when a fault is over.
+// Where the PEs of a team wait for each other when they are many to a processor: whoever comes last lets all go on, so
+// each has to run only once more. Teams without a common PE may have the same lane, so a point belongs to a lane and
+// the first PE of the team. Lives in shared memory, zero at first; that PE clears it when it clears its rings.
 struct alignas(64) MeetingPoint {
     std::atomic<std::uint32_t> arrived;
     std::atomic<std::uint32_t> meetings;  // that are over
@@ -70,7 +71,7 @@ struct alignas(64) MeetingPoint {
 struct ChannelMap {
     ChannelRing* rings = nullptr;    // kLanesMax * n_pes * n_pes
     LaneMarks* marks = nullptr;      // n_pes
-    MeetingPoint* points = nullptr;  // kLanesMax
+    MeetingPoint* points = nullptr;  // n_pes * kLanesMax: by first PE and lane
     std::size_t n_pes = 0;
 
     [[nodiscard]] static std::size_t bytes_of_rings(std::size_t n_pes) noexcept {
@@ -115,11 +116,11 @@ public:
         [[nodiscard, gnu::always_inline]] bool notify(PeId to) const noexcept { return put(to, nullptr, 0); }
         [[nodiscard, gnu::always_inline]] bool await(PeId from) const noexcept { return take(from, nullptr, 0); }
 
-        // All PEs of the lane's team are here. others(ring) calls ring(pe) for every one of them but this one. False
-        // when a fault is pending. Only in lanes with one set of PEs.
+        // All `size` PEs of the team that begins with `first` are here. others(ring) calls ring(pe) for every one of
+        // them but this one. False when a fault is pending. Not for active sets, of which a PE may begin several.
         template <class Others>
-        [[nodiscard]] bool meet(std::uint32_t size, Others&& others) const noexcept {
-            MeetingPoint& point = channels_->map_.points[id_.index()];
+        [[nodiscard]] bool meet(PeId first, std::uint32_t size, Others&& others) const noexcept {
+            MeetingPoint& point = channels_->map_.points[first.index() * kLanesMax + id_.index()];
             const std::uint32_t before = point.meetings.load(std::memory_order_acquire);
             if (point.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 != size) {
                 return channels_->waiter_->block_until(
