@@ -288,8 +288,8 @@ void Checker::check_clear_lock(const char* routine, const long* lock) noexcept {
 
 // ---- waits ----
 
-Engine& checked_engine(const char* routine, const Watched& watched) noexcept {
-    Engine& e = checked_engine(routine);
+Engine& engine(const CheckedCall&, const char* routine, const Watched& watched) noexcept {
+    Engine& e = running_engine(routine);
     Checker& checker = *e.checker;
     checker.check_symmetric(routine, {watched.name, watched.variables, elements(watched.nelems, watched.bytes)});
     const Extent any = elements(watched.nelems, 1);

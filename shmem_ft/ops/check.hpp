@@ -143,24 +143,25 @@ inline constexpr std::size_t kCommonArgumentsMax = 7;
 void compare_calls(Engine& e, const PeGroup& group, const char* routine,
                    std::initializer_list<CommonArgument> arguments) noexcept;
 
-// While an entry that may wait runs, its thread counts as inside the library.
-class CallScope {
+// ---- what the expression of an entry that may wait finds in `call` ----
+
+struct UncheckedCall {};
+
+// While it lives, its thread counts as inside the library.
+class CheckedCall {
 public:
-    explicit CallScope(const char* routine) noexcept
-        : is_inside_(is_checking() && g_engine != nullptr && g_engine->checker->enter(routine)) {}
-    ~CallScope() {
-        if (is_inside_) [[unlikely]] {
+    explicit CheckedCall(const char* routine) noexcept : is_inside_(running_engine(routine).checker->enter(routine)) {}
+    ~CheckedCall() {
+        if (is_inside_) {
             g_engine->checker->leave();
         }
     }
-    CallScope(const CallScope&) = delete;
-    CallScope& operator=(const CallScope&) = delete;
+    CheckedCall(const CheckedCall&) = delete;
+    CheckedCall& operator=(const CheckedCall&) = delete;
 
 private:
     const bool is_inside_;
 };
-
-// ---- entries that find their engine with the checks of their arguments ----
 
 // Variables of this PE that a wait or test looks at, and further arrays of the call; the address of the variables
 // stands for a form that has no such array.
@@ -173,13 +174,10 @@ struct Watched {
     const void* indices;
     const void* operands;
 };
-[[nodiscard]] Engine& checked_engine(const char* routine, const Watched& watched) noexcept;
-
-inline Engine& engine(const char* routine, const Watched& watched) noexcept {
-    if (is_checking()) [[unlikely]] {
-        return checked_engine(routine, watched);
-    }
-    return *g_fast_engine;
+// The engine, after a look at them.
+[[nodiscard]] Engine& engine(const CheckedCall& call, const char* routine, const Watched& watched) noexcept;
+[[nodiscard, gnu::always_inline]] inline Engine& engine(UncheckedCall, const char* routine, const Watched&) noexcept {
+    return engine(routine);
 }
 
 }  // namespace sft

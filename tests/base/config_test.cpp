@@ -73,6 +73,8 @@ struct SizeCase {
 
 TEST_F(ConfigTest, SizesOfTheSpecification) {
     const SizeCase cases[] = {
+        {"0", 0},
+        {"0.0k", 0},
         {"1", 1},
         {"20m", 20971520},
         {"20M", 20971520},
@@ -101,13 +103,13 @@ TEST_F(ConfigTest, SizesOfTheSpecification) {
 }
 
 TEST_F(ConfigTest, BadSizes) {
-    for (const char* text : {"",  " ",  "0",   "0k",  "-1",       "-1M",  "+1M",   "abc",      "5x",   "5 M", "M",
+    for (const char* text : {"",  " ",  "-1",       "-1M",  "+1M",   "abc",      "5x",   "5 M", "M",
                              ".", ".M", "inf", "nan", "infinity", "1e30", "1e999", "9999999T", "0x10", "--5"}) {
         config.symmetric_size_bytes = 7;
         set("SHMEM_SYMMETRIC_SIZE", text);
         EXPECT_FALSE(load_config(config, error_line)) << text;
         EXPECT_EQ(error_line, std::string("SHMEM_SYMMETRIC_SIZE=") + text +
-                                  ": not a number above 0 with an optional suffix k, M, G or T (powers of 1024)");
+                                  ": not a number from 0 with an optional suffix k, M, G or T (powers of 1024)");
         EXPECT_EQ(config.symmetric_size_bytes, 7U) << "changed by a failed load";
     }
 }
