@@ -21,8 +21,8 @@
 namespace sft {
 namespace {
 
-constexpr std::uint32_t kSpinsAlone = 4000;  // a core per process: about as long as a wake-up takes
-constexpr std::uint32_t kSpinsCrowded = 20;
+constexpr WaitStyle kAlone{4000, 0};  // a core per process: spins for about as long as a wake-up takes
+constexpr WaitStyle kCrowded{20, 4};
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -34,9 +34,7 @@ std::uint64_t memory_bytes() {
 // Whoever would wait for this job's result is gone.
 void launcher_lost() { ::_exit(kExitError); }
 
-std::uint32_t spins_for(std::int32_t n_pes) {
-    return n_pes <= ::sysconf(_SC_NPROCESSORS_ONLN) ? kSpinsAlone : kSpinsCrowded;
-}
+WaitStyle style_for(std::int32_t n_pes) { return n_pes <= ::sysconf(_SC_NPROCESSORS_ONLN) ? kAlone : kCrowded; }
 
 }  // namespace
 
@@ -55,8 +53,10 @@ bool Runtime::create_memory(std::string& error) {
     if (!globals_.share(error)) {
         return false;
     }
+    // What the library keeps in the heap comes on top, so that the program has what it has asked for.
     const std::uint64_t bytes =
-        round_up(std::max<std::uint64_t>(config_.symmetric_size_bytes, Heap::kBytesMin), kBlockBytes);
+        round_up(std::max<std::uint64_t>(config_.symmetric_size_bytes + Heap::own_bytes(), Heap::kBytesMin),
+                 kBlockBytes);
     if (bytes > memory_bytes()) {
         error = format("SHMEM_SYMMETRIC_SIZE: a heap of %llu bytes cannot be had: this node has %llu bytes of memory",
                        static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(memory_bytes()));
@@ -256,7 +256,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     engine_.peers.n_pes = control_.n_pes();
     engine_.peers.me = pe;
     Doorbell* doorbell = &control_.slot(self()).doorbell;
-    engine_.waiter = Waiter(doorbell, &engine_.gate, spins_for(control_.n_pes()));
+    engine_.waiter = Waiter(doorbell, &engine_.gate, style_for(control_.n_pes()));
     engine_.copy = Copier::for_this_processor();
     reset_handles(engine_);
     const JobShape& shape = coordinator_->shape();
@@ -367,6 +367,7 @@ bool Runtime::start(int generation, std::string& error) {
         report(JobEventKind::hello, 0, 0, "", now_ns(), 0);
     }
     on_fault_.action = config_.on_fault;
+    life_ = static_cast<std::uint32_t>(generation) + 1;
     if (!config_.join.empty()) {
         if (!join_running_job(error)) {
             return false;

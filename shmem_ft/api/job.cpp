@@ -13,6 +13,7 @@
 
 namespace {
 
+static_assert(SHMEM_THREAD_SINGLE == 0 && SHMEM_THREAD_MULTIPLE == sft::job::kThreadMultiple);
 static_assert(sizeof SHMEM_VENDOR_STRING <= SHMEM_MAX_NAME_LEN);
 
 void init_plain(const char*) noexcept { static_cast<void>(sft::job::init({}, nullptr)); }
@@ -131,3 +132,11 @@ SFT_WAITING_ENTRY(void*, shrealloc, (void* ptr, std::size_t size),
                   (checked_realloc("shrealloc", ptr, size), sft::job::heap_realloc(ptr, size)))
 SFT_WAITING_ENTRY(void*, shmemalign, (std::size_t alignment, std::size_t size),
                   (checked_alignment("shmemalign", alignment, size), sft::job::heap_align(alignment, size)))
+
+// Caches are coherent on every processor this library runs on.
+SFT_ENTRY(void, shmem_set_cache_inv, (void), void(0))
+SFT_ENTRY(void, shmem_clear_cache_inv, (void), void(0))
+SFT_ENTRY(void, shmem_set_cache_line_inv, (void*), void(0))
+SFT_ENTRY(void, shmem_clear_cache_line_inv, (void*), void(0))
+SFT_ENTRY(void, shmem_udcflush, (void), void(0))
+SFT_ENTRY(void, shmem_udcflush_line, (void*), void(0))

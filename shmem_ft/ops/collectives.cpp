@@ -132,12 +132,24 @@ bool exchange(const PeGroup& group, Send&& send, Receive&& receive) noexcept {
 
 }  // namespace
 
+// In every other barrier a member has to run several times before all can leave it.
+bool sync_crowd(const Channels::Lane& lane, const PeGroup& group) noexcept {
+    return lane.meet(static_cast<std::uint32_t>(group.size), [&](auto&& ring) {
+        for (std::int32_t k = 1; k < group.size; ++k) {
+            ring(member_after(group, k));
+        }
+    });
+}
+
 // Dissemination: after round r everybody has heard, directly or not, of 2^(r+1) members.
 bool sync(Engine& e, const PeGroup& group) noexcept {
     if (e.waiter.fault_pending()) [[unlikely]] {
         return false;
     }
     const Channels::Lane lane = e.channels.lane(group.lane);
+    if (e.waiter.is_crowded() && group.size > 2 && group.lane != kLaneOfActiveSets) [[unlikely]] {
+        return sync_crowd(lane, group);
+    }
     for (std::int32_t distance = 1; distance < group.size; distance *= 2) {
         if (!lane.notify(member_after(group, distance)) || !lane.await(group.pe(index_before(group, distance)))) {
             return false;

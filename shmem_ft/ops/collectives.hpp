@@ -8,7 +8,7 @@
 //     PE may return only after a message which shows that the reading is over.
 //  3. In place (reductions, scans): a destination is a source as well, so rule 2 holds for writing it, too.
 //
-// No routine allocates. At most two messages of a pair are under way in any of them, fewer than a channel holds, so
+// No routine allocates. At most three messages of a pair are under way in any of them, fewer than a channel holds, so
 // nobody waits for room unless it is several operations ahead.
 //
 // Fault rule: false when a fault is pending, at entry or while waiting; the contents of destinations are then

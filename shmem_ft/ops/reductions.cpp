@@ -12,7 +12,12 @@ namespace {
 constexpr std::size_t kChunkBytes = 4096;    // worked on at once, on the stack
 constexpr std::size_t kCacheLineBytes = 64;  // slices begin on multiples of it
 constexpr std::size_t kElementBytesMax = 16;
-static_assert(kChunkBytes % kElementBytesMax == 0 && kChannelPayloadBytes >= 3 * kElementBytesMax);
+static_assert(kChunkBytes % kElementBytesMax == 0);
+
+// What travels in messages: whole elements of every size in each, and fewer messages than a channel holds.
+constexpr std::size_t kPieceBytes = kChannelPayloadBytes / kElementBytesMax * kElementBytesMax;
+constexpr std::size_t kSmallBytes = 3 * kPieceBytes;
+static_assert(kPieceBytes != 0 && kSmallBytes / kPieceBytes < kChannelDepth);
 
 // Recursive doubling with the data in the messages. Where the size is no power of two, the first members go in pairs:
 // the odd one hands its data to the even one and gets the result in the end.
@@ -31,7 +36,7 @@ public:
         const bool is_paired = group_.me < 2 * pairs_;
         if (is_paired && group_.me % 2 == 1) {
             const PeId partner = group_.pe(group_.me - 1);
-            return lane_.send(partner, data, bytes_) && lane_.recv(partner, data, bytes_);
+            return send(partner, data) && receive(partner, data);
         }
         if (is_paired && !take_from(group_.pe(group_.me + 1), data, Side::right)) {
             return false;
@@ -40,21 +45,42 @@ public:
         for (std::int32_t distance = 1; distance < active_; distance *= 2) {
             const std::int32_t other = rank ^ distance;
             const PeId partner = group_.pe(other < pairs_ ? 2 * other : other + pairs_);
-            if (!lane_.send(partner, data, bytes_) ||
-                !take_from(partner, data, other < rank ? Side::left : Side::right)) {
+            if (!send(partner, data) || !take_from(partner, data, other < rank ? Side::left : Side::right)) {
                 return false;
             }
         }
-        return !is_paired || lane_.send(group_.pe(group_.me + 1), data, bytes_);
+        return !is_paired || send(group_.pe(group_.me + 1), data);
     }
 
 private:
     enum class Side { left, right };
 
+    [[nodiscard]] bool send(PeId to, const void* data) const noexcept {
+        return in_pieces([&](std::size_t offset, std::size_t bytes) {
+            return lane_.send(to, static_cast<const unsigned char*>(data) + offset, bytes);
+        });
+    }
+
+    [[nodiscard]] bool receive(PeId from, void* data) const noexcept {
+        return in_pieces([&](std::size_t offset, std::size_t bytes) {
+            return lane_.recv(from, static_cast<unsigned char*>(data) + offset, bytes);
+        });
+    }
+
+    template <class Move>
+    [[nodiscard]] bool in_pieces(Move&& move) const noexcept {
+        for (std::size_t offset = 0; offset < bytes_; offset += kPieceBytes) {
+            if (!move(offset, std::min(kPieceBytes, bytes_ - offset))) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     // Combines with what a partner sends, which stands on the given side of the own data.
     [[nodiscard]] bool take_from(PeId partner, void* data, Side side) const noexcept {
-        alignas(16) unsigned char theirs[kChannelPayloadBytes];
-        if (!lane_.recv(partner, theirs, bytes_)) {
+        alignas(16) unsigned char theirs[kSmallBytes];
+        if (!receive(partner, theirs)) {
             return false;
         }
         if (side == Side::right) {
@@ -121,8 +147,8 @@ bool reduce(Engine& e, const PeGroup& group, void* dest, const void* source, std
         std::memmove(dest, source, bytes);
         return true;
     }
-    if (bytes <= kChannelPayloadBytes) {
-        alignas(16) unsigned char data[kChannelPayloadBytes];
+    if (bytes <= kSmallBytes) {
+        alignas(16) unsigned char data[kSmallBytes];
         std::memcpy(data, source, bytes);
         const bool ok = SmallReduction(e, group, count, kind).run(data);
         if (ok) {

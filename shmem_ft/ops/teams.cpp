@@ -29,32 +29,73 @@ bool is_valid(Triplet part, std::int32_t members) noexcept {
            last >= 0 && last < members;
 }
 
-// The lowest indices that are free on all members of the parent. False: a fault, or not enough of them.
-bool agree_on_free(Engine& e, const PeGroup& parent, TeamId* ids, int wanted) noexcept {
-    std::uint64_t free_bits[kWords] = {};
+struct TeamBits {
+    std::uint64_t words[kWords] = {};
+
+    [[nodiscard]] static std::uint64_t bit(std::uintptr_t index) noexcept { return std::uint64_t{1} << (index % 64); }
+    void add(std::uintptr_t index) noexcept { words[index / 64] |= bit(index); }
+    [[nodiscard]] bool has(std::uintptr_t index) const noexcept { return (words[index / 64] & bit(index)) != 0; }
+};
+
+// The lowest `wanted` indices that are free on all members of the parent and not in `tried`. False: a fault, or not
+// enough of them.
+bool find_free(Engine& e, const PeGroup& parent, const TeamBits& tried, TeamId* ids, int wanted) noexcept {
+    TeamBits free;
     for (std::uintptr_t i = kFirstOwnTeam; i < kTeamsMax; ++i) {
-        if (e.teams.entries[i].in_use == 0) {
-            free_bits[i / 64] |= std::uint64_t{1} << (i % 64);
+        if (state_of(e.teams.entries[i].state) == SlotState::free && !tried.has(i)) {
+            free.add(i);
         }
     }
-    if (!reduce(e, parent, free_bits, free_bits, kWords, element_kind<And, std::uint64_t>())) {
+    if (!reduce(e, parent, free.words, free.words, kWords, element_kind<And, std::uint64_t>())) {
         return false;
     }
     int found = 0;
-    for (std::size_t word = 0; word < kWords && found < wanted; ++word) {
-        for (; free_bits[word] != 0 && found < wanted; free_bits[word] &= free_bits[word] - 1) {
-            ids[found++] = TeamId(word * 64 + static_cast<std::uintptr_t>(std::countr_zero(free_bits[word])));
+    for (std::uintptr_t i = kFirstOwnTeam; i < kTeamsMax && found < wanted; ++i) {
+        if (free.has(i)) {
+            ids[found++] = TeamId(i);
         }
     }
     return found == wanted;
 }
 
-TeamId enter(Engine& e, TeamId id, const PeGroup& group, int num_contexts) noexcept {
-    TeamId handle = kTeamInvalid;
-    if (group.me >= 0) {
-        e.teams.entries[id.index()] = {group, num_contexts, 1};
-        handle = id;
+// ENSURES, if true: all members have claimed the same indices. Another thread of any member may be splitting another
+// team and have taken one of them since it was seen free; then nobody keeps them, and these are not tried again, so the
+// members, who all know which they were, come to an end.
+bool agree_on_free(Engine& e, const PeGroup& parent, TeamId* ids, int wanted) noexcept {
+    TeamBits tried;
+    while (find_free(e, parent, tried, ids, wanted)) {
+        int claimed = 0;
+        while (claimed < wanted && claim(e.teams.entries[ids[claimed].index()].state)) {
+            ++claimed;
+        }
+        std::uint32_t is_ours = claimed == wanted ? 1 : 0;
+        const bool is_known = reduce(e, parent, &is_ours, &is_ours, 1, element_kind<And, std::uint32_t>());
+        if (is_known && is_ours != 0) {
+            return true;
+        }
+        for (int i = 0; i < claimed; ++i) {
+            set_state(e.teams.entries[ids[i].index()].state, SlotState::free);
+        }
+        if (!is_known) {
+            return false;
+        }
+        for (int i = 0; i < wanted; ++i) {
+            tried.add(ids[i].value());
+        }
     }
+    return false;
+}
+
+// REQUIRES: the index is claimed. A PE outside of the new team gives it back.
+TeamId enter(Engine& e, TeamId id, const PeGroup& group, int num_contexts) noexcept {
+    TeamEntry& entry = e.teams.entries[id.index()];
+    const bool is_member = group.me >= 0;
+    if (is_member) {
+        entry.group = group;
+        entry.num_contexts = num_contexts;
+    }
+    set_state(entry.state, is_member ? SlotState::shown : SlotState::free);
+    const TeamId handle = is_member ? id : kTeamInvalid;
     e.teams.created.record(handle.value());
     return handle;
 }
@@ -68,7 +109,7 @@ Id replayed(const HandleLog<Capacity>& log, std::uint32_t& position) noexcept {
 
 void release_context(ContextEntry& entry) noexcept {
     entry.group.size = 0;
-    std::atomic_ref(entry.in_use).store(0, std::memory_order_release);
+    set_state(entry.state, SlotState::free);
 }
 
 }  // namespace
@@ -80,9 +121,10 @@ void reset_handles(Engine& e) noexcept {
     const PeGroup all = world(e);
     PeGroup shared = all;
     shared.lane = lane_of(kTeamShared);
-    e.teams.entries[kTeamWorld.index()] = {all, 0, 1};
-    e.teams.entries[kTeamShared.index()] = {shared, 0, 1};
-    e.contexts.entries[kCtxDefault.index()] = {all, static_cast<std::uint32_t>(kTeamWorld.value()), 0, 1};
+    e.teams.entries[kTeamWorld.index()] = {all, 0, SlotState::shown};
+    e.teams.entries[kTeamShared.index()] = {shared, 0, SlotState::shown};
+    e.contexts.entries[kCtxDefault.index()] = {all, static_cast<std::uint32_t>(kTeamWorld.value()), 0,
+                                               SlotState::shown};
 }
 
 const PeGroup& team_group(Engine& e, TeamId team, const char* routine) noexcept {
@@ -201,11 +243,15 @@ void destroy_team(Engine& e, TeamId team) noexcept {
     quiet();
     for (std::uintptr_t i = kFirstOwnContext; i < kContextsMax; ++i) {
         ContextEntry& context = e.contexts.entries[i];
-        if (context.in_use != 0 && context.team == team.value()) {
+        // A context that another thread is creating is one of another team.
+        if (state_of(context.state) == SlotState::shown &&
+            std::atomic_ref(context.team).load(std::memory_order_relaxed) == team.value()) {
             release_context(context);
         }
     }
-    e.teams.entries[team.index()] = {};
+    TeamEntry& entry = e.teams.entries[team.index()];
+    entry.group = {};
+    set_state(entry.state, SlotState::free);
 }
 
 bool create_context(Engine& e, TeamId team, long options, CtxId* context) noexcept {
@@ -220,11 +266,11 @@ bool create_context(Engine& e, TeamId team, long options, CtxId* context) noexce
     }
     for (std::uintptr_t i = kFirstOwnContext; i < kContextsMax; ++i) {
         ContextEntry& slot = e.contexts.entries[i];
-        std::uint32_t is_free = 0;
-        if (std::atomic_ref(slot.in_use).compare_exchange_strong(is_free, 1, std::memory_order_acq_rel)) {
+        if (claim(slot.state)) {
             slot.group = entry->group;
-            slot.team = static_cast<std::uint32_t>(team.value());
+            std::atomic_ref(slot.team).store(static_cast<std::uint32_t>(team.value()), std::memory_order_relaxed);
             slot.options = static_cast<std::uint32_t>(options);
+            set_state(slot.state, SlotState::shown);
             *context = CtxId(i);
             break;
         }

@@ -72,6 +72,7 @@ public:
         bells_ = std::make_unique<Doorbell[]>(count);
         rings_ = std::make_unique<ChannelRing[]>(kLanesMax * count * count);
         marks_ = std::make_unique<LaneMarks[]>(count);
+        points_ = std::make_unique<MeetingPoint[]>(kLanesMax);
         for (std::size_t pe = 0; pe < count; ++pe) {
             members_.push_back(std::make_unique<Member>(count, heap_bytes));
         }
@@ -137,8 +138,8 @@ private:
             member.entries[pe].globals_difference.store(0);
             bells.push_back(&bells_[pe]);
         }
-        e.waiter = Waiter(&bells_[me], &e.gate, 50);
-        e.channels.connect({rings_.get(), marks_.get(), count}, e.peers.me, bells, &e.waiter);
+        e.waiter = Waiter(&bells_[me], &e.gate, WaitStyle{50, n_ > 4 ? 4U : 0U});
+        e.channels.connect({rings_.get(), marks_.get(), points_.get(), count}, e.peers.me, bells, &e.waiter);
         reset_handles(e);
     }
 
@@ -147,6 +148,7 @@ private:
     std::unique_ptr<Doorbell[]> bells_;
     std::unique_ptr<ChannelRing[]> rings_;
     std::unique_ptr<LaneMarks[]> marks_;
+    std::unique_ptr<MeetingPoint[]> points_;
     std::vector<std::unique_ptr<Member>> members_;
 };
 

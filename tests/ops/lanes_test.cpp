@@ -116,7 +116,7 @@ TEST(ControlSegmentSize, LanesThatNobodyUsesTakeNoMemory) {
     channels.connect(control.channels(), PeId(0), std::vector<Doorbell*>(kPes, &bell), &waiter);
     EXPECT_FALSE(control.channels().marks[5].is_marked(LaneId(200)));
     FaultGate gate;
-    waiter = Waiter(&bell, &gate, 0);
+    waiter = Waiter(&bell, &gate, {});
     EXPECT_TRUE(channels.lane(LaneId(200)).notify(PeId(5)));
     EXPECT_TRUE(control.channels().marks[5].is_marked(LaneId(200)));
     ASSERT_EQ(::fstat(control.fd(), &info), 0);

@@ -59,6 +59,10 @@ void Channels::reset() noexcept {
             row[from].consumed.store(0);
         }
     }
+    for (std::size_t i = 0; i < kLanesMax; ++i) {
+        map_.points[i].arrived.store(0);
+        map_.points[i].meetings.store(0);
+    }
     // The pages are given back and are zero again.
     ::madvise(pairs_.get(), pairs_.get_deleter().bytes, MADV_DONTNEED);
 }

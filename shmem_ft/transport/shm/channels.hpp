@@ -42,14 +42,13 @@ struct alignas(64) ChannelCell {
     unsigned char payload[kChannelPayloadBytes];
 };
 
-// Lives in shared memory, zero-initialised. Cache lines are fetched in pairs, and no pair shall hold parts of two
-// rings.
-struct alignas(128) ChannelRing {
+// Lives in shared memory, zero-initialised.
+struct ChannelRing {
     ChannelCell cells[kChannelDepth];
     alignas(64) std::atomic<std::uint32_t> consumed;  // written by the receiver only
 };
 static_assert(sizeof(ChannelCell) == 64);
-static_assert(sizeof(ChannelRing) == 64 * (kChannelDepth + 2));
+static_assert(sizeof(ChannelRing) == 64 * (kChannelDepth + 1));
 
 // The lanes in which somebody has sent to a PE since the job began. Lives in shared memory, one per PE, zero at first;
 // bits are only ever set.
@@ -60,10 +59,18 @@ struct alignas(64) LaneMarks {
     [[nodiscard]] bool is_marked(LaneId lane) const noexcept;
 };
 
+// Where the PEs of a lane wait for each other when they are many to a processor: whoever comes last lets all go on, so
+// each has to run only once more. Lives in shared memory, zero at first. Cleared like the rings when a fault is over.
+struct alignas(64) MeetingPoint {
+    std::atomic<std::uint32_t> arrived;
+    std::atomic<std::uint32_t> meetings;  // that are over
+};
+
 // Where the rings lie. By lane, receiver, sender: a PE clears a row at a time.
 struct ChannelMap {
-    ChannelRing* rings = nullptr;  // kLanesMax * n_pes * n_pes
-    LaneMarks* marks = nullptr;    // n_pes
+    ChannelRing* rings = nullptr;    // kLanesMax * n_pes * n_pes
+    LaneMarks* marks = nullptr;      // n_pes
+    MeetingPoint* points = nullptr;  // kLanesMax
     std::size_t n_pes = 0;
 
     [[nodiscard]] static std::size_t bytes_of_rings(std::size_t n_pes) noexcept {
@@ -107,6 +114,22 @@ public:
         // Empty messages. They are what a barrier consists of, so they are put into it.
         [[nodiscard, gnu::always_inline]] bool notify(PeId to) const noexcept { return put(to, nullptr, 0); }
         [[nodiscard, gnu::always_inline]] bool await(PeId from) const noexcept { return take(from, nullptr, 0); }
+
+        // All PEs of the lane's team are here. others(ring) calls ring(pe) for every one of them but this one. False
+        // when a fault is pending. Only in lanes with one set of PEs.
+        template <class Others>
+        [[nodiscard]] bool meet(std::uint32_t size, Others&& others) const noexcept {
+            MeetingPoint& point = channels_->map_.points[id_.index()];
+            const std::uint32_t before = point.meetings.load(std::memory_order_acquire);
+            if (point.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 != size) {
+                return channels_->waiter_->block_until(
+                    [&] { return point.meetings.load(std::memory_order_acquire) != before; });
+            }
+            point.arrived.store(0, std::memory_order_relaxed);
+            point.meetings.store(before + 1, std::memory_order_seq_cst);
+            others([&](PeId pe) { channels_->doorbells_[pe.index()]->ring_if_sleeping(); });
+            return true;
+        }
 
     private:
         friend class Channels;

@@ -15,10 +15,10 @@ namespace sft {
 namespace {
 
 struct Layout {
-    std::size_t slots, lane_marks, rings, total;
+    std::size_t slots, lane_marks, meeting_points, rings, total;
 };
 
-constexpr std::size_t aligned(std::size_t bytes, std::size_t unit = 64) { return (bytes + unit - 1) / unit * unit; }
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     const auto pes = static_cast<std::size_t>(n_pes);
@@ -26,7 +26,8 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     layout.slots = aligned(sizeof(ControlHeader));
     layout.lane_marks =
         aligned(layout.slots + static_cast<std::size_t>(n_processes + kJoinSlots) * sizeof(ProcessSlot));
-    layout.rings = aligned(layout.lane_marks + pes * sizeof(LaneMarks), alignof(ChannelRing));
+    layout.meeting_points = layout.lane_marks + pes * sizeof(LaneMarks);
+    layout.rings = layout.meeting_points + kLanesMax * sizeof(MeetingPoint);
     layout.total = layout.rings + ChannelMap::bytes_of_rings(pes);
     return layout;
 }
@@ -150,6 +151,7 @@ void ControlSegment::locate_parts() noexcept {
     auto* base = reinterpret_cast<std::byte*>(header_);
     slots_ = reinterpret_cast<ProcessSlot*>(base + layout.slots);
     lane_marks_ = reinterpret_cast<LaneMarks*>(base + layout.lane_marks);
+    meeting_points_ = reinterpret_cast<MeetingPoint*>(base + layout.meeting_points);
     rings_ = reinterpret_cast<ChannelRing*>(base + layout.rings);
 }
 

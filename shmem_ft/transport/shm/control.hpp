@@ -31,7 +31,7 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 // Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
 // Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
-inline constexpr std::uint32_t kControlLayout = 10002;
+inline constexpr std::uint32_t kControlLayout = 10003;
 inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.
@@ -93,7 +93,7 @@ public:
     [[nodiscard]] ControlHeader& header() const noexcept { return *header_; }
     [[nodiscard]] ProcessSlot& slot(ProcId process) const noexcept { return slots_[process.index()]; }
     [[nodiscard]] ChannelMap channels() const noexcept {
-        return {rings_, lane_marks_, static_cast<std::size_t>(header_->n_pes)};
+        return {rings_, lane_marks_, meeting_points_, static_cast<std::size_t>(header_->n_pes)};
     }
 
 private:
@@ -106,6 +106,7 @@ private:
     ControlHeader* header_ = nullptr;
     ProcessSlot* slots_ = nullptr;
     LaneMarks* lane_marks_ = nullptr;
+    MeetingPoint* meeting_points_ = nullptr;
     ChannelRing* rings_ = nullptr;
 };
 
