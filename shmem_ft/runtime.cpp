@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "shmem_ft/base/build_info.hpp"
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
@@ -301,22 +302,26 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     return true;
 }
 
-// What SHMEM_VERSION and SHMEM_INFO ask for, from PE 0.
+// What SHMEM_VERSION, SHMEM_INFO and SHMEM_DEBUG ask for.
 void Runtime::print_about() const {
     if (config_.version || config_.info || config_.debug) {
-        say("shmem-ft 0.1.0, OpenSHMEM 1.6, %d PEs, %u spares, symmetric heap of %zu bytes at %#llx", control_.n_pes(),
-            config_.spares, heap_.range().bytes, static_cast<unsigned long long>(live_.heap.begin));
+        say("version %s, OpenSHMEM %s, built with %s", build_info().version, build_info().specification,
+            build_info().compiler);
     }
     if (config_.info) {
         for (const SettingInfo& setting : settings()) {
             if (!setting.is_internal) {
                 const char* origin = setting_origin(setting);
-                say("%s=%s (%s): %s", setting.name, setting_value(setting, config_).c_str(),
-                    origin == nullptr ? "default" : origin, setting.help);
+                const bool has_old_name = origin != nullptr && std::strcmp(origin, setting.name) != 0;
+                say("%s=%s (%s): %s Accepted: %s%s%s.", setting.name, setting_value(setting, config_).c_str(),
+                    origin == nullptr ? "default" : (has_old_name ? origin : "environment"), setting.help,
+                    setting.range, *setting.alias == '\0' ? "" : ". Older name: ", setting.alias);
             }
         }
     }
     if (config_.debug) {
+        say("%d PEs, %u spares, symmetric heap of %zu bytes at %#llx", control_.n_pes(), config_.spares,
+            heap_.range().bytes, static_cast<unsigned long long>(live_.heap.begin));
         say("globals at %#llx, %zu bytes; %zu bytes of library state in every version",
             static_cast<unsigned long long>(live_.globals.begin), live_.globals.bytes, live_.library.bytes);
     }
@@ -403,8 +408,8 @@ bool Runtime::start(int generation, std::string& error) {
     if (!config_.join.empty()) {
         ask_to_join();
     }
-    if (self() == ProcId(0)) {
-        print_about();
+    if (self() == ProcId(0) && generation == 0) {
+        print_about();  // once in a job
     }
     // With the descriptor by which a spare can join.
     report(JobEventKind::initialized, control_.fd(), 0, "", now_ns(), 0);
@@ -455,6 +460,10 @@ void Runtime::report(JobEventKind kind, std::int32_t code, std::uint64_t value, 
 void Runtime::report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns, std::uint64_t value) noexcept {
     if (config_.events) {
         report(JobEventKind::span, 0, value, name, begin_ns, end_ns);
+    }
+    if (config_.debug) {
+        say("PE %d: %s of version %llu took %.3f ms", me_.load().value(), name, static_cast<unsigned long long>(value),
+            static_cast<double>(end_ns - begin_ns) / 1e6);
     }
 }
 

@@ -56,7 +56,7 @@ public:
     // start() failed: tells why. The process ends or gives its caller an error; the others notice.
     void abandon(const std::string& line) noexcept;
     // Between start() and the first call of the application: what SHMEM_FT_CHECK asks for.
-    void start_checks(int thread_level) noexcept;
+    void start_checks() noexcept;
     // The last shmem_finalize.
     void finish() noexcept;
 

@@ -72,6 +72,7 @@ std::uint64_t Runtime::heap_offset(const void* address, const char* routine) noe
 }
 
 void Runtime::note_block(const HeapRecord& record) noexcept {
+    const std::lock_guard guard(checker_->blocks_mutex());
     const bool frees = record.call == HeapCall::free;
     if ((frees || record.call == HeapCall::realloc) && record.first != 0 && (frees || record.result != 0)) {
         blocks_.remove(record.first - 1);
@@ -86,12 +87,12 @@ void Runtime::note_block(const HeapRecord& record) noexcept {
     }
 }
 
-void Runtime::start_checks(int thread_level) noexcept {
+void Runtime::start_checks() noexcept {
     if (config_.check == CheckMode::off) {
         return;
     }
     checker_ = std::make_unique<Checker>();
-    checker_->start(engine_, {config_.check, thread_level, heap_.range(), &blocks_});
+    checker_->start(engine_, {config_.check, heap_.range(), &blocks_});
     engine_.checker = checker_.get();
 }
 

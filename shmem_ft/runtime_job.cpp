@@ -256,14 +256,14 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
         ++g_connections;
         g_runtime = runtime;
         g_thread_level.store(options.requested_thread_level.value_or(kThreadMultiple));
-        runtime->start_checks(g_thread_level.load());
+        runtime->start_checks();
         attach_engine(&runtime->engine());
         g_finalize_at_exit = options.finalize_at_exit;
     }
     // Everything is safe for threads at every level, so a part of the program that comes later may have more.
     g_thread_level.store(std::max(g_thread_level.load(), options.requested_thread_level.value_or(0)));
-    if (Checker* const checker = g_runtime->engine().checker) {
-        checker->set_thread_level(g_thread_level.load());
+    if (g_engine->checker != nullptr) {
+        g_engine->checker->set_thread_level(g_thread_level.load());
     }
     ++g_init_depth;
     if (provided_thread_level != nullptr) {

@@ -37,57 +37,57 @@ struct Members {
     sft::WorkArrays work;
 };
 
-// One of the operations on these members; first its arguments are looked at, if calls are checked.
-bool on(const Members& members, bool (*operation)(sft::Engine&, const sft::PeGroup&) noexcept) noexcept {
-    if (sft::is_checking()) [[unlikely]] {
-        sft::check_sync(members.engine, members.call());
-    }
-    return operation(members.engine, members.group);
+// What is to be checked before an operation: told from its parameters.
+using Sync = bool (*)(sft::Engine&, const sft::PeGroup&) noexcept;
+using Move = bool (*)(sft::Engine&, const sft::PeGroup&, void*, const void*, std::size_t) noexcept;
+using Broadcast = bool (*)(sft::Engine&, const sft::PeGroup&, void*, const void*, std::size_t,
+                           sft::BroadcastRoot) noexcept;
+using MoveStrided = bool (*)(sft::Engine&, const sft::PeGroup&, void*, const void*, sft::StridedBlock) noexcept;
+
+void look_at(const Members& members, Sync) noexcept { sft::check_sync(members.engine, members.call()); }
+
+void look_at(const Members& members, Move operation, void* dest, const void* source, std::size_t bytes) noexcept {
+    const auto shape = operation == sft::alltoall ? sft::CollectiveShape::exchanged : sft::CollectiveShape::gathered;
+    sft::check_data(members.engine, members.call(),
+                    {dest, source, bytes / members.element_bytes, shape, operation != sft::collect, {}});
 }
 
-bool on(const Members& members,
-        bool (*operation)(sft::Engine&, const sft::PeGroup&, void*, const void*, std::size_t) noexcept, void* dest,
-        const void* source, std::size_t bytes) noexcept {
-    if (sft::is_checking()) [[unlikely]] {
-        const auto shape =
-            operation == sft::alltoall ? sft::CollectiveShape::exchanged : sft::CollectiveShape::gathered;
-        sft::check_data(members.engine, members.call(),
-                        {dest, source, bytes / members.element_bytes, shape, operation != sft::collect, {}});
-    }
-    return operation(members.engine, members.group, dest, source, bytes);
+void look_at(const Members& members, Broadcast, void* dest, const void* source, std::size_t bytes,
+             sft::BroadcastRoot root) noexcept {
+    sft::check_broadcast(members.engine, members.call(),
+                         {dest, source, bytes / members.element_bytes, sft::CollectiveShape::same, true, {}}, root);
 }
 
-bool on(const Members& members,
-        bool (*operation)(sft::Engine&, const sft::PeGroup&, void*, const void*, std::size_t,
-                          sft::BroadcastRoot) noexcept,
-        void* dest, const void* source, std::size_t bytes, sft::BroadcastRoot root) noexcept {
-    if (sft::is_checking()) [[unlikely]] {
-        sft::check_broadcast(members.engine, members.call(),
-                             {dest, source, bytes / members.element_bytes, sft::CollectiveShape::same, true, {}}, root);
-    }
-    return operation(members.engine, members.group, dest, source, bytes, root);
+void look_at(const Members& members, MoveStrided, void* dest, const void* source, sft::StridedBlock block) noexcept {
+    sft::check_data(members.engine, members.call(),
+                    {dest, source, block.nelems, sft::CollectiveShape::exchanged, true, block.strides});
 }
 
-bool on(const Members& members,
-        bool (*operation)(sft::Engine&, const sft::PeGroup&, void*, const void*, sft::StridedBlock) noexcept,
-        void* dest, const void* source, sft::StridedBlock block) noexcept {
-    if (sft::is_checking()) [[unlikely]] {
-        sft::check_data(members.engine, members.call(),
-                        {dest, source, block.nelems, sft::CollectiveShape::exchanged, true, block.strides});
+// Reads as: this call of one of the operations on these members.
+template <class Call, class... Arguments>
+bool on(const Call&, const Members& members,
+        bool (*operation)(sft::Engine&, const sft::PeGroup&, Arguments...) noexcept,
+        std::type_identity_t<Arguments>... arguments) noexcept {
+    if constexpr (std::is_same_v<Call, sft::CheckedCall>) {
+        look_at(members, operation, arguments...);
     }
-    return operation(members.engine, members.group, dest, source, block);
+    // A copy, because the operation may look at all of an object of which it is given a part.
+    const sft::PeGroup group = members.group;
+    return operation(members.engine, group, arguments...);
 }
 
 }  // namespace
 
-SFT_WAITING_ENTRY(void, shmem_barrier_all, (void), void(on(Members("shmem_barrier_all"), sft::barrier)))
-SFT_WAITING_ENTRY(void, shmem_sync_all, (void), void(on(Members("shmem_sync_all"), sft::sync)))
-SFT_WAITING_ENTRY(int, shmem_team_sync, (shmem_team_t team), status(on(Members("shmem_team_sync", team), sft::sync)))
+SFT_WAITING_ENTRY(void, shmem_barrier_all, (void), void(on(call, Members("shmem_barrier_all"), sft::barrier)))
+SFT_WAITING_ENTRY(void, shmem_sync_all, (void), void(on(call, Members("shmem_sync_all"), sft::sync)))
+SFT_WAITING_ENTRY(int, shmem_team_sync, (shmem_team_t team),
+                  status(on(call, Members("shmem_team_sync", team), sft::sync)))
 
 #define SYNC(NAME, PSYNC_ELEMENTS, OPERATION)                                                                       \
     SFT_WAITING_ENTRY(                                                                                              \
         void, NAME, (int PE_start, int logPE_stride, int PE_size, long* pSync),                                     \
-        void(on(Members(#NAME, sft::ActiveSet{PE_start, logPE_stride, PE_size}, sync_array(pSync, PSYNC_ELEMENTS)), \
+        void(on(call,                                                                                               \
+                Members(#NAME, sft::ActiveSet{PE_start, logPE_stride, PE_size}, sync_array(pSync, PSYNC_ELEMENTS)), \
                 sft::OPERATION)))
 SYNC(shmem_barrier, SHMEM_BARRIER_SYNC_SIZE, barrier)
 SYNC(shmem_sync, SHMEM_SYNC_SIZE, sync)
@@ -95,12 +95,14 @@ SYNC(shmem_sync, SHMEM_SYNC_SIZE, sync)
 // A routine that moves `nelems` elements of BYTES: for a team, and (32 and 64 bits only) for an active set.
 #define TEAM(TAIL, TYPE, BYTES, EXTRA, OPERATION, ...)                                                         \
     SFT_WAITING_ENTRY(int, shmem_##TAIL, (shmem_team_t team, TYPE * dest, const TYPE* source, SFT_OPEN EXTRA), \
-                      status(on(Members("shmem_" #TAIL, team, BYTES), sft::OPERATION, dest, source, __VA_ARGS__)))
+                      status(                                                                                  \
+                          on(call, Members("shmem_" #TAIL, team, BYTES), sft::OPERATION, dest, source, __VA_ARGS__)))
 #define ACTIVE(TAIL, BITS, EXTRA, PSYNC_ELEMENTS, OPERATION, ...)                                                   \
     SFT_WAITING_ENTRY(void, shmem_##TAIL##BITS,                                                                     \
                       (void* dest, const void* source, SFT_OPEN EXTRA, int PE_start, int logPE_stride, int PE_size, \
                        long* pSync),                                                                                \
-                      void(on(Members("shmem_" #TAIL #BITS, sft::ActiveSet{PE_start, logPE_stride, PE_size},        \
+                      void(on(call,                                                                                 \
+                              Members("shmem_" #TAIL #BITS, sft::ActiveSet{PE_start, logPE_stride, PE_size},        \
                                       sync_array(pSync, PSYNC_ELEMENTS), BITS / 8),                                 \
                               sft::OPERATION, dest, source, __VA_ARGS__)))
 

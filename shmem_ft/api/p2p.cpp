@@ -11,9 +11,9 @@ static_assert(SHMEM_CMP_LT == static_cast<int>(sft::Comparison::lt));
 static_assert(SHMEM_CMP_LE == static_cast<int>(sft::Comparison::le));
 
 // The engine, for one variable and for arrays.
-#define WATCH(ROUTINE, IVAR, CMP) sft::engine(ROUTINE, {#IVAR, IVAR, 1, sizeof *IVAR, CMP, IVAR, IVAR})
+#define WATCH(ROUTINE, IVAR, CMP) sft::engine(call, ROUTINE, {#IVAR, IVAR, 1, sizeof *IVAR, CMP, IVAR, IVAR})
 #define WATCH_SET(ROUTINE, INDICES, OPERANDS) \
-    sft::engine(ROUTINE, {"ivars", ivars, nelems, sizeof *ivars, cmp, INDICES, OPERANDS})
+    sft::engine(call, ROUTINE, {"ivars", ivars, nelems, sizeof *ivars, cmp, INDICES, OPERANDS})
 
 #define ONE(NAME, TYPE)                                                                                      \
     SFT_WAITING_ENTRY(void, shmem_##NAME##_wait_until, (TYPE * ivar, int cmp, TYPE cmp_value),               \

@@ -128,15 +128,16 @@ void destroy_team(shmem_team_t team) noexcept {
 }
 
 // For fence and quiet, which do the same for every context.
-void look_at(const char* routine, shmem_ctx_t ctx) noexcept {
+void look_at(sft::UncheckedCall, const char*, shmem_ctx_t) noexcept {}
+void look_at(sft::UncheckedCall, const char*, shmem_ctx_t, const int*, std::size_t) noexcept {}
+
+void look_at(const sft::CheckedCall&, const char* routine, shmem_ctx_t ctx) noexcept {
     static_cast<void>(engine_with(routine, sft::ctx_id(ctx)));
 }
 
-void look_at(const char* routine, shmem_ctx_t ctx, const int* pes, std::size_t npes) noexcept {
-    look_at(routine, ctx);
-    if (!sft::is_checking()) {
-        return;
-    }
+void look_at(const sft::CheckedCall& call, const char* routine, shmem_ctx_t ctx, const int* pes,
+             std::size_t npes) noexcept {
+    look_at(call, routine, ctx);
     const sft::ContextEntry* const entry = sft::g_engine->contexts.find(sft::ctx_id(ctx));
     if (entry == nullptr || npes == 0) {
         return;
@@ -216,17 +217,18 @@ SFT_ENTRY(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t* team), contex
 
 // Sessions are hints for transports that can batch operations.
 SFT_ENTRY(void, shmem_ctx_session_start, (shmem_ctx_t ctx, long, const shmem_ctx_session_config_t*, long),
-          look_at("shmem_ctx_session_start", ctx))
-SFT_ENTRY(void, shmem_ctx_session_stop, (shmem_ctx_t ctx), look_at("shmem_ctx_session_stop", ctx))
+          void(engine_with("shmem_ctx_session_start", sft::ctx_id(ctx))))
+SFT_ENTRY(void, shmem_ctx_session_stop, (shmem_ctx_t ctx),
+          void(engine_with("shmem_ctx_session_stop", sft::ctx_id(ctx))))
 
-SFT_WAITING_ENTRY(void, shmem_fence, (void), (look_at("shmem_fence", SHMEM_CTX_DEFAULT), sft::fence()))
-SFT_WAITING_ENTRY(void, shmem_ctx_fence, (shmem_ctx_t ctx), (look_at("shmem_ctx_fence", ctx), sft::fence()))
-SFT_WAITING_ENTRY(void, shmem_quiet, (void), (look_at("shmem_quiet", SHMEM_CTX_DEFAULT), sft::quiet()))
-SFT_WAITING_ENTRY(void, shmem_ctx_quiet, (shmem_ctx_t ctx), (look_at("shmem_ctx_quiet", ctx), sft::quiet()))
+SFT_WAITING_ENTRY(void, shmem_fence, (void), (look_at(call, "shmem_fence", SHMEM_CTX_DEFAULT), sft::fence()))
+SFT_WAITING_ENTRY(void, shmem_ctx_fence, (shmem_ctx_t ctx), (look_at(call, "shmem_ctx_fence", ctx), sft::fence()))
+SFT_WAITING_ENTRY(void, shmem_quiet, (void), (look_at(call, "shmem_quiet", SHMEM_CTX_DEFAULT), sft::quiet()))
+SFT_WAITING_ENTRY(void, shmem_ctx_quiet, (shmem_ctx_t ctx), (look_at(call, "shmem_ctx_quiet", ctx), sft::quiet()))
 SFT_WAITING_ENTRY(void, shmem_pe_quiet, (const int* target_pes, std::size_t npes),
-                  (look_at("shmem_pe_quiet", SHMEM_CTX_DEFAULT, target_pes, npes), sft::quiet()))
+                  (look_at(call, "shmem_pe_quiet", SHMEM_CTX_DEFAULT, target_pes, npes), sft::quiet()))
 SFT_WAITING_ENTRY(void, shmem_ctx_pe_quiet, (shmem_ctx_t ctx, const int* target_pes, std::size_t npes),
-                  (look_at("shmem_ctx_pe_quiet", ctx, target_pes, npes), sft::quiet()))
+                  (look_at(call, "shmem_ctx_pe_quiet", ctx, target_pes, npes), sft::quiet()))
 
 SFT_WAITING_ENTRY(void, shmem_set_lock, (long* lock), set_lock(lock))
 SFT_WAITING_ENTRY(int, shmem_test_lock, (long* lock), test_lock(lock))

@@ -148,6 +148,7 @@ void Checker::check_in_heap(const char* routine, const Argument& argument) noexc
     const std::uintptr_t base = engine_->peers.heap.begin;
     const std::uint64_t offset = number(argument.address) - base;
     const std::size_t span = argument.extent.span();
+    const std::shared_lock guard(blocks_mutex_);
     const BlockTable::Block* const block = options_.blocks->at_or_before(offset);
     const std::uint64_t inside = block == nullptr ? 0 : offset - block->offset;
     if (block == nullptr || inside >= block->bytes) {
@@ -230,6 +231,7 @@ void Checker::check_block(const char* routine, const void* address) noexcept {
         fail(routine, "ptr %p lies outside the symmetric heap", address);
     }
     const std::uintptr_t base = engine_->peers.heap.begin;
+    const std::shared_lock guard(blocks_mutex_);
     const BlockTable::Block* const block = options_.blocks->at_or_before(number(address) - base);
     const bool is_begin = block != nullptr && base + block->offset == number(address);
     if (is_begin && block->is_freed != 0) {
@@ -243,7 +245,8 @@ void Checker::check_block(const char* routine, const void* address) noexcept {
 
 // ---- locks ----
 
-bool Checker::holds(const long* lock) const noexcept {
+bool Checker::holds(const long* lock) noexcept {
+    const std::lock_guard guard(locks_mutex_);
     const HeldLocks& held = engine_->held_locks;
     return std::find(held.locks, held.locks + held.count, lock) != held.locks + held.count;
 }
@@ -263,6 +266,7 @@ void Checker::check_set_lock(const char* routine, const long* lock) noexcept {
 }
 
 void Checker::note_lock(const long* lock) noexcept {
+    const std::lock_guard guard(locks_mutex_);
     HeldLocks& held = engine_->held_locks;
     if (engine_->waiter.fault_pending()) {
         return;  // it may have come back without the lock, and the rollback takes all of it back
@@ -276,6 +280,7 @@ void Checker::note_lock(const long* lock) noexcept {
 
 void Checker::check_clear_lock(const char* routine, const long* lock) noexcept {
     check_symmetric(routine, {"lock", lock, elements(1, sizeof *lock)});
+    const std::lock_guard guard(locks_mutex_);
     HeldLocks& held = engine_->held_locks;
     const long** const end = held.locks + held.count;
     const long** const found = std::find(held.locks, end, lock);
@@ -288,8 +293,8 @@ void Checker::check_clear_lock(const char* routine, const long* lock) noexcept {
 
 // ---- waits ----
 
-Engine& checked_engine(const char* routine, const Watched& watched) noexcept {
-    Engine& e = checked_engine(routine);
+Engine& engine(const CheckedCall&, const char* routine, const Watched& watched) noexcept {
+    Engine& e = running_engine(routine);
     Checker& checker = *e.checker;
     checker.check_symmetric(routine, {watched.name, watched.variables, elements(watched.nelems, watched.bytes)});
     const Extent any = elements(watched.nelems, 1);

@@ -11,7 +11,8 @@
 //
 // Fault rule: a substitute that has not joined has the handles of its predecessor but not yet its memory, so nothing is
 // said about addresses; and while a fault is pending PEs are not compared, because they are not at the same call.
-// Thread safety: all of it may be called by any thread at any time, except start and forget_users.
+// Thread safety: all of it may be called by any thread at any time, except start and forget_users. The level of threads
+// that is checked is the one that the last initialisation has given.
 #pragma once
 
 #include <pthread.h>
@@ -20,6 +21,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <mutex>
+#include <shared_mutex>
 
 #include "shmem_ft/base/config.hpp"
 #include "shmem_ft/ops/engine.hpp"
@@ -55,15 +58,14 @@ class Checker {
 public:
     struct Options {
         CheckMode mode = CheckMode::off;
-        int thread_level = 0;
         AddressRange blocks_in;  // the part of the heap that blocks are in
         const BlockTable* blocks = nullptr;
     };
 
     // By the thread that initialises.
     void start(Engine& e, const Options& options) noexcept;
-    // A later shmem_init_thread may have more. By the only thread that is inside.
-    void set_thread_level(int level) noexcept { options_.thread_level = level; }
+    // An initialisation may raise it. At first any thread may call.
+    void set_thread_level(int level) noexcept { thread_level_.store(level); }
     // After a rollback: who created or uses contexts is not known any more.
     void forget_users() noexcept;
 
@@ -74,12 +76,14 @@ public:
     void check_local(const char* routine, const Argument& argument) noexcept;
     // `what` is written; the two must have no byte in common.
     void check_apart(const char* routine, const Argument& what, const Argument& other) noexcept;
+    // Held while the table of blocks is changed: other threads may be looking at it.
+    [[nodiscard]] std::shared_mutex& blocks_mutex() noexcept { return blocks_mutex_; }
     // A block of the heap, as shmem_free takes it.
     void check_block(const char* routine, const void* address) noexcept;
 
     // ---- threads ----
     [[nodiscard]] bool serves_one_thread() const noexcept {
-        return options_.thread_level < static_cast<int>(ThreadLevel::multiple);
+        return thread_level_.load() < static_cast<int>(ThreadLevel::multiple);
     }
     void check_thread(const char* routine) noexcept;
     // True: this thread is inside now and has to leave.
@@ -117,7 +121,7 @@ private:
         std::atomic<pthread_t> inside;
     };
 
-    [[nodiscard]] bool holds(const long* lock) const noexcept;
+    [[nodiscard]] bool holds(const long* lock) noexcept;
     [[nodiscard]] bool is_before_join() const noexcept { return engine_->replay.active; }
     void check_in_heap(const char* routine, const Argument& argument) noexcept;
     void check_alignment(const char* routine, const Argument& argument) noexcept;
@@ -125,10 +129,13 @@ private:
 
     Engine* engine_ = nullptr;
     Options options_;
+    std::atomic<int> thread_level_{static_cast<int>(ThreadLevel::multiple)};
     pthread_t main_thread_{};
     std::atomic<pthread_t> inside_{};
     std::atomic<std::uint32_t> lines_{0};
     ContextUse uses_[kContextsMax] = {};
+    std::shared_mutex blocks_mutex_;
+    std::mutex locks_mutex_;
 };
 
 // ---- collective calls ----
@@ -145,24 +152,25 @@ inline constexpr std::size_t kCommonArgumentsMax = 7;
 void compare_calls(Engine& e, const PeGroup& group, const char* routine,
                    std::initializer_list<CommonArgument> arguments) noexcept;
 
-// While an entry that may wait runs, its thread counts as inside the library.
-class CallScope {
+// ---- what the expression of an entry that may wait finds in `call` ----
+
+struct UncheckedCall {};
+
+// While it lives, its thread counts as inside the library.
+class CheckedCall {
 public:
-    explicit CallScope(const char* routine) noexcept
-        : is_inside_(is_checking() && g_engine != nullptr && g_engine->checker->enter(routine)) {}
-    ~CallScope() {
-        if (is_inside_) [[unlikely]] {
+    explicit CheckedCall(const char* routine) noexcept : is_inside_(running_engine(routine).checker->enter(routine)) {}
+    ~CheckedCall() {
+        if (is_inside_) {
             g_engine->checker->leave();
         }
     }
-    CallScope(const CallScope&) = delete;
-    CallScope& operator=(const CallScope&) = delete;
+    CheckedCall(const CheckedCall&) = delete;
+    CheckedCall& operator=(const CheckedCall&) = delete;
 
 private:
     const bool is_inside_;
 };
-
-// ---- entries that find their engine with the checks of their arguments ----
 
 // Variables of this PE that a wait or test looks at, and further arrays of the call; the address of the variables
 // stands for a form that has no such array.
@@ -175,13 +183,10 @@ struct Watched {
     const void* indices;
     const void* operands;
 };
-[[nodiscard]] Engine& checked_engine(const char* routine, const Watched& watched) noexcept;
-
-inline Engine& engine(const char* routine, const Watched& watched) noexcept {
-    if (is_checking()) [[unlikely]] {
-        return checked_engine(routine, watched);
-    }
-    return *g_fast_engine;
+// The engine, after a look at them.
+[[nodiscard]] Engine& engine(const CheckedCall& call, const char* routine, const Watched& watched) noexcept;
+[[nodiscard, gnu::always_inline]] inline Engine& engine(UncheckedCall, const char* routine, const Watched&) noexcept {
+    return engine(routine);
 }
 
 }  // namespace sft

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ static_assert(sizeof(CallValues) == kChannelPayloadBytes);
 
 CallName name_of(const char* routine, const PeGroup& group) noexcept {
     CallName name{};
-    std::strncpy(name.routine, routine, sizeof name.routine - 1);
+    std::snprintf(name.routine, sizeof name.routine, "%s", routine);
     name.start = group.start;
     name.stride = group.stride;
     name.size = group.size;

@@ -29,20 +29,20 @@ bool has_option(const ContextEntry& entry, ContextOption option) noexcept {
 
 // The level promises one thread, or one at a time.
 void Checker::check_thread(const char* routine) noexcept {
-    if (options_.thread_level > kSerialized || is_self(inside_.load(std::memory_order_acquire))) {
+    if (thread_level_.load() > kSerialized || is_self(inside_.load(std::memory_order_acquire))) {
         return;
     }
-    if (options_.thread_level < kSerialized && !is_self(main_thread_)) {
+    if (thread_level_.load() < kSerialized && !is_self(main_thread_)) {
         report(routine, "called by a thread that did not initialise, but the thread level is %s",
-               level_name(options_.thread_level));
+               level_name(thread_level_.load()));
     } else if (!is_nobody(inside_.load(std::memory_order_acquire))) {
         report(routine, "called while another thread is in a call, but the thread level is %s",
-               level_name(options_.thread_level));
+               level_name(thread_level_.load()));
     }
 }
 
 bool Checker::enter(const char* routine) noexcept {
-    if (options_.thread_level > kSerialized || is_self(inside_.load(std::memory_order_acquire))) {
+    if (thread_level_.load() > kSerialized || is_self(inside_.load(std::memory_order_acquire))) {
         return false;
     }
     check_thread(routine);
@@ -122,9 +122,9 @@ void Checker::check_destroyed_team(const char* routine, TeamId team) noexcept {
 
 void Checker::check_no_private_contexts(const char* routine, TeamId team) noexcept {
     for (std::size_t i = kCtxDefault.index() + 1; i < kContextsMax; ++i) {
-        const ContextEntry& entry = engine_->contexts.entries[i];
-        if (state_of(entry.state) == SlotState::shown && has_option(entry, ContextOption::is_private) &&
-            (team == kTeamInvalid || entry.team == team.value())) {
+        const ContextEntry* const entry = engine_->contexts.find(CtxId(i));
+        if (entry != nullptr && has_option(*entry, ContextOption::is_private) &&
+            (team == kTeamInvalid || entry->team == team.value())) {
             report(routine, "ctx: a SHMEM_CTX_PRIVATE context%s has not been destroyed before",
                    team == kTeamInvalid ? "" : " of the team");
             return;

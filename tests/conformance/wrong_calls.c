@@ -2,6 +2,7 @@
  * one who is wrong. With `wrong_calls --level LEVEL NAME...` the thread level is another one than FUNNELED. What each
  * of them must be told is in checking_test.py. Calls that go on under `warn` do no harm: they read too much, or write
  * into the padding of a block. */
+#include <poll.h>
 #include <pthread.h>
 #include <shmem.h>
 #include <shmem_ft.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { WORDS = 100, ODD_BYTES = 799 };
 
@@ -164,7 +164,7 @@ static void* wait_for_flag(void* unused) {
 static void two_at_once(void) { /* level SERIALIZED */
     pthread_t thread;
     pthread_create(&thread, NULL, wait_for_flag, NULL);
-    usleep(300 * 1000);
+    poll(NULL, 0, 300); /* nobody can tell when the other thread has come into its call */
     shmem_long_atomic_set(&flag, 1, me);
     pthread_join(thread, NULL);
 }

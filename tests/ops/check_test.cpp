@@ -24,7 +24,8 @@ protected:
     }
 
     void start(ThreadLevel level) {
-        checker_->start(*engine_, {CheckMode::warn, static_cast<int>(level), {}, nullptr});
+        checker_->start(*engine_, {CheckMode::warn, {}, nullptr});
+        checker_->set_thread_level(static_cast<int>(level));
         engine_->checker = checker_.get();
     }
 
