@@ -19,6 +19,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -146,14 +147,15 @@ class Hosts:
         """What is known of the hosts and their links, as a dictionary."""
         return self._ask("describe")[0]
 
-    def start(self, argv, host=0, *, environment=None, cwd=None, stdin=None, stdout=None, stderr=None, inherit=None):
+    def start(
+        self, argv, host=0, *, environment=None, cwd=None, stdin=None, stdout=None, stderr=None, is_detached=False
+    ):
         """Starts a program on a host; streams not given are this process's own.
 
-        Its environment is that of whoever made the cluster, what the cluster adds, and `environment`; if `inherit` is
-        given, only these names of the caller's. Raises ClusterError; that a program cannot be run is its exit code, 126
-        or 127.
+        Its environment is that of whoever made the cluster, what the cluster adds, and `environment`. If it is detached,
+        it goes on when nobody waits for it any more. Raises ClusterError; that a program cannot be run is its exit code,
+        126 or 127.
         """
-        own = {} if inherit is None else {name: os.environ[name] for name in inherit if name in os.environ}
         streams = [
             given if given is not None else own_stream for given, own_stream in ((stdin, 0), (stdout, 1), (stderr, 2))
         ]
@@ -163,7 +165,8 @@ class Hosts:
             "host": self._name(host),
             "argv": [str(word) for word in argv],
             "cwd": cwd or os.getcwd(),
-            "env": {**own, **(environment or {})},
+            "env": environment or {},
+            "is_detached": is_detached,
         }
         connection = self._connect()
         try:
@@ -267,6 +270,9 @@ class Cluster(Hosts):
             )
         if os.geteuid() != 0:
             raise Unavailable("making hosts needs root: run it as root or with sudo")
+        for tool in ("ip", "bridge", "tc"):
+            if not shutil.which(tool):
+                raise Unavailable(f"making hosts needs '{tool}', which is not in PATH: install iproute2")
         name = name or f"c{uuid.uuid4().hex[:8]}"
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:

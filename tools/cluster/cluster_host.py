@@ -31,11 +31,14 @@ def _private_files(hosts_text):
     kernel.mount("/run/hosts", "/etc/hosts", flags=kernel.MS_BIND)
     # /sys shows the network of whoever mounted it, and UCX looks for its devices there. What else is mounted in it
     # stays.
-    os.mkdir("/run/cgroup")
-    kernel.mount("/sys/fs/cgroup", "/run/cgroup", flags=kernel.MS_BIND | kernel.MS_REC)
+    has_groups = os.path.isdir("/sys/fs/cgroup")
+    if has_groups:
+        os.mkdir("/run/cgroup")
+        kernel.mount("/sys/fs/cgroup", "/run/cgroup", flags=kernel.MS_BIND | kernel.MS_REC)
     kernel.mount("sysfs", "/sys", "sysfs")
-    kernel.mount("/run/cgroup", "/sys/fs/cgroup", flags=kernel.MS_MOVE)
-    os.rmdir("/run/cgroup")
+    if has_groups:
+        kernel.mount("/run/cgroup", "/sys/fs/cgroup", flags=kernel.MS_MOVE)
+        os.rmdir("/run/cgroup")
 
 
 def _no_ipv6():
@@ -104,6 +107,7 @@ class Spawned:
 
     def __init__(self, helper, pid):
         self.helper = helper
+        self.is_detached = False  # it goes on when nobody waits for it any more
         try:
             self._pidfd = os.pidfd_open(pid)
         except ProcessLookupError:

@@ -141,14 +141,16 @@ class Hub:
                 self._answer(connection, *answer)
         except (RequestError, network.NetworkError, OSError) as error:
             self._answer(connection, {"error": str(error)})
+        except (KeyError, TypeError, ValueError) as error:  # of another version of these files, or not of them at all
+            self._answer(connection, {"error": f"the request makes no sense: {error!r}"})
         finally:
             for fd in fds:
                 os.close(fd)
 
     def _forget(self, connection):
-        """Nobody can hear any more how the program ends that was started here: it is asked to end."""
+        """Nobody can hear any more how the program ends that was started here: it is asked to end, if it is not detached."""
         for spawned, owner in self.running.values():
-            if owner is connection:
+            if owner is connection and not spawned.is_detached:
                 spawned.signal(signal.SIGTERM)
         del self.connections[connection.fileno()]
         connection.close()
@@ -218,6 +220,7 @@ class Hub:
             raise RequestError("a program needs three standard streams")
         request["env"] = {**self.environment, **request["env"], "CLUSTER_HOST": self.hosts[index]}
         spawned = cluster_host.spawn(self.entry_fds[index], self.hosts[index], request, fds)
+        spawned.is_detached = request["is_detached"]
         self.running[spawned.helper] = spawned, connection
         return {"is_started": True}
 
@@ -242,7 +245,8 @@ def run_hub(wanted, lifeline, listener, guardian_fd):
     try:
         hub = Hub(wanted, listener)
     except (OSError, network.NetworkError) as error:
-        lifeline.send(json.dumps({"error": str(error)}).encode())
+        is_forbidden = isinstance(error, (PermissionError, network.NotHereError))
+        lifeline.send(json.dumps({"error": str(error), "is_forbidden": is_forbidden}).encode())
         os._exit(1)
     lifeline.send(json.dumps(hub._describe()).encode())
     lifeline.close()

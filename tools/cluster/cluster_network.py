@@ -20,8 +20,16 @@ NOBODY = "02:5f:74:ff:ff:ff"
 HOSTS_MAX = 200
 
 
+# What the kernel says when it has no such thing, or may not give it to us.
+REFUSALS = ("Operation not permitted", "Operation not supported", "Unknown device type")
+
+
 class NetworkError(Exception):
     pass
+
+
+class NotHereError(NetworkError):
+    """It is not to be had on this machine, whatever is asked for."""
 
 
 def host_name(index):
@@ -50,12 +58,12 @@ def _run(words, text=None, entry_fd=None):
             pass_fds=[] if entry_fd is None else [entry_fd],
             check=False,
         )
-    except FileNotFoundError:
-        raise NetworkError(f"'{words[0]}' is not installed: install the package iproute2") from None
     except subprocess.TimeoutExpired:
         raise NetworkError(f"'{' '.join(words)}' has not ended within {COMMAND_TIMEOUT_S} s") from None
     if done.returncode != 0:
-        raise NetworkError(f"'{' '.join(words)}' failed: {' '.join((done.stderr or done.stdout).split())}")
+        reason = " ".join((done.stderr or done.stdout).split())
+        kind = NotHereError if any(refusal in reason for refusal in REFUSALS) else NetworkError
+        raise kind(f"'{' '.join(words)}' failed: {reason}")
 
 
 def _ip(lines, entry_fd=None):
