@@ -32,9 +32,11 @@
 #include "shmem_ft/base/job_channel.hpp"
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/bootstrap.hpp"
+#include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/transport/shm/control.hpp"
+#include "symheap/block_table.hpp"
 #include "symheap/globals.hpp"
 #include "symheap/heap.hpp"
 #include "symheap/segment.hpp"
@@ -53,6 +55,8 @@ public:
     [[nodiscard]] bool start(int generation, std::string& error);
     // start() failed: tells why. The process ends or gives its caller an error; the others notice.
     void abandon(const std::string& line) noexcept;
+    // Between start() and the first call of the application: what SHMEM_FT_CHECK asks for.
+    void start_checks() noexcept;
     // The last shmem_finalize.
     void finish() noexcept;
 
@@ -157,6 +161,7 @@ private:
 
     // runtime_heap.cpp
     void* replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
+    void note_block(const HeapRecord& record) noexcept;
     void* do_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
 
     void report(JobEventKind kind, std::int32_t code, std::uint64_t value, const char* text, std::int64_t begin_ns,
@@ -175,6 +180,8 @@ private:
     Globals globals_;
     Segment heap_segment_;
     Heap heap_;
+    BlockTable blocks_;  // behind the heap, if calls are checked
+    std::unique_ptr<Checker> checker_;
     LiveState live_;
     BackupStore store_;
     Scrubber scrubber_;

@@ -244,6 +244,9 @@ Duties::Done Runtime::become_restored(const JobState& state) {
 Duties::Done Runtime::restore(const JobState& state) {
     fault_point(FaultPoint::restore_begin);
     const Done result = become_restored(state);
+    if (checker_ != nullptr) {
+        checker_->forget_users();
+    }
     fault_point(FaultPoint::restore_end);
     if (result == Done::ok && !joined_) {
         store_.fold(state.version, live_);

@@ -17,6 +17,7 @@
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/runtime.hpp"
 
@@ -85,7 +86,7 @@ void after_fork_in_child() {
     if (g_runtime != nullptr) {
         g_runtime->privatize_after_fork();
         g_runtime = nullptr;
-        g_engine = nullptr;
+        attach_engine(nullptr);
         g_init_depth = 0;
     }
     g_fork_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -254,12 +255,16 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
         ++g_generation;
         ++g_connections;
         g_runtime = runtime;
-        g_engine = &runtime->engine();
         g_thread_level.store(options.requested_thread_level.value_or(kThreadMultiple));
+        runtime->start_checks();
+        attach_engine(&runtime->engine());
         g_finalize_at_exit = options.finalize_at_exit;
     }
     // Everything is safe for threads at every level, so a part of the program that comes later may have more.
     g_thread_level.store(std::max(g_thread_level.load(), options.requested_thread_level.value_or(0)));
+    if (g_engine->checker != nullptr) {
+        g_engine->checker->set_thread_level(g_thread_level.load());
+    }
     ++g_init_depth;
     if (provided_thread_level != nullptr) {
         *provided_thread_level = g_thread_level.load();
@@ -280,7 +285,7 @@ void finalize() noexcept {
     Runtime* runtime = g_runtime;
     g_init_depth = 0;
     g_runtime = nullptr;
-    g_engine = nullptr;
+    attach_engine(nullptr);
     delete runtime;
 }
 
@@ -291,6 +296,9 @@ void global_exit(int status) noexcept {
     g_runtime->global_exit(status);
 }
 
+void fail(const char* line) noexcept { g_runtime->fail_job(line); }
+
+bool is_last_finalize() noexcept { return g_init_depth == 1; }
 bool is_initialized() noexcept { return g_init_depth > 0; }
 int thread_level() noexcept { return g_thread_level.load(); }
 

@@ -21,7 +21,11 @@ struct InitOptions {
 };
 int init(const InitOptions& options, int* provided_thread_level) noexcept;
 void finalize() noexcept;
+// Whether the next finalize is the one that ends it all.
+[[nodiscard]] bool is_last_finalize() noexcept;
 [[noreturn]] void global_exit(int status) noexcept;
+// Ends the job on all PEs with this line.
+[[noreturn]] void fail(const char* line) noexcept;
 [[nodiscard]] bool is_initialized() noexcept;
 [[nodiscard]] int thread_level() noexcept;
 
