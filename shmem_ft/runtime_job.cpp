@@ -17,6 +17,7 @@
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/runtime.hpp"
 

@@ -134,7 +134,7 @@ bool exchange(const PeGroup& group, Send&& send, Receive&& receive) noexcept {
 
 // In every other barrier a member has to run several times before all can leave it.
 bool sync_crowd(const Channels::Lane& lane, const PeGroup& group) noexcept {
-    return lane.meet(static_cast<std::uint32_t>(group.size), [&](auto&& ring) {
+    return lane.meet({group.pe(0), static_cast<std::uint32_t>(group.size)}, [&](auto&& ring) {
         for (std::int32_t k = 1; k < group.size; ++k) {
             ring(member_after(group, k));
         }

@@ -1,5 +1,6 @@
 #include "shmem_ft/ops/teams.hpp"
 
+#include <atomic>
 #include <bit>
 
 #include "shmem_ft/base/report.hpp"
@@ -103,7 +104,7 @@ TeamId enter(Engine& e, TeamId id, const PeGroup& group, int num_contexts) noexc
 // A creation call of a substitute that has not joined yet: the recorded result of that call.
 template <class Id, std::size_t Capacity>
 Id replayed(const HandleLog<Capacity>& log, std::uint32_t& position) noexcept {
-    const std::uint32_t call = position++;
+    const std::uint32_t call = std::atomic_ref(position).fetch_add(1, std::memory_order_relaxed);
     return Id(call < log.count && call < Capacity ? log.results[call] : 0);
 }
 

@@ -218,6 +218,28 @@ AMO_TYPES(DEFINE_CROWD)
     }
 BITWISE_AMO_TYPES(DEFINE_CROWD_OF_BITS)
 
+/* PEs on different processors start together again and again: updates that are not atomic lose some. */
+static void check_large_crowd(void) {
+    enum { TIMES = 30000 };
+    static long counter, added, swapped;
+    for (int i = 0; i < TIMES; i++) {
+        if (i % 100 == 0) {
+            shmem_sync_all();
+        }
+        shmem_long_atomic_inc(&counter, npes - 1);
+        shmem_ctx_long_atomic_add(ctx, &added, 3, npes - 1);
+        long seen = shmem_long_atomic_fetch(&swapped, npes - 1), old;
+        while ((old = shmem_long_atomic_compare_swap(&swapped, seen, seen + 1, npes - 1)) != seen) {
+            seen = old;
+        }
+    }
+    shmem_barrier_all();
+    CHECK(shmem_long_g(&counter, npes - 1) == (long)TIMES * npes);
+    CHECK(shmem_long_g(&added, npes - 1) == 3L * TIMES * npes);
+    CHECK(shmem_long_g(&swapped, npes - 1) == (long)TIMES * npes);
+    shmem_barrier_all();
+}
+
 /* Words are zero before, so that a second round with another PE starts like the first. */
 static void check_with(int shift) {
     right = (me + shift) % npes;
@@ -253,6 +275,7 @@ int main(void) {
 #define RUN_CROWD_OF_BITS(NAME, TYPE) check_bits_of_crowd_##NAME();
     AMO_TYPES(RUN_CROWD)
     BITWISE_AMO_TYPES(RUN_CROWD_OF_BITS)
+    check_large_crowd();
     shmem_finalize();
     return 0;
 }

@@ -38,12 +38,12 @@ static inline void for_each_team(void (*check)(shmem_team_t team)) {
     check_on_team(row, check);
     check_on_team(column, check);
 
-    /* Every other PE, of those all but the first, of those backwards. */
+    /* Every other PE, those backwards, of those all but the first. */
     const shmem_team_t even = part_of(SHMEM_TEAM_WORLD, 0, 2, half);
+    const shmem_team_t backwards = part_of(even, half - 1, -1, half);
     const int rest = half > 1 ? half - 1 : 1;
-    const shmem_team_t later = part_of(even, half - rest, 1, rest);
-    check_on_team(part_of(later, rest - 1, -1, rest), check);
-    shmem_team_destroy(later);
+    check_on_team(part_of(backwards, half - rest, 1, rest), check);
+    shmem_team_destroy(backwards);
     shmem_team_destroy(even);
 }
 

@@ -1,4 +1,4 @@
-/* An old program: start_pes without finalize, names and headers of the first versions. */
+/* An old program: start_pes, names and headers of the first versions. */
 #include <mpp/shmem.h>
 #include <mpp/shmemx.h>
 
@@ -97,5 +97,6 @@ int main(void) {
     shfree(all);
     shfree(aligned);
     shfree(larger);
-    return 0; /* finalized by the library */
+    shmem_finalize(); /* which may as well be left to the library: legacy_1_0.c */
+    return 0;
 }

@@ -111,6 +111,20 @@ static void check_new_life(int life) {
         CHECK(shmem_team_create_ctx(column, 0, &ctx) == 0);
         CHECK(shmem_team_sync(row) == 0);
     }
+    /* As many more of both as in the first life. */
+    static int more_teams, more_contexts;
+    int n_teams = 0, n_contexts = 0;
+    shmem_team_t team;
+    shmem_ctx_t more;
+    while (n_teams < 20000 && shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, shmem_n_pes(), NULL, 0, &team) == 0) {
+        n_teams++;
+    }
+    while (n_contexts < 20000 && shmem_ctx_create(0, &more) == 0) {
+        n_contexts++;
+    }
+    CHECK(life == 0 || (n_teams == more_teams && n_contexts == more_contexts));
+    more_teams = n_teams;
+    more_contexts = n_contexts;
     static long sum, terms;
     terms = life;
     CHECK(shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &sum, &terms, 1) == 0 && sum == (long)life * shmem_n_pes());

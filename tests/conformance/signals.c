@@ -95,18 +95,23 @@ static void check_fence_before_signal(void) {
 
 /* All PEs add to one word through every routine that adds, and signal words wrap and count to 64 bits. */
 static void check_sum_of_all(void) {
+    enum { ROUNDS = 10000 };
     static uint64_t sum, large;
     static long cells[64];
     const long value = me;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < ROUNDS; i++) {
+        if (i % 50 == 0) {
+            shmem_sync_all(); /* PEs on different processors start together */
+        }
         shmem_long_put_signal(&cells[me], &value, 1, &sum, 1, SHMEM_SIGNAL_ADD, 0);
         shmem_putmem_signal_nbi(&cells[me], &value, sizeof value, &sum, 1, SHMEM_SIGNAL_ADD, 0);
         shmem_signal_add(&sum, 1, 0);
         shmem_ctx_signal_add(ctx, &sum, 1, 0);
     }
+    shmem_ctx_quiet(ctx);
+    shmem_barrier_all();
     if (me == 0) {
-        const uint64_t all = 80 * (uint64_t)npes;
-        CHECK(shmem_signal_wait_until(&sum, SHMEM_CMP_GE, all) == all);
+        CHECK(shmem_signal_fetch(&sum) == 4 * (uint64_t)ROUNDS * (uint64_t)npes);
         for (int pe = 0; pe < npes; pe++) {
             CHECK(cells[pe] == pe);
         }

@@ -224,6 +224,21 @@ static void check_part_of_part(void) {
         CHECK(cells[0] == before && cells[1] == shmem_team_translate_pe(part, before, SHMEM_TEAM_WORLD));
         CHECK(shmem_ctx_long_atomic_fetch(ctx, &cells[0], next) == place);
         shmem_ctx_destroy(ctx);
+        /* The part runs backwards; the first two of it do so as well, and all of it the other way runs forwards. */
+        shmem_team_t first, forwards;
+        CHECK(shmem_team_split_strided(part, 0, 1, n > 1 ? 2 : 1, NULL, 0, &first) == 0);
+        CHECK((first != SHMEM_TEAM_INVALID) == (place < 2));
+        for (int pe = 0; pe < shmem_team_n_pes(first); pe++) {
+            CHECK(shmem_team_translate_pe(first, pe, row) == width - 1 - 2 * pe);
+        }
+        CHECK(shmem_team_split_strided(part, n - 1, -1, n, NULL, 0, &forwards) == 0);
+        for (int pe = 0; pe < n; pe++) {
+            CHECK(shmem_team_translate_pe(forwards, pe, part) == n - 1 - pe);
+            CHECK(shmem_team_translate_pe(forwards, pe, row) == (width - 1) % 2 + 2 * pe);
+        }
+        CHECK(shmem_team_sync(forwards) == 0);
+        shmem_team_destroy(forwards);
+        shmem_team_destroy(first);
     }
     shmem_team_destroy(part);
     shmem_team_destroy(column);

@@ -72,7 +72,7 @@ public:
         bells_ = std::make_unique<Doorbell[]>(count);
         rings_ = std::make_unique<ChannelRing[]>(kLanesMax * count * count);
         marks_ = std::make_unique<LaneMarks[]>(count);
-        points_ = std::make_unique<MeetingPoint[]>(kLanesMax);
+        points_ = std::make_unique<MeetingPoint[]>(kLanesMax * count);
         for (std::size_t pe = 0; pe < count; ++pe) {
             members_.push_back(std::make_unique<Member>(count, heap_bytes));
         }

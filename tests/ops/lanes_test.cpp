@@ -52,6 +52,70 @@ TEST_P(Lanes, TeamsDoNotMix) {
     });
 }
 
+// Rows of a grid have the same index, and are not always in the same barrier. Eight PEs are a crowd here.
+TEST_P(Lanes, TeamsWithOneIndexDoNotMeet) {
+    run([](Pe& pe) {
+        AxisTeams axes;
+        ASSERT_TRUE(split_2d(pe.engine, kTeamWorld, 4, &axes));
+        const PeGroup row = team_group(pe.engine, axes.x, "test");
+        auto* arrivals = pe.allocate<long>(1);
+        pe.barrier();
+        const auto of_first = [&] { return static_cast<long*>(pe.engine.peers.locate(arrivals, row.pe(0))); };
+        for (long round = 1; round <= 100 * (1 + row.start); ++round) {
+            __atomic_fetch_add(of_first(), 1, __ATOMIC_RELAXED);
+            ASSERT_TRUE(sync(pe.engine, row));
+            ASSERT_GE(__atomic_load_n(of_first(), __ATOMIC_RELAXED), round * row.size);
+            ASSERT_TRUE(sync(pe.engine, row));
+        }
+        pe.barrier();
+    });
+}
+
+// Threads of a PE split different teams at once; each gets a team that nobody else has.
+TEST_P(Lanes, SplitsAtOnceGetDifferentTeams) {
+    run([](Pe& pe) {
+        TeamId parents[kThreads] = {kTeamWorld, kTeamShared};
+        AxisTeams axes;
+        ASSERT_TRUE(split_2d(pe.engine, kTeamWorld, 2, &axes));
+        parents[2] = axes.x;
+        parents[3] = axes.y;
+        std::vector<std::thread> threads;
+        for (const TeamId parent : parents) {
+            threads.emplace_back([&pe, parent] {
+                for (int round = 0; round < 30; ++round) {
+                    const int part = 1 + round % team_n_pes(pe.engine, parent);
+                    TeamId team;
+                    CtxId context;
+                    ASSERT_TRUE(split_strided(pe.engine, parent, {0, 1, part}, 0, &team));
+                    if (team == kTeamInvalid) {
+                        continue;
+                    }
+                    ASSERT_EQ(team_n_pes(pe.engine, team), part);
+                    ASSERT_TRUE(create_context(pe.engine, team, 0, &context));
+                    const PeGroup group = team_group(pe.engine, team, "test");
+                    for (int i = 0; i < 3; ++i) {
+                        long value = round;
+                        ASSERT_TRUE(reduce(pe.engine, group, &value, &value, 1, element_kind<Sum, long>()));
+                        ASSERT_EQ(value, static_cast<long>(round) * part);
+                    }
+                    TeamId of_context;
+                    ASSERT_TRUE(context_team(pe.engine, context, &of_context));
+                    ASSERT_EQ(of_context, team);
+                    destroy_team(pe.engine, team);
+                }
+            });
+        }
+        for (auto& thread : threads) {
+            thread.join();
+        }
+        std::size_t in_use = 0;
+        for (const TeamEntry& entry : pe.engine.teams.entries) {
+            in_use += entry.state == SlotState::free ? 0U : 1U;
+        }
+        EXPECT_EQ(in_use, 4U);
+    });
+}
+
 TEST_P(Lanes, AnIndexGoesOnCountingInTheNextTeam) {
     run([](Pe& pe) {
         TeamId first;

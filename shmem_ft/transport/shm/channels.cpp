@@ -51,6 +51,9 @@ void Channels::reset() noexcept {
         if (!map_.marks[me_.index()].is_marked(LaneId(i))) {
             continue;
         }
+        MeetingPoint& point = map_.point(LaneId(i), me_);
+        point.arrived.store(0);
+        point.meetings.store(0);
         ChannelRing* const row = map_.incoming(LaneId(i), me_);
         for (std::size_t from = 0; from < map_.n_pes; ++from) {
             for (ChannelCell& cell : row[from].cells) {
@@ -59,20 +62,20 @@ void Channels::reset() noexcept {
             row[from].consumed.store(0);
         }
     }
-    for (std::size_t i = 0; i < kLanesMax; ++i) {
-        map_.points[i].arrived.store(0);
-        map_.points[i].meetings.store(0);
-    }
     // The pages are given back and are zero again.
     ::madvise(pairs_.get(), pairs_.get_deleter().bytes, MADV_DONTNEED);
 }
 
-// Also where a lane is used for the first time: nobody has counted any room in it yet.
-bool Channels::make_room(Pair& pair, ChannelRing& ring, LaneId lane, PeId to) noexcept {
-    LaneMarks& marks = map_.marks[to.index()];
+void Channels::mark(LaneId lane, PeId at) noexcept {
+    LaneMarks& marks = map_.marks[at.index()];
     if (!marks.is_marked(lane)) {
         marks.mark(lane);
     }
+}
+
+// Also where a lane is used for the first time: nobody has counted any room in it yet.
+bool Channels::make_room(Pair& pair, ChannelRing& ring, LaneId lane, PeId to) noexcept {
+    mark(lane, to);
     const auto has_room = [&] {
         pair.room = kChannelDepth - (pair.sent - ring.consumed.load(std::memory_order_acquire));
         return pair.room != 0;

@@ -50,8 +50,8 @@ struct ChannelRing {
 static_assert(sizeof(ChannelCell) == 64);
 static_assert(sizeof(ChannelRing) == 64 * (kChannelDepth + 1));
 
-// The lanes in which somebody has sent to a PE since the job began. Lives in shared memory, one per PE, zero at first;
-// bits are only ever set.
+// The lanes in which somebody has sent to a PE, or met others at its meeting point, since the job began. Lives in
+// shared memory, one per PE, zero at first; bits are only ever set.
 struct alignas(64) LaneMarks {
     std::atomic<std::uint64_t> words[kLanesMax / 64];
 
@@ -59,8 +59,10 @@ struct alignas(64) LaneMarks {
     [[nodiscard]] bool is_marked(LaneId lane) const noexcept;
 };
 
-// Where the PEs of a lane wait for each other when they are many to a processor: whoever comes last lets all go on, so
-// each has to run only once more. Lives in shared memory, zero at first. Cleared like the rings when a fault is over.
+// Where the PEs of a team wait for each other when they are many to a processor: whoever comes last lets all go on, so
+// each has to run only once more. It is found by lane and first member, because teams without a common member, such as
+// the rows of a grid, may have the same lane. Lives in shared memory, zero at first. Cleared like the rings when a
+// fault is over, by the first member.
 struct alignas(64) MeetingPoint {
     std::atomic<std::uint32_t> arrived;
     std::atomic<std::uint32_t> meetings;  // that are over
@@ -70,11 +72,17 @@ struct alignas(64) MeetingPoint {
 struct ChannelMap {
     ChannelRing* rings = nullptr;    // kLanesMax * n_pes * n_pes
     LaneMarks* marks = nullptr;      // n_pes
-    MeetingPoint* points = nullptr;  // kLanesMax
+    MeetingPoint* points = nullptr;  // kLanesMax * n_pes
     std::size_t n_pes = 0;
 
     [[nodiscard]] static std::size_t bytes_of_rings(std::size_t n_pes) noexcept {
         return kLanesMax * n_pes * n_pes * sizeof(ChannelRing);
+    }
+    [[nodiscard]] static std::size_t bytes_of_points(std::size_t n_pes) noexcept {
+        return kLanesMax * n_pes * sizeof(MeetingPoint);
+    }
+    [[nodiscard]] MeetingPoint& point(LaneId lane, PeId first) const noexcept {
+        return points[lane.index() * n_pes + first.index()];
     }
     [[nodiscard]] ChannelRing* incoming(LaneId lane, PeId to) const noexcept {
         return rings + (lane.index() * n_pes + to.index()) * n_pes;
@@ -115,13 +123,18 @@ public:
         [[nodiscard, gnu::always_inline]] bool notify(PeId to) const noexcept { return put(to, nullptr, 0); }
         [[nodiscard, gnu::always_inline]] bool await(PeId from) const noexcept { return take(from, nullptr, 0); }
 
-        // All PEs of the lane's team are here. others(ring) calls ring(pe) for every one of them but this one. False
-        // when a fault is pending. Only in lanes with one set of PEs.
+        // All PEs of a team are here. others(ring) calls ring(pe) for every one of them but this one. False when a
+        // fault is pending. Not for active sets, which may have the first member in common.
+        struct Team {
+            PeId first;
+            std::uint32_t size;
+        };
         template <class Others>
-        [[nodiscard]] bool meet(std::uint32_t size, Others&& others) const noexcept {
-            MeetingPoint& point = channels_->map_.points[id_.index()];
+        [[nodiscard]] bool meet(Team team, Others&& others) const noexcept {
+            channels_->mark(id_, team.first);
+            MeetingPoint& point = channels_->map_.point(id_, team.first);
             const std::uint32_t before = point.meetings.load(std::memory_order_acquire);
-            if (point.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 != size) {
+            if (point.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 != team.size) {
                 return channels_->waiter_->block_until(
                     [&] { return point.meetings.load(std::memory_order_acquire) != before; });
             }
@@ -197,6 +210,7 @@ private:
         void operator()(Pair* pairs) const noexcept;
     };
 
+    void mark(LaneId lane, PeId at) noexcept;
     [[nodiscard]] bool make_room(Pair& pair, ChannelRing& ring, LaneId lane, PeId to) noexcept;
 
     ChannelMap map_;

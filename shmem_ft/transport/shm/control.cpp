@@ -27,7 +27,7 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     layout.lane_marks =
         aligned(layout.slots + static_cast<std::size_t>(n_processes + kJoinSlots) * sizeof(ProcessSlot));
     layout.meeting_points = layout.lane_marks + pes * sizeof(LaneMarks);
-    layout.rings = layout.meeting_points + kLanesMax * sizeof(MeetingPoint);
+    layout.rings = layout.meeting_points + ChannelMap::bytes_of_points(pes);
     layout.total = layout.rings + ChannelMap::bytes_of_rings(pes);
     return layout;
 }
