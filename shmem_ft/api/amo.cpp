@@ -13,9 +13,9 @@
     AMO(void, N##_atomic_set, (T * dest, T value, int pe), sft::atomic_set(to, dest, value)) \
     AMO(T, N##_atomic_swap, (T * dest, T value, int pe), sft::atomic_swap(to, dest, value))  \
     AMO(void, N##_atomic_fetch_nbi, (T * fetch, const T* source, int pe),                    \
-        void(*fetch = sft::atomic_fetch(to, source)))                                        \
+        void(sft::fetched(to, fetch) = sft::atomic_fetch(to, source)))                       \
     AMO(void, N##_atomic_swap_nbi, (T * fetch, T * dest, T value, int pe),                   \
-        void(*fetch = sft::atomic_swap(to, dest, value)))
+        void(sft::fetched(to, fetch) = sft::atomic_swap(to, dest, value)))
 SFT_FOR_EXT(EXTENDED)
 
 #define STANDARD(N, T)                                                                                      \
@@ -26,11 +26,11 @@ SFT_FOR_EXT(EXTENDED)
     AMO(T, N##_atomic_fetch_add, (T * dest, T value, int pe), sft::atomic_fetch_add(to, dest, value))       \
     AMO(void, N##_atomic_add, (T * dest, T value, int pe), void(sft::atomic_fetch_add(to, dest, value)))    \
     AMO(void, N##_atomic_compare_swap_nbi, (T * fetch, T * dest, T cond, T value, int pe),                  \
-        void(*fetch = sft::atomic_compare_swap(to, dest, cond, value)))                                     \
+        void(sft::fetched(to, fetch) = sft::atomic_compare_swap(to, dest, cond, value)))                    \
     AMO(void, N##_atomic_fetch_inc_nbi, (T * fetch, T * dest, int pe),                                      \
-        void(*fetch = sft::atomic_fetch_add(to, dest, static_cast<T>(1))))                                  \
+        void(sft::fetched(to, fetch) = sft::atomic_fetch_add(to, dest, static_cast<T>(1))))                 \
     AMO(void, N##_atomic_fetch_add_nbi, (T * fetch, T * dest, T value, int pe),                             \
-        void(*fetch = sft::atomic_fetch_add(to, dest, value)))
+        void(sft::fetched(to, fetch) = sft::atomic_fetch_add(to, dest, value)))
 SFT_FOR_AMO(STANDARD)
 
 #define BITWISE_ONE(N, T, OPERATION)                                                                                  \
@@ -38,7 +38,7 @@ SFT_FOR_AMO(STANDARD)
     AMO(void, N##_atomic_##OPERATION, (T * dest, T value, int pe),                                                    \
         void(sft::atomic_fetch_##OPERATION(to, dest, value)))                                                         \
     AMO(void, N##_atomic_fetch_##OPERATION##_nbi, (T * fetch, T * dest, T value, int pe),                             \
-        void(*fetch = sft::atomic_fetch_##OPERATION(to, dest, value)))
+        void(sft::fetched(to, fetch) = sft::atomic_fetch_##OPERATION(to, dest, value)))
 #define BITWISE_AND(N, T) BITWISE_ONE(N, T, and)
 #define BITWISE_OR(N, T) BITWISE_ONE(N, T, or)
 #define BITWISE_XOR(N, T) BITWISE_ONE(N, T, xor)

@@ -13,21 +13,23 @@ namespace sft {
 // Comes back, unless the chosen action is a jump or the end of the job.
 void act_on_fault(const char* routine) noexcept;
 
-// REQUIRES: inside init and finalize. Costs a load and a branch while there is no fault.
-inline void look_for_fault(const char* routine) noexcept {
-    if (g_engine->gate.is_pending()) [[unlikely]] {
+// Costs a load and a branch while there is no fault.
+[[gnu::always_inline]] inline void look_for_fault(const Engine* e, const char* routine) noexcept {
+    if (e->gate.is_pending()) [[unlikely]] {
         act_on_fault(routine);
     }
 }
 
+// REQUIRES: inside init and finalize. `e` is one of the pointers to the engine, read again behind the operation: then
+// no register has to be kept for it.
 template <class Operation>
-inline auto then_look_for_fault(const char* routine, Operation&& operation) noexcept {
+inline auto then_look_for_fault(Engine* const& e, const char* routine, Operation&& operation) noexcept {
     if constexpr (std::is_void_v<std::invoke_result_t<Operation>>) {
         operation();
-        look_for_fault(routine);
+        look_for_fault(e, routine);
     } else {
         const auto result = operation();
-        look_for_fault(routine);
+        look_for_fault(e, routine);
         return result;
     }
 }
