@@ -4,7 +4,8 @@
 // Fault model: the tables are private to a process and plain data. A checkpoint saves them as bytes, a rollback
 // overwrites them with those of the version; a substitute thereby has the handles of the PE it replaces although it
 // never took part in their creation. What it does re-execute before it joins, the creation calls at the start of the
-// program, is answered from the recorded results (HandleReplay).
+// program, begins with empty tables and is given the recorded indices (HandleReplay). So a team that the program
+// destroys again, or whose index is another team's by the time of the version, is what it was when it was created.
 #pragma once
 
 #include <atomic>
@@ -92,8 +93,8 @@ struct ContextTable {
 };
 static_assert(std::is_trivially_copyable_v<TeamTable> && std::is_trivially_copyable_v<ContextTable>);
 
-// While active (a substitute that has not joined yet), creation calls return the recorded handles in order instead of
-// making new ones; the runtime has put the tables of the version in place before.
+// While active (a substitute that has not joined yet), creation calls take the recorded handles in order instead of
+// agreeing on new ones.
 struct HandleReplay {
     bool active = false;
     std::uint32_t teams = 0;

@@ -13,6 +13,9 @@ namespace sft {
 // World, shared and the default context, and nothing else. REQUIRES: e.peers.n_pes and me are set.
 void reset_handles(Engine& e) noexcept;
 
+// From here on creation calls give the handles that are recorded in the tables (handles.hpp).
+void begin_replay(Engine& e) noexcept;
+
 // The group of a team for a collective; ends the process with one line if the handle names none.
 [[nodiscard]] const PeGroup& team_group(Engine& e, TeamId team, const char* routine) noexcept;
 
