@@ -11,12 +11,20 @@ void report_not_initialized(const char* routine) noexcept {
     die("%s was called before shmem_init or after the last shmem_finalize", routine);
 }
 
-void report_bad_pe(const char* routine, int pe, std::int32_t n_pes) noexcept {
-    die("%s: there is no PE %d: PE numbers go from 0 to %d here", routine, pe, n_pes - 1);
+PeId no_such_pe(const Engine& e, const char* routine, int pe, std::int32_t n_pes) noexcept {
+    const PeId dead = e.peers.unreachable();
+    if (dead == kNoPe) {
+        die("%s: there is no PE %d: PE numbers go from 0 to %d here", routine, pe, n_pes - 1);
+    }
+    return dead;
 }
 
-void report_bad_context(const char* routine) noexcept {
-    die("%s: the context is invalid: it was never created, or has been destroyed", routine);
+PeId no_such_context(const Engine& e, const char* routine) noexcept {
+    const PeId dead = e.peers.unreachable();
+    if (dead == kNoPe) {
+        die("%s: the context is invalid: it was never created, or has been destroyed", routine);
+    }
+    return dead;
 }
 
 void report_bad_argument(const char* routine, const char* what, long value) noexcept {

@@ -17,14 +17,17 @@ struct Target {
     }
 };
 
-[[noreturn]] void report_bad_pe(const char* routine, int pe, std::int32_t n_pes) noexcept;
-[[noreturn]] void report_bad_context(const char* routine) noexcept;
+// For a PE number or a context that does not exist: the process ends with one line. But while a fault is pending the
+// number may be computed from what a call has left undone, and the context one that could not be created: then it is a
+// PE that cannot be reached, so the operation is dropped.
+PeId no_such_pe(const Engine& e, const char* routine, int pe, std::int32_t n_pes) noexcept;
+PeId no_such_context(const Engine& e, const char* routine) noexcept;
 [[noreturn]] void report_bad_argument(const char* routine, const char* what, long value) noexcept;
 
 inline Target target(const char* routine, int pe) noexcept {
     Engine& e = engine(routine);
     if (static_cast<std::uint32_t>(pe) >= static_cast<std::uint32_t>(e.peers.n_pes)) [[unlikely]] {
-        report_bad_pe(routine, pe, e.peers.n_pes);
+        return {e, no_such_pe(e, routine, pe, e.peers.n_pes)};
     }
     return {e, PeId(pe)};
 }
@@ -34,10 +37,10 @@ inline Target target(const char* routine, CtxId context, int pe) noexcept {
     Engine& e = engine(routine);
     const ContextEntry* entry = e.contexts.find(context);
     if (entry == nullptr) [[unlikely]] {
-        report_bad_context(routine);
+        return {e, no_such_context(e, routine)};
     }
     if (static_cast<std::uint32_t>(pe) >= static_cast<std::uint32_t>(entry->group.size)) [[unlikely]] {
-        report_bad_pe(routine, pe, entry->group.size);
+        return {e, no_such_pe(e, routine, pe, entry->group.size)};
     }
     return {e, entry->group.pe(pe)};
 }

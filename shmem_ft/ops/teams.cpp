@@ -15,6 +15,9 @@ constexpr std::size_t kWords = kTeamsMax / 64;
 constexpr std::uintptr_t kFirstOwnTeam = kTeamShared.value() + 1;
 constexpr std::uintptr_t kFirstOwnContext = kCtxDefault.value() + 1;
 
+// What a call for no team, or no active set, works on while a fault is pending: collectives return at once then.
+constexpr PeGroup kNobody{};
+
 // A part of a group: members start, start + stride, ... of it. The caller's position is worked out anew.
 PeGroup part_of(const PeGroup& parent, Triplet part, PeId me) noexcept {
     PeGroup group{parent.start + part.start * parent.stride, part.size == 1 ? 1 : parent.stride * part.stride,
@@ -114,6 +117,9 @@ void begin_replay(Engine& e) noexcept {
 const PeGroup& team_group(Engine& e, TeamId team, const char* routine) noexcept {
     const TeamEntry* entry = e.teams.find(team);
     if (entry == nullptr) [[unlikely]] {
+        if (e.waiter.fault_pending()) {
+            return kNobody;
+        }
         die("%s: the team is invalid: this PE is not a member of it, or it has been destroyed", routine);
     }
     return entry->group;
@@ -124,12 +130,15 @@ PeGroup active_group(Engine& e, ActiveSet set, const char* routine) noexcept {
     const std::int64_t last =
         has_range ? set.start + ((static_cast<std::int64_t>(set.size) - 1) << set.log_stride) : INT64_MAX;
     if (last >= e.peers.n_pes) [[unlikely]] {
+        if (e.waiter.fault_pending()) {
+            return kNobody;
+        }
         die("%s: PE_start %d, logPE_stride %d, PE_size %d name PEs outside 0 .. %d", routine, set.start, set.log_stride,
             set.size, e.peers.n_pes - 1);
     }
     PeGroup group{set.start, 1 << set.log_stride, set.size, -1};
     group.me = group.index_of(e.peers.me);
-    if (group.me < 0) [[unlikely]] {
+    if (group.me < 0 && !e.waiter.fault_pending()) [[unlikely]] {
         die("%s: PE %d calls it for an active set that it does not belong to (PE_start %d, logPE_stride %d, "
             "PE_size %d)",
             routine, e.peers.me.value(), set.start, set.log_stride, set.size);

@@ -274,6 +274,24 @@ TEST(ActiveSets, BecomeGroups) {
                 ::testing::ExitedWithCode(70), "shmem_team_sync: the team is invalid");
 }
 
+// What a failed split leaves behind is used by programs that do not look at its result: they get to the next checkpoint.
+TEST(TeamFaults, MakeUselessHandlesHarmless) {
+    Job job(3);
+    job.announce_death(1);
+    job.run([](Pe& pe) {
+        Engine& e = pe.engine;
+        EXPECT_FALSE(sync(e, team_group(e, kTeamInvalid, "test")));
+        EXPECT_FALSE(sync(e, active_group(e, {0, 0, 9}, "test")));
+        long private_word = 0;
+        EXPECT_EQ(pe.to(0).locate(&private_word), nullptr);
+    });
+    g_engine = &job.engine(0);
+    for (const Target to : {target("test", kCtxInvalid, 0), target("test", -1), target("test", kCtxDefault, 3)}) {
+        EXPECT_EQ(to.pe, PeId(1)) << "the dead one, to whom everything is dropped";
+    }
+    g_engine = nullptr;
+}
+
 TEST(TeamFaults, EndSplits) {
     Job job(3);
     job.announce_death(1);
