@@ -294,6 +294,7 @@ bool Runtime::prepare_as_substitute() {
             BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_, Heap::journal_bytes(), &why);
         if (fetched == BackupStore::Fetched::done) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
+            engine_.init_depth = 0;  // the program's own calls count until the version's number comes with its memory
             begin_replay(engine_);
             return true;
         }

@@ -29,7 +29,6 @@ namespace {
 // serves one thread at a time.
 constexpr int kThreadLevelMax = 2;
 
-SFT_LIBRARY_STATE int g_init_depth = 0;
 SFT_LIBRARY_STATE int g_generation = 0;
 SFT_LIBRARY_STATE int g_thread_level = 0;
 SFT_LIBRARY_STATE bool g_finalize_at_exit = false;
@@ -44,7 +43,7 @@ void at_exit(int status, void*) {
         return;
     }
     if (g_runtime != nullptr && g_finalize_at_exit) {
-        g_init_depth = 1;
+        g_engine->init_depth = 1;
         job::finalize();
     }
     if (g_runtime != nullptr) {
@@ -88,7 +87,6 @@ void after_fork_in_child() {
         g_runtime->privatize_after_fork();
         g_runtime = nullptr;
         g_engine = nullptr;
-        g_init_depth = 0;
     }
     g_fork_lock = PTHREAD_MUTEX_INITIALIZER;
     if (read_end >= 0) {
@@ -229,7 +227,7 @@ void Runtime::privatize_after_fork() noexcept {
 namespace job {
 
 int init(const InitOptions& options, int* provided_thread_level) noexcept {
-    if (g_init_depth == 0) {
+    if (g_engine == nullptr) {
         install_hooks();
         g_owner_pid = ::getpid();
         auto* runtime = new Runtime;
@@ -248,7 +246,7 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
         g_thread_level = std::min(options.requested_thread_level, kThreadLevelMax);
         g_finalize_at_exit = options.finalize_at_exit;
     }
-    ++g_init_depth;
+    ++g_engine->init_depth;
     if (provided_thread_level != nullptr) {
         *provided_thread_level = g_thread_level;
     }
@@ -256,17 +254,16 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
 }
 
 void finalize() noexcept {
-    if (g_init_depth == 0) {
+    if (g_engine == nullptr) {
         report_not_initialized("shmem_finalize");
     }
-    if (g_init_depth > 1) {
-        --g_init_depth;
+    if (g_engine->init_depth > 1) {
+        --g_engine->init_depth;
         barrier(*g_engine, world(*g_engine));
         return;
     }
     g_runtime->finish();
     Runtime* runtime = g_runtime;
-    g_init_depth = 0;
     g_runtime = nullptr;
     g_engine = nullptr;
     delete runtime;
@@ -279,7 +276,7 @@ void global_exit(int status) noexcept {
     g_runtime->global_exit(status);
 }
 
-bool is_initialized() noexcept { return g_init_depth > 0; }
+bool is_initialized() noexcept { return g_engine != nullptr; }
 int thread_level() noexcept { return g_thread_level; }
 
 void* heap_malloc(std::size_t bytes) noexcept {

@@ -22,6 +22,7 @@ struct Engine {
     // From here to contexts: saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them.
     TeamTable teams;
     std::uint64_t init_calls = 0;  // of shmem_ft_algo_init, as of that version
+    std::uint64_t init_depth = 0;  // of shmem_init without shmem_finalize
     ContextTable contexts;
     HandleReplay replay;
     std::atomic<std::uint32_t> turn{0};  // varies where any/some searches begin; failed tests yield now and then
