@@ -24,6 +24,14 @@ void get_version(int* major, int* minor) noexcept {
     *minor = SHMEM_MINOR_VERSION;
 }
 
+// The last one leaves nothing behind in which a fault could be met.
+void finalize() noexcept {
+    sft::job::finalize();
+    if (sft::job::is_initialized()) {
+        sft::look_for_fault("shmem_finalize");
+    }
+}
+
 // A call outside init and finalize is named before the runtime sees it.
 void* checked(const char* routine) noexcept { return &sft::engine(routine); }
 
@@ -36,7 +44,7 @@ SFT_ENTRY(void, shmem_init, (void), init_plain("shmem_init"))
 SFT_ENTRY(int, shmem_init_thread, (int requested, int* provided),
           sft::job::init({.requested_thread_level = requested, .report_failure = true}, provided))
 SFT_ENTRY(void, start_pes, (int), init_until_exit())
-SFT_ENTRY(void, shmem_finalize, (void), (checked("shmem_finalize"), sft::job::finalize()))
+SFT_ENTRY(void, shmem_finalize, (void), (checked("shmem_finalize"), finalize()))
 // Written out, because an entry that never returns cannot be a return statement.
 extern "C" void pshmem_global_exit(int status) {
     checked("shmem_global_exit");

@@ -76,8 +76,8 @@ SFT_WAITING_ENTRY(int, shmem_team_split_2d,
                    shmem_team_t* yaxis_team),
                   split_2d(parent_team, xrange, contexts_wanted(xaxis_config, xaxis_mask), xaxis_team,
                            contexts_wanted(yaxis_config, yaxis_mask), yaxis_team))
-SFT_ENTRY(void, shmem_team_destroy, (shmem_team_t team),
-          sft::destroy_team(sft::engine("shmem_team_destroy"), sft::team_id(team)))
+SFT_WAITING_ENTRY(void, shmem_team_destroy, (shmem_team_t team),
+                  sft::destroy_team(sft::engine("shmem_team_destroy"), sft::team_id(team)))
 SFT_ENTRY(void*, shmem_team_ptr, (shmem_team_t team, const void* dest, int pe),
           sft::team_ptr(sft::engine("shmem_team_ptr"), sft::team_id(team), dest, pe))
 
@@ -85,8 +85,8 @@ SFT_ENTRY(int, shmem_ctx_create, (long options, shmem_ctx_t* ctx),
           create_context("shmem_ctx_create", sft::kTeamWorld, options, ctx))
 SFT_ENTRY(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t* ctx),
           create_context("shmem_team_create_ctx", sft::team_id(team), options, ctx))
-SFT_ENTRY(void, shmem_ctx_destroy, (shmem_ctx_t ctx),
-          sft::destroy_context(sft::engine("shmem_ctx_destroy"), sft::ctx_id(ctx)))
+SFT_WAITING_ENTRY(void, shmem_ctx_destroy, (shmem_ctx_t ctx),
+                  sft::destroy_context(sft::engine("shmem_ctx_destroy"), sft::ctx_id(ctx)))
 SFT_ENTRY(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t* team), context_team(ctx, team))
 
 // Sessions are hints for transports that can batch operations.
@@ -104,4 +104,4 @@ SFT_WAITING_ENTRY(void, shmem_ctx_pe_quiet, (shmem_ctx_t, const int*, std::size_
 
 SFT_WAITING_ENTRY(void, shmem_set_lock, (long* lock), sft::set_lock(sft::engine("shmem_set_lock"), lock))
 SFT_WAITING_ENTRY(int, shmem_test_lock, (long* lock), sft::try_lock(sft::engine("shmem_test_lock"), lock) ? 0 : 1)
-SFT_ENTRY(void, shmem_clear_lock, (long* lock), sft::clear_lock(sft::engine("shmem_clear_lock"), lock))
+SFT_WAITING_ENTRY(void, shmem_clear_lock, (long* lock), sft::clear_lock(sft::engine("shmem_clear_lock"), lock))
