@@ -7,11 +7,11 @@
 #define AMO(RESULT, TAIL, PARAMETERS, ...) SFT_ENTRY_AND_CTX(RESULT, TAIL, PARAMETERS, __VA_ARGS__)
 // One that gives the old content: programs wait with these, for a lock of their own or a counter of another PE.
 #define FETCHING(RESULT, TAIL, PARAMETERS, ...) \
-    AMO(RESULT, TAIL, PARAMETERS, sft::then_look_for_fault(routine, [&]() noexcept { return __VA_ARGS__; }))
+    AMO(RESULT, TAIL, PARAMETERS, sft::result_unless_fault(routine, __VA_ARGS__))
 // An entry under an old name: the world only.
 #define OLD(RESULT, TAIL, PARAMETERS, ...) SFT_ENTRY_TO(RESULT, shmem_##TAIL, PARAMETERS, (pe), __VA_ARGS__)
 #define OLD_FETCHING(RESULT, TAIL, PARAMETERS, ...) \
-    OLD(RESULT, TAIL, PARAMETERS, sft::then_look_for_fault(routine, [&]() noexcept { return __VA_ARGS__; }))
+    OLD(RESULT, TAIL, PARAMETERS, sft::result_unless_fault(routine, __VA_ARGS__))
 
 #define EXTENDED(N, T)                                                                           \
     FETCHING(T, N##_atomic_fetch, (const T* source, int pe), sft::atomic_fetch(to, source))      \

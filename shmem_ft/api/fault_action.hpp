@@ -20,6 +20,24 @@ inline void look_for_fault(const char* routine) noexcept {
     }
 }
 
+// The result of an operation that is dropped.
+template <class T>
+constexpr T nothing() noexcept {
+    return T();
+}
+
+// The same for an entry whose hot path has no room for a call.
+template <class T>
+[[gnu::cold, gnu::noinline]] T after_fault(const char* routine, T result) noexcept {
+    act_on_fault(routine);
+    return result;
+}
+
+template <class T>
+inline T result_unless_fault(const char* routine, T result) noexcept {
+    return g_engine->gate.is_pending() ? after_fault(routine, result) : result;
+}
+
 template <class Operation>
 inline auto then_look_for_fault(const char* routine, Operation&& operation) noexcept {
     if constexpr (std::is_void_v<std::invoke_result_t<Operation>>) {

@@ -39,6 +39,9 @@
     extern "C" __attribute__((flatten)) RESULT SFT_JOIN(p, NAME) PARAMETERS { \
         [[maybe_unused]] const char* const routine = SFT_TEXT(NAME);          \
         const sft::Target to = sft::target(routine, SFT_OPEN PE);             \
+        if (to.is_nobody()) [[unlikely]] {                                    \
+            return sft::nothing<RESULT>();                                    \
+        }                                                                     \
         return __VA_ARGS__;                                                   \
     }                                                                         \
     extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;

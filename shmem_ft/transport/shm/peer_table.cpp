@@ -4,18 +4,11 @@
 
 namespace sft {
 
-PeId PeerTable::unreachable() const noexcept {
-    for (std::int32_t pe = 0; pe < n_pes; ++pe) {
-        if (!is_reachable(PeId(pe))) {
-            return PeId(pe);
+void PeerTable::not_symmetric(const void* address, PeId pe) const noexcept {
+    for (std::int32_t other = 0; other < n_pes; ++other) {
+        if (!is_reachable(PeId(other))) {
+            return;
         }
-    }
-    return kNoPe;
-}
-
-void* PeerTable::not_symmetric(const void* address, PeId pe) const noexcept {
-    if (unreachable() != kNoPe) {
-        return nullptr;
     }
     die("PE %d: address %p (target PE %d) is not symmetric: it lies neither in the symmetric heap nor in the globals "
         "of the executable",

@@ -63,7 +63,8 @@ struct PeerTable {
         } else if (globals.contains(address)) {
             difference = entry.globals_difference.load(std::memory_order_relaxed);
         } else {
-            return not_symmetric(address, pe);
+            not_symmetric(address, pe);
+            return nullptr;
         }
         if (difference == kUnreachable) [[unlikely]] {
             return nullptr;
@@ -71,11 +72,8 @@ struct PeerTable {
         return reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(address) + difference);
     }
 
-    // One of those that are, or kNoPe: no fault is pending then.
-    [[nodiscard]] PeId unreachable() const noexcept;
-
 private:
-    [[nodiscard]] void* not_symmetric(const void* address, PeId pe) const noexcept;
+    [[gnu::cold]] void not_symmetric(const void* address, PeId pe) const noexcept;
 };
 
 }  // namespace sft
