@@ -15,6 +15,7 @@ enum { MODES_MAX = 96, DELAY_MS = 40, RETURN_MS_MAX = 1000, NO_STEP = -1 };
 /* Symmetric state. */
 static unsigned long step;
 static uint64_t sums[MODES_MAX];
+static long arrived;     /* how many are past the barrier in front of the step */
 static int64_t death_ns; /* when the victim of the step dies, as it has told before */
 
 /* What this process has seen. */
@@ -61,13 +62,14 @@ static void die_at(int64_t at_ns) {
 
 /* Does not return, unless the mode wants the victim to die in its own call. */
 static void begin_to_die(const Mode* mode, const Local* local, bool is_inside) {
-    const int64_t at_ns = now_ns() + (int64_t)DELAY_MS * 1000000;
-    for (int pe = 0; pe < local->n_pes; pe++) {
-        shmem_putmem(&death_ns, &at_ns, sizeof at_ns, pe);
-    }
+    shmem_long_wait_until(&arrived, SHMEM_CMP_EQ, local->n_pes - 1);
     if ((mode->flags & MODE_HOLDS_LOCK) != 0) {
         take_lock();
         is_inside = false;
+    }
+    const int64_t at_ns = now_ns() + (int64_t)DELAY_MS * 1000000;
+    for (int pe = 0; pe < local->n_pes; pe++) {
+        shmem_putmem(&death_ns, &at_ns, sizeof at_ns, pe);
     }
     die_at(at_ns);
     while (!is_inside && (mode->flags & MODE_INSIDE) == 0) {
@@ -111,9 +113,12 @@ static void compute_step(const Plan* plan, long safe_step) {
     local.victim = ((int)plan->first + mode_number(mode)) % local.n_pes;
     local.awaits_death = plan->kills && (long)step != safe_step;
     fill(mode);
+    arrived = 0;
     shmem_barrier_all();
     if (local.awaits_death && local.me == local.victim) {
         begin_to_die(mode, &local, plan->is_inside);
+    } else {
+        shmem_long_atomic_inc(&arrived, local.victim);
     }
     run_mode(plan, mode, &local);
     shmem_barrier_all();

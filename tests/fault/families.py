@@ -4,9 +4,9 @@
     families.py --oshrun build/bin/oshrun --programs build [--all] [MODE...]     # no MODE: all of them
     families.py ... --list
 
-One job runs several modes, in each of which another PE dies, so a mode costs a fraction of a second. Without --all every
-mode meets a death in front of the call, with the calls returning, and some meet one in the middle of a call, a handler or
-a jump. With --all every mode meets all of them, with every PE of the job as the first victim.
+One job runs several modes, in each of which another PE dies, so a mode costs a fraction of a second. Without --all
+every mode meets a death in front of the call, with the calls returning, and some meet one in the middle of a call, a
+handler or a jump. With --all every mode meets all of them, with every PE of the job as the first victim.
 """
 
 import argparse
@@ -50,13 +50,12 @@ class Runner:
 
     def run_batch(self, names, words, expected):
         outcome = self.bench.run(PES, len(names), "families", "--modes", ",".join(names), *words)
-        differ = sorted({line.split()[1] for line in set(outcome.results()) ^ set(expected)})
-        check(outcome.exit_code != 0 or not differ, f"other results than without a death in {', '.join(differ)}", outcome)
+        differ = ", ".join(sorted({line.split()[1] for line in set(outcome.results()) ^ set(expected)}))
+        check(outcome.exit_code != 0 or not differ, f"other results than without a death: {differ}", outcome)
         check_success(outcome, expected)
         told = re.findall(r"^returned (\w+) (\d+) (\d+) ", outcome.stderr, re.M)
         for name in names:
             times = {pe: int(ms) for mode, pe, ms in told if mode == name}
-            # Who jumps while its part of a recovery has begun already measures nothing.
             check(len(times) == PES - 1, f"{name}: {len(times)} PEs have come back from the call", outcome)
             self.longest_ms[name] = max(self.longest_ms.get(name, 0), *times.values())
             self.returns += len(times)

@@ -5,7 +5,7 @@ import time
 
 from bench import await_commit, await_repair, check, check_success, kill_pes
 
-# Steps of handles.c in which handles have come (0), been replaced (2), locks are held (4), and handles have gone (7, 8).
+# Steps of handles.c: handles have come (0), been replaced (2), locks are held (4), handles have gone (7, 8).
 CHANGES = [0, 2, 4, 7, 8]
 
 
