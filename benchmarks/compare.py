@@ -35,6 +35,12 @@ def open_mpi(name: str, version_option: str) -> str | None:
     return None
 
 
+def open_mpi_environment(folder: str) -> dict:
+    # Its memory hooks crash in shmem_finalize on Debian 12; the first setting switches them off.
+    return {**os.environ, "OMPI_MCA_memory": "^patcher", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "TMPDIR": folder}
+
+
 class Libraries:
     """How node_operations is run with each of them: name -> (command for a number of PEs, environment)."""
 
@@ -46,11 +52,7 @@ class Libraries:
         if wrapper and launcher:
             program = pathlib.Path(folder) / "node_operations_openmpi"
             subprocess.run([wrapper, "-O2", SOURCE, "-o", program], check=True)
-            # Its memory hooks crash in shmem_finalize on Debian 12; this switches them off.
-            environment = {**os.environ, "OMPI_MCA_memory": "^patcher", "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                           "TMPDIR": folder}
-            self._commands[THEIRS] = ([launcher], [program], [], environment)
+            self._commands[THEIRS] = ([launcher], [program], [], open_mpi_environment(folder))
 
     def names(self) -> list[str]:
         return list(self._commands)

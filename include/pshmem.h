@@ -2404,6 +2404,14 @@ void pshmem_clear_lock(long *lock);
 void pshmem_set_lock(long *lock);
 int pshmem_test_lock(long *lock);
 
+/* Cache management: removed in 1.5, kept for the programs that were written before */
+void pshmem_set_cache_inv(void);
+void pshmem_clear_cache_inv(void);
+void pshmem_set_cache_line_inv(void *dest);
+void pshmem_clear_cache_line_inv(void *dest);
+void pshmem_udcflush(void);
+void pshmem_udcflush_line(void *dest);
+
 #ifdef __cplusplus
 }
 #endif

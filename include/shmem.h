@@ -2472,6 +2472,14 @@ void shmem_clear_lock(long *lock);
 void shmem_set_lock(long *lock);
 int shmem_test_lock(long *lock);
 
+/* Cache management: removed in 1.5, kept for the programs that were written before */
+void shmem_set_cache_inv(void);
+void shmem_clear_cache_inv(void);
+void shmem_set_cache_line_inv(void *dest);
+void shmem_clear_cache_line_inv(void *dest);
+void shmem_udcflush(void);
+void shmem_udcflush_line(void *dest);
+
 #ifdef __cplusplus
 }
 #endif
@@ -2718,4 +2726,10 @@ int shmem_test_lock(long *lock);
     _Generic(SHMEM_FT_FIRST(__VA_ARGS__), shmem_ctx_t: shmem_ctx_signal_set, default: shmem_signal_set)(__VA_ARGS__)
 
 #endif
+
+/* The version as one number: Open MPI's macro. Programs that were written for it want it to be at least so and so. */
+#ifndef OSHMEM_SPEC_VERSION
+#define OSHMEM_SPEC_VERSION (SHMEM_MAJOR_VERSION * 10000 + SHMEM_MINOR_VERSION * 100)
+#endif
+
 #endif

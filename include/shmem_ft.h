@@ -2,7 +2,13 @@
  *
  * A program keeps its state where OpenSHMEM keeps it anyway, in symmetric memory (the symmetric heap and the
  * globals of the executable). shmem_checkpoint_all saves that state in the memory of a partner; when PEs die,
- * sleeping spares take their numbers and memory, and the survivors roll back in place. */
+ * sleeping spares take their numbers and memory, and the survivors roll back in place.
+ *
+ * Threads: shmem_checkpoint_all and shmem_restart_pes are called by one thread of a PE, whichever, while its other threads
+ * are in no OpenSHMEM routine and store nothing to symmetric memory. When a PE dies, threads that wait for others come
+ * back from their calls, each on its own; so they can be brought to rest before the recovery. Local calls may be made by
+ * any thread at any time, except that what a substitute repeats before it joins (shmem_ft_algo_init, allocation, the
+ * creation of teams and contexts) is done by one thread, in the same order in every run. */
 #ifndef SHMEM_FT_H
 #define SHMEM_FT_H
 
@@ -59,8 +65,9 @@ int shmem_ft_protected(void);
  * a result, locks, quiet, fence, allocation, team splits), and a PE is known dead at its end; and when
  * shmem_checkpoint_all returns SHMEM_FT_FAILURE.
  *   SHMEM_FT_ON_FAULT_RETURN  the call returns; those with an int result return non-zero (the default)
- *   SHMEM_FT_ON_FAULT_CALL    handler(name of the call, context) is called first; it must return, and its own calls
- *                             behave as with RETURN
+ *   SHMEM_FT_ON_FAULT_CALL    handler(name of the call, context) is called first, by the thread that made the call,
+ *                             so by several at once if several meet a fault; it must return, and its own calls behave
+ *                             as with RETURN
  *   SHMEM_FT_ON_FAULT_JUMP    to the last SHMEM_FT_ROLLBACK_POINT() of the same thread; without one, like RETURN
  *   SHMEM_FT_ON_FAULT_ABORT   the job ends with one line
  * Returns 0, or non-zero for an unknown action or a missing handler, and then nothing changes. The default is
@@ -76,8 +83,8 @@ int shmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *contex
  * setjmp it stands alone in a condition, the function that has it must not have returned, and automatic variables that
  * were changed since are lost unless they are volatile; in C++ the jump skips destructors. It belongs behind what runs
  * once (allocation, the block of shmem_ft_algo_init), in front of the loop. After a jump the status has been checked,
- * so shmem_query_fault gives the list for shmem_restart_pes. There is one jump per fault: from then on calls return,
- * until shmem_restart_pes has. Example: shmem_ft_on_fault(3). */
+ * so shmem_query_fault gives the list for shmem_restart_pes. There is one jump per fault and thread: from then on its
+ * calls return, until shmem_restart_pes has. A point belongs to the thread that has passed it and goes with it. Example: shmem_ft_on_fault(3). */
 #define SHMEM_FT_ROLLBACK_POINT() (setjmp(*shmem_ft_rollback_point()) != 0)
 jmp_buf *shmem_ft_rollback_point(void); /* the part of it that is a function */
 

@@ -27,7 +27,7 @@ struct BootCard {
     std::uint64_t globals_bytes = 0;
     std::uint64_t program_fingerprint = 0;
     std::uint32_t backup_mode = 0;
-    std::uint32_t reserved = 0;
+    std::uint32_t check_mode = 0;
     std::uint64_t mail_name = 0;  // MailToken
     std::uint64_t mail_secret = 0;
     char libc_version[32] = {};

@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
+#include "shmem_ft/base/build_info.hpp"
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
@@ -19,8 +21,8 @@
 namespace sft {
 namespace {
 
-constexpr std::uint32_t kSpinsAlone = 4000;  // a core per process: about as long as a wake-up takes
-constexpr std::uint32_t kSpinsCrowded = 20;
+constexpr WaitStyle kAlone{4000, 0};  // a core per process: spins for about as long as a wake-up takes
+constexpr WaitStyle kCrowded{20, 4};
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -32,9 +34,7 @@ std::uint64_t memory_bytes() {
 // Whoever would wait for this job's result is gone.
 void launcher_lost() { ::_exit(kExitError); }
 
-std::uint32_t spins_for(std::int32_t n_pes) {
-    return n_pes <= ::sysconf(_SC_NPROCESSORS_ONLN) ? kSpinsAlone : kSpinsCrowded;
-}
+WaitStyle style_for(std::int32_t n_pes) { return n_pes <= ::sysconf(_SC_NPROCESSORS_ONLN) ? kAlone : kCrowded; }
 
 }  // namespace
 
@@ -53,14 +53,19 @@ bool Runtime::create_memory(std::string& error) {
     if (!globals_.share(error)) {
         return false;
     }
+    // What the library keeps in the heap comes on top, so that the program has what it has asked for.
     const std::uint64_t bytes =
-        round_up(std::max<std::uint64_t>(config_.symmetric_size_bytes, Heap::kBytesMin), kBlockBytes);
+        round_up(std::max<std::uint64_t>(config_.symmetric_size_bytes + Heap::own_bytes(), Heap::kBytesMin),
+                 kBlockBytes);
     if (bytes > memory_bytes()) {
         error = format("SHMEM_SYMMETRIC_SIZE: a heap of %llu bytes cannot be had: this node has %llu bytes of memory",
                        static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(memory_bytes()));
         return false;
     }
-    if (!heap_segment_.create("shmem-ft-heap", bytes, error)) {
+    // The table of blocks is saved and restored with the heap.
+    const std::uint64_t all_bytes = config_.check == CheckMode::off ? bytes : bytes + BlockTable::kBytes;
+    static_assert(BlockTable::kBytes % kBlockBytes == 0);
+    if (!heap_segment_.create("shmem-ft-heap", all_bytes, error)) {
         return false;
     }
     auto* base = reinterpret_cast<void*>(config_.heap_base_address);
@@ -68,9 +73,11 @@ bool Runtime::create_memory(std::string& error) {
         error += " (the symmetric heap needs the same address in every process; SHMEM_FT_HEAP_BASE chooses another)";
         return false;
     }
-    const AddressRange heap{config_.heap_base_address, bytes};
-    heap_.create(heap, heap_segment_.fd());
-    live_.heap = heap;
+    heap_.create({config_.heap_base_address, bytes}, heap_segment_.fd());
+    live_.heap = {config_.heap_base_address, all_bytes};
+    if (config_.check != CheckMode::off) {
+        blocks_.attach(reinterpret_cast<void*>(config_.heap_base_address + bytes));
+    }
     live_.heap_fd = heap_segment_.fd();
     live_.globals = globals_.range();
     for (const Globals::Extent& extent : globals_.saved()) {
@@ -97,6 +104,8 @@ bool Runtime::compare_cards(const BootCard& mine, const BootCard& first, std::st
             "the globals of process %d lie at another address than those of process 0: link with -no-pie "
             "(oshcc does) or start with oshrun",
             rank);
+    } else if (mine.check_mode != first.check_mode) {
+        error = format("process %d has another SHMEM_FT_CHECK than process 0: it must be the same for all", rank);
     } else if (mine.heap_base != first.heap_base || mine.heap_bytes != first.heap_bytes) {
         error = format(
             "process %d has another symmetric heap than process 0: SHMEM_SYMMETRIC_SIZE and "
@@ -130,6 +139,7 @@ BootCard Runtime::own_card() const {
     mine.globals_bytes = live_.globals.bytes;
     mine.program_fingerprint = program_fingerprint();
     mine.backup_mode = static_cast<std::uint32_t>(config_.backup_mode);
+    mine.check_mode = static_cast<std::uint32_t>(config_.check);
     std::snprintf(mine.libc_version, sizeof mine.libc_version, "%s", ::gnu_get_libc_version());
     const ssize_t length = ::readlink("/proc/self/exe", mine.program, sizeof mine.program - 1);
     mine.program[length < 0 ? 0 : length] = '\0';
@@ -217,23 +227,15 @@ bool Runtime::map_peer(PeId pe, ProcId holder, std::string& error) {
 
 void Runtime::connect_channels() {
     const JobState state = coordinator_->state();
+    std::vector<Doorbell*> doorbells;
     for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
-        Channels::Pair& pair = pairs_[PeId(pe).index()];
-        pair = Channels::Pair{};
-        pair.outgoing = &control_.ring(me_, PeId(pe));
-        pair.incoming = &control_.ring(PeId(pe), me_);
-        pair.peer_doorbell = &control_.slot(coordinator_->shape().holder(state, PeId(pe))).doorbell;
+        doorbells.push_back(&control_.slot(coordinator_->shape().holder(state, PeId(pe))).doorbell);
     }
+    engine_.channels.connect(control_.channels(), me_, std::move(doorbells), &engine_.waiter);
 }
 
-void Runtime::reset_channels() noexcept {
-    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
-        ChannelRing& ring = control_.ring(PeId(pe), me_);
-        for (ChannelCell& cell : ring.cells) {
-            cell.sequence.store(0);
-        }
-        ring.consumed.store(0);
-    }
+void Runtime::reset_channels() {
+    engine_.channels.reset();
     connect_channels();
 }
 
@@ -246,7 +248,6 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     }
     tell_fault_points();
     const auto n_pes = static_cast<std::size_t>(control_.n_pes());
-    pairs_.resize(n_pes);
     heap_windows_.resize(n_pes);
     globals_windows_.resize(n_pes);
     engine_.peers.heap = live_.heap;
@@ -255,9 +256,8 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     engine_.peers.n_pes = control_.n_pes();
     engine_.peers.me = pe;
     Doorbell* doorbell = &control_.slot(self()).doorbell;
-    engine_.waiter = Waiter(doorbell, &engine_.gate, spins_for(control_.n_pes()));
+    engine_.waiter = Waiter(doorbell, &engine_.gate, style_for(control_.n_pes()));
     engine_.copy = Copier::for_this_processor();
-    engine_.channels = Channels(pairs_.data(), &engine_.waiter);
     reset_handles(engine_);
     const JobShape& shape = coordinator_->shape();
     const JobState state = coordinator_->state();
@@ -302,22 +302,26 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     return true;
 }
 
-// What SHMEM_VERSION and SHMEM_INFO ask for, from PE 0.
+// What SHMEM_VERSION, SHMEM_INFO and SHMEM_DEBUG ask for.
 void Runtime::print_about() const {
     if (config_.version || config_.info || config_.debug) {
-        say("shmem-ft 0.1.0, OpenSHMEM 1.6, %d PEs, %u spares, symmetric heap of %zu bytes at %#llx", control_.n_pes(),
-            config_.spares, live_.heap.bytes, static_cast<unsigned long long>(live_.heap.begin));
+        say("version %s, OpenSHMEM %s, built with %s", build_info().version, build_info().specification,
+            build_info().compiler);
     }
     if (config_.info) {
         for (const SettingInfo& setting : settings()) {
             if (!setting.is_internal) {
                 const char* origin = setting_origin(setting);
-                say("%s=%s (%s): %s", setting.name, setting_value(setting, config_).c_str(),
-                    origin == nullptr ? "default" : origin, setting.help);
+                const bool has_old_name = origin != nullptr && std::strcmp(origin, setting.name) != 0;
+                say("%s=%s (%s): %s Accepted: %s%s%s.", setting.name, setting_value(setting, config_).c_str(),
+                    origin == nullptr ? "default" : (has_old_name ? origin : "environment"), setting.help,
+                    setting.range, *setting.alias == '\0' ? "" : ". Older name: ", setting.alias);
             }
         }
     }
     if (config_.debug) {
+        say("%d PEs, %u spares, symmetric heap of %zu bytes at %#llx", control_.n_pes(), config_.spares,
+            heap_.range().bytes, static_cast<unsigned long long>(live_.heap.begin));
         say("globals at %#llx, %zu bytes; %zu bytes of library state in every version",
             static_cast<unsigned long long>(live_.globals.begin), live_.globals.bytes, live_.library.bytes);
     }
@@ -363,6 +367,7 @@ bool Runtime::start(int generation, std::string& error) {
         report(JobEventKind::hello, 0, 0, "", now_ns(), 0);
     }
     on_fault_.action = config_.on_fault;
+    life_ = static_cast<std::uint32_t>(generation) + 1;
     if (!config_.join.empty()) {
         if (!join_running_job(error)) {
             return false;
@@ -403,8 +408,8 @@ bool Runtime::start(int generation, std::string& error) {
     if (!config_.join.empty()) {
         ask_to_join();
     }
-    if (self() == ProcId(0)) {
-        print_about();
+    if (self() == ProcId(0) && generation == 0) {
+        print_about();  // once in a job
     }
     // With the descriptor by which a spare can join.
     report(JobEventKind::initialized, control_.fd(), 0, "", now_ns(), 0);
@@ -455,6 +460,10 @@ void Runtime::report(JobEventKind kind, std::int32_t code, std::uint64_t value, 
 void Runtime::report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns, std::uint64_t value) noexcept {
     if (config_.events) {
         report(JobEventKind::span, 0, value, name, begin_ns, end_ns);
+    }
+    if (config_.debug) {
+        say("PE %d: %s of version %llu took %.3f ms", me_.load().value(), name, static_cast<unsigned long long>(value),
+            static_cast<double>(end_ns - begin_ns) / 1e6);
     }
 }
 

@@ -1,17 +1,19 @@
 // The composition root: one object that owns everything a process of a job has, and the only code that knows all
 // layers. The C interface reaches it through the functions of ops/job.hpp.
 //
-// Threads: the application's thread (or threads) and one service thread, which sleeps in the kernel until a process
+// Threads: the application's threads and one service thread, which sleeps in the kernel until a process
 // of the job ends, a control message comes or the launcher's front end goes away. view_mutex_ protects what both
 // change: whose memory is mapped and whether a fault is pending; it may be held while the coordinator is asked
-// something, never the other way round. Everything else belongs to the thread that calls the library.
+// something, never the other way round. Of the application's threads one at a time is inside the collective calls of
+// fault tolerance, which calls_mutex_ sees to: several may meet a fault at once and check the status. list_mutex_
+// protects what any of them may ask or choose meanwhile. Everything else belongs to the thread that makes the
+// collective call, while the others do what include/shmem_ft.h demands of them.
 //
 // Life: start() in shmem_init; a spare sleeps in there and returns as a substitute; finish() in the last
 // shmem_finalize. After fork() the child has no runtime (runtime_process.cpp).
 #pragma once
 
 #include <poll.h>
-#include <pthread.h>
 #include <setjmp.h>
 
 #include <atomic>
@@ -30,9 +32,11 @@
 #include "shmem_ft/base/job_channel.hpp"
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/bootstrap.hpp"
+#include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/transport/shm/control.hpp"
+#include "symheap/block_table.hpp"
 #include "symheap/globals.hpp"
 #include "symheap/heap.hpp"
 #include "symheap/segment.hpp"
@@ -51,6 +55,8 @@ public:
     [[nodiscard]] bool start(int generation, std::string& error);
     // start() failed: tells why. The process ends or gives its caller an error; the others notice.
     void abandon(const std::string& line) noexcept;
+    // Between start() and the first call of the application: what SHMEM_FT_CHECK asks for.
+    void start_checks() noexcept;
     // The last shmem_finalize.
     void finish() noexcept;
 
@@ -112,7 +118,7 @@ private:
     [[nodiscard]] bool become_substitute(std::string& error);
     [[nodiscard]] bool start_scrubber(std::string& error);
     void connect_channels();
-    void reset_channels() noexcept;
+    void reset_channels();
     void print_about() const;
     void tell_fault_points();
 
@@ -145,6 +151,8 @@ private:
 
     // runtime_policy.cpp
     [[nodiscard]] bool check_status() noexcept;
+    [[nodiscard]] std::vector<FailedPe> failed() const;
+    void set_failed(std::vector<FailedPe> failed);
     [[nodiscard]] bool is_fault_known() const;
     void wait_is_due() noexcept;
     void set_wait_timer(std::int64_t at_ns) noexcept;
@@ -153,6 +161,7 @@ private:
 
     // runtime_heap.cpp
     void* replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
+    void note_block(const HeapRecord& record) noexcept;
     void* do_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
 
     void report(JobEventKind kind, std::int32_t code, std::uint64_t value, const char* text, std::int64_t begin_ns,
@@ -171,6 +180,8 @@ private:
     Globals globals_;
     Segment heap_segment_;
     Heap heap_;
+    BlockTable blocks_;  // behind the heap, if calls are checked
+    std::unique_ptr<Checker> checker_;
     LiveState live_;
     BackupStore store_;
     Scrubber scrubber_;
@@ -179,32 +190,31 @@ private:
 
     Engine engine_;
     std::vector<PeerEntry> entries_;
-    std::vector<Channels::Pair> pairs_;
     std::vector<Window> heap_windows_;     // by PE
     std::vector<Window> globals_windows_;  // by PE
     std::vector<ProcId> mapped_holder_;    // by PE: whose memory the windows show
 
     std::atomic<PeId> me_{kNoPe};        // the service thread of a substitute names it, too
     bool is_substitute_ = false;         // started as a spare
-    bool joined_ = true;                 // a substitute that has not joined yet: false
+    std::atomic<bool> joined_{true};     // a substitute that has not joined yet: false
     std::atomic<bool> finished_{false};  // past the last finalize, or on the way out by shmem_global_exit
     std::uint32_t own_init_calls_ = 0;
     std::uint32_t restored_init_calls_ = 0;
     std::uint32_t committed_init_calls_ = 0;
     std::uint64_t replayed_heap_calls_ = 0;
-    std::vector<FailedPe> failed_;  // since the last status check
+    std::mutex calls_mutex_;  // held during checkpoint(), restart(), finish() and a status check
+    mutable std::mutex list_mutex_;
+    std::vector<FailedPe> failed_;  // since the last status check; protected by list_mutex_
     struct OnFault {
         FaultAction action = FaultAction::go_on;
         job::FaultHandler handler = nullptr;
         void* context = nullptr;
-        bool is_in_handler = false;
-        bool has_point = false;
-        bool has_jumped = false;  // since the last restart
-        pthread_t point_thread{};
-        jmp_buf point{};
     };
-    OnFault on_fault_;
+    OnFault on_fault_;                        // protected by list_mutex_
+    std::uint32_t life_ = 0;                  // from 1: which runtime of this process it is
+    std::atomic<std::uint32_t> restarts_{0};  // calls of restart() that have been decided
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
+    std::atomic<pid_t> exiting_thread_{0};  // the one that called shmem_global_exit first
 
     // What only onlookers are told. The mutex keeps the two threads that publish apart; the coordinator may be asked
     // something while it is held, never the other way round.

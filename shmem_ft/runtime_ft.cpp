@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/fault_points.hpp"
@@ -48,6 +49,7 @@ int Runtime::checkpoint() noexcept {
     if (!joined_) {
         return 1;  // SHMEM_FT_FAILURE: a substitute goes on to shmem_query_fault and joins in shmem_restart_pes
     }
+    const std::lock_guard calls(calls_mutex_);
     const std::int64_t begin = now_ns();
     fault_point(FaultPoint::checkpoint_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -58,7 +60,7 @@ int Runtime::checkpoint() noexcept {
         case Participant::Do::committed: report_span("checkpoint", begin, now_ns(), state.version.value()); return 0;
         case Participant::Do::fault:
             engine_.gate.pending.store(true);
-            failed_ = state.failed;
+            set_failed(state.failed);
             report_span("agree", begin, now_ns(), state.version.value());
             return 1;
         default: leave_ended_job();
@@ -77,30 +79,42 @@ void Runtime::fold(Version version) {
 
 // ---- query ----
 
+std::vector<FailedPe> Runtime::failed() const {
+    const std::lock_guard lock(list_mutex_);
+    return failed_;
+}
+
+void Runtime::set_failed(std::vector<FailedPe> failed) {
+    const std::lock_guard lock(list_mutex_);
+    failed_ = std::move(failed);
+}
+
 void Runtime::query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept {
     fault_point(FaultPoint::query);
     if (!joined_) {
         // The survivors' list; if this PE failed after them, the list of the restart that runs now.
         const JobState state = coordinator_->state();
-        failed_ = state.failed;
-        if (std::none_of(failed_.begin(), failed_.end(), [&](const FailedPe& item) { return item.pe == me_; })) {
-            failed_.insert(failed_.end(), state.further.begin(), state.further.end());
+        std::vector<FailedPe> list = state.failed;
+        if (std::none_of(list.begin(), list.end(), [&](const FailedPe& item) { return item.pe == me_; })) {
+            list.insert(list.end(), state.further.begin(), state.further.end());
         }
+        set_failed(std::move(list));
     }
-    *numpes = failed_.size();
+    const std::vector<FailedPe> list = failed();
+    *numpes = list.size();
     *pes = nullptr;
     *pes_status = nullptr;
-    if (failed_.empty()) {
+    if (list.empty()) {
         return;
     }
-    *pes = static_cast<int*>(std::malloc(failed_.size() * sizeof(int)));
-    *pes_status = static_cast<int*>(std::malloc(failed_.size() * sizeof(int)));
+    *pes = static_cast<int*>(std::malloc(list.size() * sizeof(int)));
+    *pes_status = static_cast<int*>(std::malloc(list.size() * sizeof(int)));
     if (*pes == nullptr || *pes_status == nullptr) {
         die("shmem_query_fault: out of memory");
     }
-    for (std::size_t i = 0; i < failed_.size(); ++i) {
-        (*pes)[i] = failed_[i].pe.value();
-        (*pes_status)[i] = failed_[i].reason.status();
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        (*pes)[i] = list[i].pe.value();
+        (*pes_status)[i] = list[i].reason.status();
     }
 }
 
@@ -129,6 +143,7 @@ std::string Runtime::explain(const JobState& state) const {
 
 void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const std::int64_t begin = now_ns();
+    const std::lock_guard calls(calls_mutex_);
     fault_point(joined_ ? FaultPoint::restart_enter : FaultPoint::substitute_joins);
     if (joined_ && lost_initialisation()) {
         fail_job(
@@ -136,7 +151,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
                    "shmem_checkpoint_all right after initialisation",
                    me_.load().value()));
     }
-    if (!joined_ && failed_.empty()) {
+    if (!joined_ && failed().empty()) {
         int* list = nullptr;
         int* status = nullptr;
         std::size_t count = 0;
@@ -145,9 +160,9 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         std::free(status);
     }
     const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
-    const std::uint64_t expected = JobRules::hash_of(failed_);
+    const std::uint64_t expected = JobRules::hash_of(failed());
     const Participant::Do outcome = coordinator_->restart(given, !joined_);
-    on_fault_.has_jumped = false;
+    restarts_.fetch_add(1);
     if (outcome == Participant::Do::give_up) {
         fail_job(store_.explanation() + ": the data is lost");
     }
@@ -161,7 +176,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         }
         return;
     }
-    failed_.clear();
+    set_failed({});
     std::string no_thread;
     if (!joined_ && !start_scrubber(no_thread)) {
         say("warning: %s", no_thread.c_str());
@@ -230,6 +245,9 @@ Duties::Done Runtime::become_restored(const JobState& state) {
 Duties::Done Runtime::restore(const JobState& state) {
     fault_point(FaultPoint::restore_begin);
     const Done result = become_restored(state);
+    if (checker_ != nullptr) {
+        checker_->forget_users();
+    }
     fault_point(FaultPoint::restore_end);
     if (result == Done::ok && !joined_) {
         store_.fold(state.version, live_);

@@ -71,6 +71,31 @@ std::uint64_t Runtime::heap_offset(const void* address, const char* routine) noe
     return heap_.encode(address);
 }
 
+void Runtime::note_block(const HeapRecord& record) noexcept {
+    const std::lock_guard guard(checker_->blocks_mutex());
+    const bool frees = record.call == HeapCall::free;
+    if ((frees || record.call == HeapCall::realloc) && record.first != 0 && (frees || record.result != 0)) {
+        blocks_.remove(record.first - 1);
+    }
+    if (record.result == 0) {
+        return;
+    }
+    switch (record.call) {
+        case HeapCall::calloc: blocks_.add(record.result - 1, record.first * record.second); break;
+        case HeapCall::realloc: blocks_.add(record.result - 1, record.second); break;
+        default: blocks_.add(record.result - 1, record.first); break;
+    }
+}
+
+void Runtime::start_checks() noexcept {
+    if (config_.check == CheckMode::off) {
+        return;
+    }
+    checker_ = std::make_unique<Checker>();
+    checker_->start(engine_, {config_.check, heap_.range(), &blocks_});
+    engine_.checker = checker_.get();
+}
+
 // first and second as in HeapRecord.
 void* Runtime::heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept {
     if (!joined_) {
@@ -80,7 +105,11 @@ void* Runtime::heap_call(HeapCall call, std::uint64_t first, std::uint64_t secon
         barrier(engine_, world(engine_));
     }
     void* result = do_heap_call(call, first, second);
-    heap_.record({call, 0, first, second, heap_.encode(result)});
+    const HeapRecord record{call, 0, first, second, heap_.encode(result)};
+    heap_.record(record);
+    if (checker_ != nullptr) {
+        note_block(record);
+    }
     if (call != HeapCall::free) {
         barrier(engine_, world(engine_));
     }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/runtime.hpp"
 
@@ -25,12 +27,10 @@ SFT_LIBRARY_STATE Runtime* g_runtime = nullptr;
 
 namespace {
 
-// SHMEM_THREAD_SERIALIZED. Two threads of a PE may not be in collectives at once, even on different teams: a channel
-// serves one thread at a time.
-constexpr int kThreadLevelMax = 2;
-
+// Both are asked by any thread at any time, also while another one is inside shmem_init or shmem_finalize.
+SFT_LIBRARY_STATE std::atomic<bool> g_is_initialized{false};
+SFT_LIBRARY_STATE std::atomic<int> g_thread_level{0};
 SFT_LIBRARY_STATE int g_generation = 0;
-SFT_LIBRARY_STATE int g_thread_level = 0;
 SFT_LIBRARY_STATE bool g_finalize_at_exit = false;
 SFT_LIBRARY_STATE bool g_hooks_installed = false;
 SFT_LIBRARY_STATE pid_t g_owner_pid = 0;
@@ -86,7 +86,8 @@ void after_fork_in_child() {
     if (g_runtime != nullptr) {
         g_runtime->privatize_after_fork();
         g_runtime = nullptr;
-        g_engine = nullptr;
+        attach_engine(nullptr);
+        g_is_initialized = false;
     }
     g_fork_lock = PTHREAD_MUTEX_INITIALIZER;
     if (read_end >= 0) {
@@ -168,6 +169,12 @@ void Runtime::fail_job(const std::string& line, EndReason reason) noexcept {
 }
 
 void Runtime::global_exit(int status) noexcept {
+    // By the first thread that comes here; in an exit handler it may come here again.
+    pid_t nobody = 0;
+    const pid_t self = ::gettid();
+    if (!exiting_thread_.compare_exchange_strong(nobody, self) && nobody != self) {
+        sleep_until_the_end();
+    }
     // Only this PE runs its exit handlers; the others are told by its end and flush their output.
     finished_ = true;
     flush_output();  // before anybody can lose patience with the exit handlers
@@ -175,7 +182,7 @@ void Runtime::global_exit(int status) noexcept {
     coordinator_->request_end(EndReason::requested, status & 0xff);
     // Not before it is decided: a request of a process that is dead by the time it is heard does not count.
     coordinator_->wait_until([](const JobState& state) { return is_over(state); });
-    std::exit(status);
+    exit_once(status);
 }
 
 void Runtime::record_exit(int status) noexcept {
@@ -187,6 +194,7 @@ void Runtime::record_exit(int status) noexcept {
 }
 
 void Runtime::finish() noexcept {
+    const std::lock_guard calls(calls_mutex_);
     fault_point(FaultPoint::finalize_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     switch (coordinator_->finish()) {
@@ -227,6 +235,11 @@ void Runtime::privatize_after_fork() noexcept {
 namespace job {
 
 int init(const InitOptions& options, int* provided_thread_level) noexcept {
+    const int requested = options.requested_thread_level.value_or(0);
+    if (requested < 0 || requested > kThreadMultiple) {
+        say("error: shmem_init_thread: requested has the unknown value %d: use one of SHMEM_THREAD_*", requested);
+        return 1;
+    }
     if (g_engine == nullptr) {
         install_hooks();
         g_owner_pid = ::getpid();
@@ -242,13 +255,20 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
         ++g_generation;
         ++g_connections;
         g_runtime = runtime;
-        g_engine = &runtime->engine();
-        g_thread_level = std::min(options.requested_thread_level, kThreadLevelMax);
+        g_thread_level.store(options.requested_thread_level.value_or(kThreadMultiple));
+        runtime->start_checks();
+        attach_engine(&runtime->engine());
         g_finalize_at_exit = options.finalize_at_exit;
     }
+    // Everything is safe for threads at every level, so a part of the program that comes later may have more.
+    g_thread_level.store(std::max(g_thread_level.load(), options.requested_thread_level.value_or(0)));
+    if (g_engine->checker != nullptr) {
+        g_engine->checker->set_thread_level(g_thread_level.load());
+    }
     ++g_engine->init_depth;
+    g_is_initialized = true;
     if (provided_thread_level != nullptr) {
-        *provided_thread_level = g_thread_level;
+        *provided_thread_level = g_thread_level.load();
     }
     return 0;
 }
@@ -264,8 +284,9 @@ void finalize() noexcept {
     }
     g_runtime->finish();
     Runtime* runtime = g_runtime;
+    g_is_initialized = false;
     g_runtime = nullptr;
-    g_engine = nullptr;
+    attach_engine(nullptr);
     delete runtime;
 }
 
@@ -276,8 +297,11 @@ void global_exit(int status) noexcept {
     g_runtime->global_exit(status);
 }
 
-bool is_initialized() noexcept { return g_engine != nullptr; }
-int thread_level() noexcept { return g_thread_level; }
+void fail(const char* line) noexcept { g_runtime->fail_job(line); }
+
+bool is_last_finalize() noexcept { return g_engine != nullptr && g_engine->init_depth == 1; }
+bool is_initialized() noexcept { return g_is_initialized; }
+int thread_level() noexcept { return g_thread_level.load(); }
 
 void* heap_malloc(std::size_t bytes) noexcept {
     return bytes == 0 ? nullptr : g_runtime->heap_call(HeapCall::malloc, bytes, 0);

@@ -12,6 +12,19 @@
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
+namespace {
+
+// What each thread has for itself. A rollback point lies in a frame of its own stack, so nobody else can go there; and
+// it goes when the thread goes.
+struct OnFaultOfThread {
+    std::uint32_t life = 0;    // of the runtime that the point was made in; 0: no point
+    std::uint32_t jumped = 0;  // the fault of the last jump, as fault_number
+    bool is_in_handler = false;
+    jmp_buf point{};
+};
+thread_local OnFaultOfThread t_on_fault;
+
+}  // namespace
 
 bool Runtime::on_fault(FaultAction action, job::FaultHandler handler, void* context) noexcept {
     switch (action) {
@@ -25,16 +38,17 @@ bool Runtime::on_fault(FaultAction action, job::FaultHandler handler, void* cont
         case FaultAction::abort: break;
         default: return false;
     }
-    on_fault_.action = action;
-    on_fault_.handler = handler;
-    on_fault_.context = context;
+    const std::lock_guard lock(list_mutex_);
+    on_fault_ = {action, handler, context};
     return true;
 }
 
 jmp_buf* Runtime::rollback_point() noexcept {
-    on_fault_.has_point = true;
-    on_fault_.point_thread = ::pthread_self();
-    return &on_fault_.point;
+    if (t_on_fault.life != life_) {
+        t_on_fault.life = life_;
+        t_on_fault.jumped = 0;
+    }
+    return &t_on_fault.point;
 }
 
 // That the gate is closed is not enough to wait for the decision: it may have been closed by old news.
@@ -54,7 +68,15 @@ bool Runtime::is_fault_known() const {
 // ENSURES, if true: failed_ is what everybody agrees has failed. A checkpoint that is entered while the death of a
 // holder is known cannot be committed: the dead one would have to ship after everybody has arrived.
 bool Runtime::check_status() noexcept {
-    if (!joined_ || !failed_.empty()) {
+    if (!joined_ || !failed().empty()) {
+        return true;
+    }
+    if (!is_fault_known()) {
+        return false;
+    }
+    // All threads that meet the fault come here; one of them does it, and the others find it done.
+    const std::lock_guard calls(calls_mutex_);
+    if (!failed().empty()) {
         return true;
     }
     if (!is_fault_known()) {
@@ -68,32 +90,36 @@ bool Runtime::check_status() noexcept {
         return false;
     }
     engine_.gate.pending.store(true);
-    failed_ = coordinator_->state().failed;
+    set_failed(coordinator_->state().failed);
     return true;
 }
 
 jmp_buf* Runtime::meet_fault(const char* routine) noexcept {
-    OnFault& chosen = on_fault_;
+    OnFault chosen;
+    {
+        const std::lock_guard lock(list_mutex_);
+        chosen = on_fault_;
+    }
+    const std::uint32_t fault_number = restarts_.load() + 1;
     switch (chosen.action) {
         case FaultAction::go_on: break;
         case FaultAction::call:
-            if (joined_ && !chosen.is_in_handler) {
-                chosen.is_in_handler = true;
+            if (joined_ && !t_on_fault.is_in_handler) {
+                t_on_fault.is_in_handler = true;
                 chosen.handler(routine, chosen.context);
-                chosen.is_in_handler = false;
+                t_on_fault.is_in_handler = false;
             }
             break;
         case FaultAction::jump:
-            // The frame of the rollback point is on the stack of its own thread only.
-            if (chosen.has_point && !chosen.has_jumped && ::pthread_equal(chosen.point_thread, ::pthread_self()) != 0 &&
-                check_status()) {
-                chosen.has_jumped = true;
-                return &chosen.point;
+            if (t_on_fault.life == life_ && t_on_fault.jumped != fault_number && check_status()) {
+                t_on_fault.jumped = fault_number;
+                return &t_on_fault.point;
             }
             break;
         case FaultAction::abort:
             if (joined_ && check_status()) {
-                const FailedPe first = failed_.empty() ? FailedPe{} : failed_.front();
+                const std::vector<FailedPe> list = failed();
+                const FailedPe first = list.empty() ? FailedPe{} : list.front();
                 fail_job(
                     format("PE %d failed (%s), and a fault is to end the job (SHMEM_FT_ON_FAULT=abort or "
                            "shmem_ft_on_fault): PE %d met it in %s",

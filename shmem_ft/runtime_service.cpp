@@ -275,12 +275,12 @@ void Runtime::flush_output() noexcept {
     }
 }
 
-// By whichever thread comes here first.
+// By whichever thread comes here first, unless another one is on its way out through shmem_global_exit, with the exit
+// handlers of the program.
 void Runtime::leave_ended_job() noexcept {
-    if (is_leaving_.test_and_set()) {
-        for (;;) {
-            ::pause();
-        }
+    const pid_t exiting = exiting_thread_.load();
+    if ((exiting != 0 && exiting != ::gettid()) || is_leaving_.test_and_set()) {
+        sleep_until_the_end();
     }
     const JobState state = coordinator_->state();
     if (config_.unreplaced == Unreplaced::handler && coordinator_->leader() == self() &&

@@ -26,6 +26,7 @@ struct HeapHeader {
     HeapRecord journal[Heap::kJournalCalls];
 };
 constexpr std::size_t kAllocatorOffset = (sizeof(HeapHeader) + kPage - 1) / kPage * kPage;
+static_assert(sizeof(Allocator) < kPage);
 
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kLineAlignedFromBytes = 1024;  // below, the gap would cost more than it saves
@@ -129,6 +130,8 @@ std::span<const HeapRecord> Heap::journal() const noexcept {
 std::uint64_t Heap::calls() const noexcept { return header_at(range_.begin).calls; }
 
 std::size_t Heap::journal_bytes() noexcept { return kAllocatorOffset; }
+
+std::size_t Heap::own_bytes() noexcept { return kAllocatorOffset + kPage; }
 
 std::size_t Heap::free_bytes() const noexcept { return allocator_at(range_.begin).get_free_memory(); }
 

@@ -61,6 +61,8 @@ public:
     [[nodiscard]] std::uint64_t calls() const noexcept;
     // Bytes at the beginning of the heap that hold the journal.
     [[nodiscard]] static std::size_t journal_bytes() noexcept;
+    // Bytes of the heap that are not the program's: the journal and the allocator's root.
+    [[nodiscard]] static std::size_t own_bytes() noexcept;
 
     [[nodiscard]] AddressRange range() const noexcept { return range_; }
     [[nodiscard]] std::size_t free_bytes() const noexcept;

@@ -2,6 +2,7 @@
 #include "shmem_ft/ops/collectives.hpp"
 
 #include "shmem_ft/api/stamp.hpp"
+#include "shmem_ft/ops/check_collective.hpp"
 #include "shmem_ft/ops/teams.hpp"
 
 namespace {
@@ -9,52 +10,108 @@ namespace {
 // The C interface counts success as 0.
 int status(bool ok) noexcept { return ok ? 0 : 1; }
 
-// Who takes part in a call.
+// What the deprecated forms have besides: a work array whose elements have the value that they start with.
+sft::WorkArrays sync_array(const long* psync, std::size_t n) noexcept { return {psync, n, SHMEM_SYNC_VALUE}; }
+
+// Who takes part in a call, and what is moved: for the checks.
 struct Members {
-    Members(const char* routine, shmem_team_t team) noexcept
-        : engine(sft::engine(routine)), group(sft::team_group(engine, sft::team_id(team), routine)) {}
-    Members(const char* routine, sft::ActiveSet set) noexcept
-        : engine(sft::engine(routine)), group(sft::active_group(engine, set, routine)) {}
-    explicit Members(const char* routine) noexcept : engine(sft::engine(routine)), group(sft::world(engine)) {}
+    Members(const char* name, shmem_team_t team, std::size_t bytes = 0) noexcept
+        : engine(sft::engine(name)),
+          group(sft::team_group(engine, sft::team_id(team), name)),
+          routine(name),
+          element_bytes(bytes) {}
+    Members(const char* name, sft::ActiveSet set, sft::WorkArrays arrays, std::size_t bytes = 0) noexcept
+        : engine(sft::engine(name)),
+          group(sft::active_group(engine, set, name)),
+          routine(name),
+          element_bytes(bytes),
+          work(arrays) {}
+    explicit Members(const char* name) noexcept : engine(sft::engine(name)), group(sft::world(engine)), routine(name) {}
+
+    [[nodiscard]] sft::CollectiveCall call() const noexcept { return {routine, group, element_bytes, work}; }
 
     sft::Engine& engine;
     sft::PeGroup group;
+    const char* routine;
+    std::size_t element_bytes = 0;
+    sft::WorkArrays work;
 };
 
-// Reads as: one of the operations on these members.
-template <class... Arguments>
-bool on(const Members& members, bool (*operation)(sft::Engine&, const sft::PeGroup&, Arguments...) noexcept,
+// What is to be checked before an operation: told from its parameters.
+using Sync = bool (*)(sft::Engine&, const sft::PeGroup&) noexcept;
+using Move = bool (*)(sft::Engine&, const sft::PeGroup&, void*, const void*, std::size_t) noexcept;
+using Broadcast = bool (*)(sft::Engine&, const sft::PeGroup&, void*, const void*, std::size_t,
+                           sft::BroadcastRoot) noexcept;
+using MoveStrided = bool (*)(sft::Engine&, const sft::PeGroup&, void*, const void*, sft::StridedBlock) noexcept;
+
+void look_at(const Members& members, Sync) noexcept { sft::check_sync(members.engine, members.call()); }
+
+void look_at(const Members& members, Move operation, void* dest, const void* source, std::size_t bytes) noexcept {
+    const auto shape = operation == sft::alltoall ? sft::CollectiveShape::exchanged : sft::CollectiveShape::gathered;
+    sft::check_data(members.engine, members.call(),
+                    {dest, source, bytes / members.element_bytes, shape, operation != sft::collect, {}});
+}
+
+void look_at(const Members& members, Broadcast, void* dest, const void* source, std::size_t bytes,
+             sft::BroadcastRoot root) noexcept {
+    sft::check_broadcast(members.engine, members.call(),
+                         {dest, source, bytes / members.element_bytes, sft::CollectiveShape::same, true, {}}, root);
+}
+
+void look_at(const Members& members, MoveStrided, void* dest, const void* source, sft::StridedBlock block) noexcept {
+    sft::check_data(members.engine, members.call(),
+                    {dest, source, block.nelems, sft::CollectiveShape::exchanged, true, block.strides});
+}
+
+// Reads as: this call of one of the operations on these members.
+template <class Call, class... Arguments>
+bool on(const Call&, const Members& members,
+        bool (*operation)(sft::Engine&, const sft::PeGroup&, Arguments...) noexcept,
         std::type_identity_t<Arguments>... arguments) noexcept {
-    return operation(members.engine, members.group, arguments...);
+    if constexpr (std::is_same_v<Call, sft::CheckedCall>) {
+        look_at(members, operation, arguments...);
+    }
+    // A copy, because the operation may look at all of an object of which it is given a part.
+    const sft::PeGroup group = members.group;
+    return operation(members.engine, group, arguments...);
 }
 
 }  // namespace
 
-SFT_WAITING_ENTRY(void, shmem_barrier_all, (void), void(on(Members("shmem_barrier_all"), sft::barrier)))
-SFT_WAITING_ENTRY(void, shmem_sync_all, (void), void(on(Members("shmem_sync_all"), sft::sync)))
-SFT_WAITING_ENTRY(int, shmem_team_sync, (shmem_team_t team), status(on(Members("shmem_team_sync", team), sft::sync)))
-SFT_WAITING_ENTRY(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, long*),
-                  void(on(Members("shmem_barrier", sft::ActiveSet{PE_start, logPE_stride, PE_size}), sft::barrier)))
-SFT_WAITING_ENTRY(void, shmem_sync, (int PE_start, int logPE_stride, int PE_size, long*),
-                  void(on(Members("shmem_sync", sft::ActiveSet{PE_start, logPE_stride, PE_size}), sft::sync)))
+SFT_WAITING_ENTRY(void, shmem_barrier_all, (void), void(on(call, Members("shmem_barrier_all"), sft::barrier)))
+SFT_WAITING_ENTRY(void, shmem_sync_all, (void), void(on(call, Members("shmem_sync_all"), sft::sync)))
+SFT_WAITING_ENTRY(int, shmem_team_sync, (shmem_team_t team),
+                  status(on(call, Members("shmem_team_sync", team), sft::sync)))
+
+#define SYNC(NAME, PSYNC_ELEMENTS, OPERATION)                                                                       \
+    SFT_WAITING_ENTRY(                                                                                              \
+        void, NAME, (int PE_start, int logPE_stride, int PE_size, long* pSync),                                     \
+        void(on(call,                                                                                               \
+                Members(#NAME, sft::ActiveSet{PE_start, logPE_stride, PE_size}, sync_array(pSync, PSYNC_ELEMENTS)), \
+                sft::OPERATION)))
+SYNC(shmem_barrier, SHMEM_BARRIER_SYNC_SIZE, barrier)
+SYNC(shmem_sync, SHMEM_SYNC_SIZE, sync)
 
 // A routine that moves `nelems` elements of BYTES: for a team, and (32 and 64 bits only) for an active set.
-#define TEAM(TAIL, TYPE, EXTRA, OPERATION, ...)                                                                \
+#define TEAM(TAIL, TYPE, BYTES, EXTRA, OPERATION, ...)                                                         \
     SFT_WAITING_ENTRY(int, shmem_##TAIL, (shmem_team_t team, TYPE * dest, const TYPE* source, SFT_OPEN EXTRA), \
-                      status(on(Members("shmem_" #TAIL, team), sft::OPERATION, dest, source, __VA_ARGS__)))
-#define ACTIVE(TAIL, EXTRA, OPERATION, ...)                                                                         \
-    SFT_WAITING_ENTRY(void, shmem_##TAIL,                                                                           \
+                      status(                                                                                  \
+                          on(call, Members("shmem_" #TAIL, team, BYTES), sft::OPERATION, dest, source, __VA_ARGS__)))
+#define ACTIVE(TAIL, BITS, EXTRA, PSYNC_ELEMENTS, OPERATION, ...)                                                   \
+    SFT_WAITING_ENTRY(void, shmem_##TAIL##BITS,                                                                     \
                       (void* dest, const void* source, SFT_OPEN EXTRA, int PE_start, int logPE_stride, int PE_size, \
-                       long*),                                                                                      \
-                      void(on(Members("shmem_" #TAIL, sft::ActiveSet{PE_start, logPE_stride, PE_size}),             \
+                       long* pSync),                                                                                \
+                      void(on(call,                                                                                 \
+                              Members("shmem_" #TAIL #BITS, sft::ActiveSet{PE_start, logPE_stride, PE_size},        \
+                                      sync_array(pSync, PSYNC_ELEMENTS), BITS / 8),                                 \
                               sft::OPERATION, dest, source, __VA_ARGS__)))
 
-#define SIMPLE(NAME, TYPE, BYTES, OPERATION) TEAM(NAME, TYPE, (std::size_t nelems), OPERATION, nelems* BYTES)
-#define BROADCAST(NAME, TYPE, BYTES)                                              \
-    TEAM(NAME, TYPE, (std::size_t nelems, int PE_root), broadcast, nelems* BYTES, \
+#define SIMPLE(NAME, TYPE, BYTES, OPERATION) TEAM(NAME, TYPE, BYTES, (std::size_t nelems), OPERATION, nelems* BYTES)
+#define BROADCAST(NAME, TYPE, BYTES)                                                     \
+    TEAM(NAME, TYPE, BYTES, (std::size_t nelems, int PE_root), broadcast, nelems* BYTES, \
          sft::BroadcastRoot{PE_root, sft::RootDest::written})
-#define ALLTOALLS(NAME, TYPE, BYTES)                                                          \
-    TEAM(NAME, TYPE, (std::ptrdiff_t dst, std::ptrdiff_t sst, std::size_t nelems), alltoalls, \
+#define ALLTOALLS(NAME, TYPE, BYTES)                                                                 \
+    TEAM(NAME, TYPE, BYTES, (std::ptrdiff_t dst, std::ptrdiff_t sst, std::size_t nelems), alltoalls, \
          sft::StridedBlock{nelems, {dst, sst}, BYTES})
 
 #define TYPED(N, T)                              \
@@ -71,13 +128,13 @@ SIMPLE(alltoallmem, void, 1, alltoall)
 BROADCAST(broadcastmem, void, 1)
 ALLTOALLS(alltoallsmem, void, 1)
 
-#define SIZED(BITS)                                                                                  \
-    ACTIVE(fcollect##BITS, (std::size_t nelems), fcollect, nelems*(BITS / 8))                        \
-    ACTIVE(collect##BITS, (std::size_t nelems), collect, nelems*(BITS / 8))                          \
-    ACTIVE(alltoall##BITS, (std::size_t nelems), alltoall, nelems*(BITS / 8))                        \
-    ACTIVE(broadcast##BITS, (std::size_t nelems, int PE_root), broadcast, nelems*(BITS / 8),         \
-           sft::BroadcastRoot{PE_root, sft::RootDest::untouched})                                    \
-    ACTIVE(alltoalls##BITS, (std::ptrdiff_t dst, std::ptrdiff_t sst, std::size_t nelems), alltoalls, \
-           sft::StridedBlock{nelems, {dst, sst}, BITS / 8})
+#define SIZED(BITS)                                                                                                  \
+    ACTIVE(fcollect, BITS, (std::size_t nelems), SHMEM_COLLECT_SYNC_SIZE, fcollect, nelems*(BITS / 8))               \
+    ACTIVE(collect, BITS, (std::size_t nelems), SHMEM_COLLECT_SYNC_SIZE, collect, nelems*(BITS / 8))                 \
+    ACTIVE(alltoall, BITS, (std::size_t nelems), SHMEM_ALLTOALL_SYNC_SIZE, alltoall, nelems*(BITS / 8))              \
+    ACTIVE(broadcast, BITS, (std::size_t nelems, int PE_root), SHMEM_BCAST_SYNC_SIZE, broadcast, nelems*(BITS / 8),  \
+           sft::BroadcastRoot{PE_root, sft::RootDest::untouched})                                                    \
+    ACTIVE(alltoalls, BITS, (std::ptrdiff_t dst, std::ptrdiff_t sst, std::size_t nelems), SHMEM_ALLTOALLS_SYNC_SIZE, \
+           alltoalls, sft::StridedBlock{nelems, {dst, sst}, BITS / 8})
 SIZED(32)
 SIZED(64)

@@ -6,16 +6,18 @@
 
 #include <type_traits>
 
+#include "shmem_ft/ops/check_transfer.hpp"
 #include "shmem_ft/ops/engine.hpp"
+#include "shmem_ft/ops/target.hpp"
 
 namespace sft {
 
 // Comes back, unless the chosen action is a jump or the end of the job.
 void act_on_fault(const char* routine) noexcept;
 
-// REQUIRES: inside init and finalize. Costs a load and a branch while there is no fault.
-inline void look_for_fault(const char* routine) noexcept {
-    if (g_engine->gate.is_pending()) [[unlikely]] {
+// Costs a load and a branch while there is no fault.
+[[gnu::always_inline]] inline void look_for_fault(const Engine* e, const char* routine) noexcept {
+    if (e->gate.is_pending()) [[unlikely]] {
         act_on_fault(routine);
     }
 }
@@ -26,7 +28,8 @@ constexpr T nothing() noexcept {
     return T();
 }
 
-// The same for an entry whose hot path has no room for a call.
+// An entry with a target whose hot path has no room for a call. While calls are checked such entries meet no fault: a
+// jump would skip the destructor of the target.
 template <class T>
 [[gnu::cold, gnu::noinline]] T after_fault(const char* routine, T result) noexcept {
     act_on_fault(routine);
@@ -34,18 +37,25 @@ template <class T>
 }
 
 template <class T>
-inline T result_unless_fault(const char* routine, T result) noexcept {
-    return g_engine->gate.is_pending() ? after_fault(routine, result) : result;
+inline T result_unless_fault(const Target& to, const char* routine, T result) noexcept {
+    return to.engine.gate.is_pending() ? after_fault(routine, result) : result;
 }
 
+template <class T>
+inline T result_unless_fault(const CheckedTarget&, const char*, T result) noexcept {
+    return result;
+}
+
+// REQUIRES: inside init and finalize. `e` is one of the pointers to the engine, read again behind the operation: then
+// no register has to be kept for it.
 template <class Operation>
-inline auto then_look_for_fault(const char* routine, Operation&& operation) noexcept {
+inline auto then_look_for_fault(Engine* const& e, const char* routine, Operation&& operation) noexcept {
     if constexpr (std::is_void_v<std::invoke_result_t<Operation>>) {
         operation();
-        look_for_fault(routine);
+        look_for_fault(e, routine);
     } else {
         const auto result = operation();
-        look_for_fault(routine);
+        look_for_fault(e, routine);
         return result;
     }
 }

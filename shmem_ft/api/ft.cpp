@@ -5,6 +5,7 @@
 #include "include/shmem_ft.h"
 #include "shmem_ft/api/stamp.hpp"
 #include "shmem_ft/base/process_watch.hpp"
+#include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/job.hpp"
 
 namespace {
@@ -34,6 +35,9 @@ int code_of(int status, FailureKind kind, int otherwise) noexcept {
 
 // Only a failure of it is one that the program meets: who died after a commit is the next call's business.
 int checkpoint() noexcept {
+    if (sft::is_checking()) {
+        sft::compare_calls(*sft::g_engine, sft::world(*sft::g_engine), "shmem_checkpoint_all", {});
+    }
     const int result = sft::job::checkpoint_all();
     if (result == SHMEM_FT_FAILURE) {
         sft::act_on_fault("shmem_checkpoint_all");

@@ -1,14 +1,19 @@
 // Set-up, exit, queries, memory, and the old names of all these.
 #include "shmem_ft/ops/job.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
+#include <initializer_list>
 
 #include "shmem_ft/api/stamp.hpp"
+#include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/query.hpp"
 #include "shmem_ft/ops/teams.hpp"
 
 namespace {
 
+static_assert(SHMEM_THREAD_SINGLE == 0 && SHMEM_THREAD_MULTIPLE == sft::job::kThreadMultiple);
 static_assert(sizeof SHMEM_VENDOR_STRING <= SHMEM_MAX_NAME_LEN);
 
 void init_plain(const char*) noexcept { static_cast<void>(sft::job::init({}, nullptr)); }
@@ -24,16 +29,56 @@ void get_version(int* major, int* minor) noexcept {
     *minor = SHMEM_MINOR_VERSION;
 }
 
-// The last one leaves nothing behind in which a fault could be met.
-void finalize() noexcept {
-    sft::job::finalize();
-    if (sft::job::is_initialized()) {
-        sft::look_for_fault("shmem_finalize");
+// A call outside init and finalize is named before the runtime sees it.
+void* checked(const char* routine) noexcept { return &sft::engine(routine); }
+
+using Arguments = std::initializer_list<sft::CommonArgument>;
+
+sft::CommonArgument pointer(const char* name, const void* address) noexcept {
+    return {name, reinterpret_cast<std::uintptr_t>(address), sft::CommonArgument::Form::address};
+}
+
+// The same for calls that all PEs make with the same arguments. What does nothing (no size, a null pointer) need not be
+// called by all.
+void checked(const char* routine, std::size_t size, Arguments arguments) noexcept {
+    sft::Engine& e = sft::engine(routine);
+    if (sft::is_checking() && size != 0) {
+        sft::compare_calls(e, sft::world(e), routine, arguments);
     }
 }
 
-// A call outside init and finalize is named before the runtime sees it.
-void* checked(const char* routine) noexcept { return &sft::engine(routine); }
+void checked_alignment(const char* routine, std::size_t alignment, std::size_t size) noexcept {
+    checked(routine, size, {{"alignment", alignment}, {"size", size}});
+    if (sft::is_checking() && size != 0 && (!std::has_single_bit(alignment) || alignment % sizeof(void*) != 0)) {
+        sft::g_engine->checker->report(routine, "alignment %zu is no power of two or no multiple of %zu", alignment,
+                                       sizeof(void*));
+    }
+}
+
+void checked_block(const char* routine, const void* address, Arguments arguments) noexcept {
+    checked(routine, address == nullptr ? 0 : 1, arguments);
+    if (sft::is_checking()) {
+        sft::g_engine->checker->check_block(routine, address);
+    }
+}
+
+void checked_realloc(const char* routine, const void* address, std::size_t size) noexcept {
+    checked(routine, address == nullptr ? size : 1, {pointer("ptr", address), {"size", size}});
+    if (sft::is_checking()) {
+        sft::g_engine->checker->check_block(routine, address);
+    }
+}
+
+void finalize() noexcept {
+    checked("shmem_finalize", 1, {});
+    if (sft::is_checking() && sft::job::is_last_finalize()) {
+        sft::g_engine->checker->check_no_private_contexts("shmem_finalize", sft::kTeamInvalid);
+    }
+    sft::job::finalize();
+    if (sft::job::is_initialized()) {  // the last one leaves nothing behind in which a fault could be met
+        sft::look_for_fault(sft::g_engine, "shmem_finalize");
+    }
+}
 
 int my_pe(const char* routine) noexcept { return sft::engine(routine).peers.me.value(); }
 int n_pes(const char* routine) noexcept { return sft::engine(routine).peers.n_pes; }
@@ -44,7 +89,7 @@ SFT_ENTRY(void, shmem_init, (void), init_plain("shmem_init"))
 SFT_ENTRY(int, shmem_init_thread, (int requested, int* provided),
           sft::job::init({.requested_thread_level = requested, .report_failure = true}, provided))
 SFT_ENTRY(void, start_pes, (int), init_until_exit())
-SFT_ENTRY(void, shmem_finalize, (void), (checked("shmem_finalize"), finalize()))
+SFT_ENTRY(void, shmem_finalize, (void), finalize())
 // Written out, because an entry that never returns cannot be a return statement.
 extern "C" void pshmem_global_exit(int status) {
     checked("shmem_global_exit");
@@ -67,19 +112,34 @@ SFT_ENTRY(void, shmem_info_get_name, (char* name),
           void(std::memcpy(name, SHMEM_VENDOR_STRING, sizeof SHMEM_VENDOR_STRING)))
 SFT_ENTRY(void, shmem_pcontrol, (int, ...), void(0))
 
-SFT_WAITING_ENTRY(void*, shmem_malloc, (std::size_t size), (checked("shmem_malloc"), sft::job::heap_malloc(size)))
-SFT_WAITING_ENTRY(void, shmem_free, (void* ptr), (checked("shmem_free"), sft::job::heap_free(ptr)))
+SFT_WAITING_ENTRY(void*, shmem_malloc, (std::size_t size),
+                  (checked("shmem_malloc", size, {{"size", size}}), sft::job::heap_malloc(size)))
+SFT_WAITING_ENTRY(void, shmem_free, (void* ptr),
+                  (checked_block("shmem_free", ptr, {pointer("ptr", ptr)}), sft::job::heap_free(ptr)))
 SFT_WAITING_ENTRY(void*, shmem_realloc, (void* ptr, std::size_t size),
-                  (checked("shmem_realloc"), sft::job::heap_realloc(ptr, size)))
+                  (checked_realloc("shmem_realloc", ptr, size), sft::job::heap_realloc(ptr, size)))
 SFT_WAITING_ENTRY(void*, shmem_align, (std::size_t alignment, std::size_t size),
-                  (checked("shmem_align"), sft::job::heap_align(alignment, size)))
+                  (checked_alignment("shmem_align", alignment, size), sft::job::heap_align(alignment, size)))
 SFT_WAITING_ENTRY(void*, shmem_calloc, (std::size_t count, std::size_t size),
-                  (checked("shmem_calloc"), sft::job::heap_calloc(count, size)))
+                  (checked("shmem_calloc", std::min(count, size), {{"count", count}, {"size", size}}),
+                   sft::job::heap_calloc(count, size)))
 SFT_WAITING_ENTRY(void*, shmem_malloc_with_hints, (std::size_t size, long hints),
-                  (checked("shmem_malloc_with_hints"), sft::job::heap_malloc_with_hints(size, hints)))
-SFT_WAITING_ENTRY(void*, shmalloc, (std::size_t size), (checked("shmalloc"), sft::job::heap_malloc(size)))
-SFT_WAITING_ENTRY(void, shfree, (void* ptr), (checked("shfree"), sft::job::heap_free(ptr)))
+                  (checked("shmem_malloc_with_hints", size,
+                           {{"size", size}, {"hints", static_cast<std::uint64_t>(hints)}}),
+                   sft::job::heap_malloc_with_hints(size, hints)))
+SFT_WAITING_ENTRY(void*, shmalloc, (std::size_t size),
+                  (checked("shmalloc", size, {{"size", size}}), sft::job::heap_malloc(size)))
+SFT_WAITING_ENTRY(void, shfree, (void* ptr),
+                  (checked_block("shfree", ptr, {pointer("ptr", ptr)}), sft::job::heap_free(ptr)))
 SFT_WAITING_ENTRY(void*, shrealloc, (void* ptr, std::size_t size),
-                  (checked("shrealloc"), sft::job::heap_realloc(ptr, size)))
+                  (checked_realloc("shrealloc", ptr, size), sft::job::heap_realloc(ptr, size)))
 SFT_WAITING_ENTRY(void*, shmemalign, (std::size_t alignment, std::size_t size),
-                  (checked("shmemalign"), sft::job::heap_align(alignment, size)))
+                  (checked_alignment("shmemalign", alignment, size), sft::job::heap_align(alignment, size)))
+
+// Caches are coherent on every processor this library runs on.
+SFT_ENTRY(void, shmem_set_cache_inv, (void), void(0))
+SFT_ENTRY(void, shmem_clear_cache_inv, (void), void(0))
+SFT_ENTRY(void, shmem_set_cache_line_inv, (void*), void(0))
+SFT_ENTRY(void, shmem_clear_cache_line_inv, (void*), void(0))
+SFT_ENTRY(void, shmem_udcflush, (void), void(0))
+SFT_ENTRY(void, shmem_udcflush_line, (void*), void(0))

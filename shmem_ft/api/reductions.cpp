@@ -1,29 +1,57 @@
 // Reductions over teams and active sets, and scans.
 #include "shmem_ft/ops/reductions.hpp"
 
+#include <algorithm>
+
 #include "shmem_ft/api/stamp.hpp"
+#include "shmem_ft/ops/check_collective.hpp"
 #include "shmem_ft/ops/teams.hpp"
 
 namespace {
 
+// Looks at the arguments, if calls are checked.
+void look_at(sft::Engine& e, const sft::CollectiveCall& call, void* dest, const void* source,
+             std::size_t count) noexcept {
+    if (sft::is_checking()) [[unlikely]] {
+        sft::check_data(e, call, {dest, source, count, sft::CollectiveShape::same, true, {}});
+    }
+}
+
 int reduce_team(const char* routine, shmem_team_t team, void* dest, const void* source, std::size_t count,
                 sft::ElementKind kind) noexcept {
     sft::Engine& e = sft::engine(routine);
-    return sft::reduce(e, sft::team_group(e, sft::team_id(team), routine), dest, source, count, kind) ? 0 : 1;
+    const sft::PeGroup& group = sft::team_group(e, sft::team_id(team), routine);
+    look_at(e, {routine, group, kind.bytes, {}}, dest, source, count);
+    return sft::reduce(e, group, dest, source, count, kind) ? 0 : 1;
 }
 
+struct SetWork {
+    const void* pwrk;
+    const long* psync;
+};
+
 void reduce_set(const char* routine, sft::ActiveSet set, void* dest, const void* source, int count,
-                sft::ElementKind kind) noexcept {
+                sft::ElementKind kind, SetWork work) noexcept {
     sft::Engine& e = sft::engine(routine);
-    const std::size_t elements = count > 0 ? static_cast<std::size_t>(count) : 0;
+    const std::size_t nreduce = count > 0 ? static_cast<std::size_t>(count) : 0;
+    const sft::PeGroup group = sft::active_group(e, set, routine);
+    const std::size_t pwrk_elements = std::max<std::size_t>(nreduce / 2 + 1, SHMEM_REDUCE_MIN_WRKDATA_SIZE);
+    look_at(e,
+            {routine,
+             group,
+             kind.bytes,
+             {work.psync, SHMEM_REDUCE_SYNC_SIZE, SHMEM_SYNC_VALUE, work.pwrk, nreduce == 0 ? 0 : pwrk_elements}},
+            dest, source, nreduce);
     // The old form has no way to tell of a fault; the next status check does.
-    static_cast<void>(sft::reduce(e, sft::active_group(e, set, routine), dest, source, elements, kind));
+    static_cast<void>(sft::reduce(e, group, dest, source, nreduce, kind));
 }
 
 int scan_team(const char* routine, shmem_team_t team, void* dest, const void* source, std::size_t count,
               sft::ElementKind kind, sft::ScanKind scan_kind) noexcept {
     sft::Engine& e = sft::engine(routine);
-    return sft::scan(e, sft::team_group(e, sft::team_id(team), routine), dest, source, count, kind, scan_kind) ? 0 : 1;
+    const sft::PeGroup& group = sft::team_group(e, sft::team_id(team), routine);
+    look_at(e, {routine, group, kind.bytes, {}}, dest, source, count);
+    return sft::scan(e, group, dest, source, count, kind, scan_kind) ? 0 : 1;
 }
 
 }  // namespace
@@ -33,12 +61,12 @@ int scan_team(const char* routine, shmem_team_t team, void* dest, const void* so
                       (shmem_team_t team, T * dest, const T* source, std::size_t nreduce),           \
                       reduce_team("shmem_" #N "_" #OPERATION "_reduce", team, dest, source, nreduce, \
                                   sft::element_kind<sft::OPERATOR, T>()))
-#define ACTIVE(N, T, OPERATION, OPERATOR)                                                                       \
-    SFT_WAITING_ENTRY(void, shmem_##N##_##OPERATION##_to_all,                                                   \
-                      (T * dest, const T* source, int nreduce, int PE_start, int logPE_stride, int PE_size, T*, \
-                       long*),                                                                                  \
-                      reduce_set("shmem_" #N "_" #OPERATION "_to_all", {PE_start, logPE_stride, PE_size}, dest, \
-                                 source, nreduce, sft::element_kind<sft::OPERATOR, T>()))
+#define ACTIVE(N, T, OPERATION, OPERATOR)                                                                            \
+    SFT_WAITING_ENTRY(void, shmem_##N##_##OPERATION##_to_all,                                                        \
+                      (T * dest, const T* source, int nreduce, int PE_start, int logPE_stride, int PE_size, T* pWrk, \
+                       long* pSync),                                                                                 \
+                      reduce_set("shmem_" #N "_" #OPERATION "_to_all", {PE_start, logPE_stride, PE_size}, dest,      \
+                                 source, nreduce, sft::element_kind<sft::OPERATOR, T>(), {pWrk, pSync}))
 #define SCAN(N, T, OPERATION, KIND)                                                         \
     SFT_WAITING_ENTRY(int, shmem_##N##_sum_##OPERATION,                                     \
                       (shmem_team_t team, T * dest, const T* source, std::size_t nelems),   \

@@ -39,7 +39,9 @@ SFT_ENTRY_AND_CTX(void, signal_add, (std::uint64_t * sig_addr, std::uint64_t sig
 SFT_ENTRY_AND_CTX(void, signal_set, (std::uint64_t * sig_addr, std::uint64_t signal, int pe),
                   sft::update_signal(to, sig_addr, signal, SHMEM_SIGNAL_SET, routine))
 
+#define WATCH(ROUTINE, CMP) \
+    sft::engine(call, ROUTINE, {"sig_addr", sig_addr, 1, sizeof *sig_addr, CMP, sig_addr, sig_addr})
 SFT_WAITING_ENTRY(std::uint64_t, shmem_signal_fetch, (const std::uint64_t* sig_addr),
-                  (sft::engine("shmem_signal_fetch"), sft::load_acquire(sig_addr)))
+                  (static_cast<void>(WATCH("shmem_signal_fetch", SHMEM_CMP_EQ)), sft::load_acquire(sig_addr)))
 SFT_WAITING_ENTRY(std::uint64_t, shmem_signal_wait_until, (std::uint64_t * sig_addr, int cmp, std::uint64_t cmp_value),
-                  sft::wait_for_signal(sft::engine("shmem_signal_wait_until"), sig_addr, cmp, cmp_value))
+                  sft::wait_for_signal(WATCH("shmem_signal_wait_until", cmp), sig_addr, cmp, cmp_value))

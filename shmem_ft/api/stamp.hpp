@@ -13,6 +13,7 @@
 #include "include/shmem.h"
 #include "shmem_ft/api/fault_action.hpp"
 #include "shmem_ft/api/types.def"
+#include "shmem_ft/ops/check_transfer.hpp"
 #include "shmem_ft/ops/target.hpp"
 
 #define SFT_TEXT_(x) #x
@@ -21,30 +22,57 @@
 #define SFT_JOIN(a, b) SFT_JOIN_(a, b)
 #define SFT_OPEN(...) __VA_ARGS__
 
+// Every entry begins with the same branch: calls that are to be checked, and calls outside init and finalize, evaluate
+// the entry's expression elsewhere. The copies of the parameters for that are made there: were they captured by
+// reference, every call would have to spill them.
+#define SFT_ELSEWHERE(RESULT, ...)                                          \
+    if (sft::is_checking()) [[unlikely]] {                                  \
+        return [=]() __attribute__((noinline, cold))->RESULT __VA_ARGS__(); \
+    }
+#define SFT_ALIAS(RESULT, NAME, PARAMETERS) \
+    extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
+
 // The entry NAME with the parenthesised PARAMETERS; the rest is the expression it evaluates.
-#define SFT_ENTRY(RESULT, NAME, PARAMETERS, ...)                           \
-    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS { return __VA_ARGS__; } \
-    extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
+#define SFT_ENTRY(RESULT, NAME, PARAMETERS, ...)       \
+    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS {   \
+        SFT_ELSEWHERE(RESULT, { return __VA_ARGS__; }) \
+        return __VA_ARGS__;                            \
+    }                                                  \
+    SFT_ALIAS(RESULT, NAME, PARAMETERS)
 
-// The same for an entry that waits for other PEs, or that programs wait with: it is where a fault is met.
-#define SFT_WAITING_ENTRY(RESULT, NAME, PARAMETERS, ...)                                                   \
-    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS {                                                       \
-        return sft::then_look_for_fault(SFT_TEXT(NAME), [&]() noexcept -> RESULT { return __VA_ARGS__; }); \
-    }                                                                                                      \
-    extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
+// The same for an entry that waits for other PEs, or that programs wait with: it is where a fault is met. The
+// expression finds in `call` whether its arguments are to be checked.
+#define SFT_WAITING_ENTRY(RESULT, NAME, PARAMETERS, ...)                                               \
+    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS {                                                   \
+        SFT_ELSEWHERE(RESULT, {                                                                        \
+            return sft::then_look_for_fault(sft::g_engine, SFT_TEXT(NAME), [&]() noexcept -> RESULT {  \
+                const sft::CheckedCall call(SFT_TEXT(NAME));                                           \
+                return __VA_ARGS__;                                                                    \
+            });                                                                                        \
+        })                                                                                             \
+        return sft::then_look_for_fault(sft::g_fast_engine, SFT_TEXT(NAME), [&]() noexcept -> RESULT { \
+            [[maybe_unused]] constexpr sft::UncheckedCall call{};                                      \
+            return __VA_ARGS__;                                                                        \
+        });                                                                                            \
+    }                                                                                                  \
+    SFT_ALIAS(RESULT, NAME, PARAMETERS)
 
-// An entry with a parameter pe. The expression finds the target in `to`, the name of the routine in `routine`. These
-// are the hot paths: flatten puts all of it, down to the store, into the entry.
+// An entry with a parameter pe. The expression finds the target in `to`, which checks or does not, and the name of the
+// routine in `routine`. These are the hot paths: flatten puts all of it, down to the store, into the entry.
 #define SFT_ENTRY_TO(RESULT, NAME, PARAMETERS, PE, ...)                       \
     extern "C" __attribute__((flatten)) RESULT SFT_JOIN(p, NAME) PARAMETERS { \
-        [[maybe_unused]] const char* const routine = SFT_TEXT(NAME);          \
+        [[maybe_unused]] constexpr const char* routine = SFT_TEXT(NAME);      \
+        SFT_ELSEWHERE(RESULT, {                                               \
+            const sft::CheckedTarget to(routine, SFT_OPEN PE);                \
+            return __VA_ARGS__;                                               \
+        })                                                                    \
         const sft::Target to = sft::target(routine, SFT_OPEN PE);             \
         if (to.is_nobody()) [[unlikely]] {                                    \
             return sft::nothing<RESULT>();                                    \
         }                                                                     \
         return __VA_ARGS__;                                                   \
     }                                                                         \
-    extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
+    SFT_ALIAS(RESULT, NAME, PARAMETERS)
 
 // The same twice: shmem_TAIL for the world and shmem_ctx_TAIL for the team of a context.
 #define SFT_ENTRY_AND_CTX(RESULT, TAIL, PARAMETERS, ...)              \

@@ -1,11 +1,39 @@
 // Teams, contexts and sessions; ordering; locks.
 #include "shmem_ft/ops/teams.hpp"
 
+#include <initializer_list>
+
 #include "shmem_ft/api/stamp.hpp"
+#include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/locks.hpp"
 #include "shmem_ft/ops/order.hpp"
 
 namespace {
+
+static_assert(SHMEM_THREAD_SINGLE == static_cast<int>(sft::ThreadLevel::single));
+static_assert(SHMEM_THREAD_FUNNELED == static_cast<int>(sft::ThreadLevel::funneled));
+static_assert(SHMEM_THREAD_SERIALIZED == static_cast<int>(sft::ThreadLevel::serialized));
+static_assert(SHMEM_THREAD_MULTIPLE == static_cast<int>(sft::ThreadLevel::multiple));
+static_assert(SHMEM_CTX_SERIALIZED == static_cast<long>(sft::ContextOption::serialized));
+static_assert(SHMEM_CTX_PRIVATE == static_cast<long>(sft::ContextOption::is_private));
+static_assert(SHMEM_CTX_NOSTORE == static_cast<long>(sft::ContextOption::no_store));
+
+// The engine, after a look at a handle if calls are checked.
+sft::Engine& engine_with(const char* routine, sft::CtxId context) noexcept {
+    sft::Engine& e = sft::engine(routine);
+    if (sft::is_checking()) [[unlikely]] {
+        e.checker->check_context_handle(routine, context);
+    }
+    return e;
+}
+
+sft::Engine& engine_with(const char* routine, sft::TeamId team) noexcept {
+    sft::Engine& e = sft::engine(routine);
+    if (sft::is_checking()) [[unlikely]] {
+        e.checker->check_team_handle(routine, team);
+    }
+    return e;
+}
 
 int contexts_wanted(const shmem_team_config_t* config, long mask) noexcept {
     return (mask & SHMEM_TEAM_NUM_CONTEXTS) != 0 && config != nullptr ? config->num_contexts : 0;
@@ -13,7 +41,8 @@ int contexts_wanted(const shmem_team_config_t* config, long mask) noexcept {
 
 int get_config(shmem_team_t team, long mask, shmem_team_config_t* config) noexcept {
     int contexts = 0;
-    if (!sft::team_num_contexts(sft::engine("shmem_team_get_config"), sft::team_id(team), &contexts)) {
+    if (!sft::team_num_contexts(engine_with("shmem_team_get_config", sft::team_id(team)), sft::team_id(team),
+                                &contexts)) {
         return 1;
     }
     if ((mask & SHMEM_TEAM_NUM_CONTEXTS) != 0) {
@@ -22,18 +51,38 @@ int get_config(shmem_team_t team, long mask, shmem_team_config_t* config) noexce
     return 0;
 }
 
+std::uint64_t bits(int value) noexcept { return static_cast<std::uint64_t>(std::int64_t{value}); }
+
+// The engine for a call that all members of a team make with the same arguments.
+sft::Engine& engine_of_members(const char* routine, shmem_team_t team,
+                               std::initializer_list<sft::CommonArgument> arguments) noexcept {
+    sft::Engine& e = engine_with(routine, sft::team_id(team));
+    if (sft::is_checking()) [[unlikely]] {
+        if (const sft::TeamEntry* const entry = e.teams.find(sft::team_id(team))) {
+            sft::compare_calls(e, entry->group, routine, arguments);
+        }
+    }
+    return e;
+}
+
 int split_strided(shmem_team_t parent, sft::Triplet triplet, int contexts, shmem_team_t* team) noexcept {
+    constexpr auto kSigned = sft::CommonArgument::Form::signed_number;
+    sft::Engine& e = engine_of_members("shmem_team_split_strided", parent,
+                                       {{"start", bits(triplet.start), kSigned},
+                                        {"stride", bits(triplet.stride), kSigned},
+                                        {"size", bits(triplet.size), kSigned}});
     sft::TeamId id;
-    const bool ok =
-        sft::split_strided(sft::engine("shmem_team_split_strided"), sft::team_id(parent), triplet, contexts, &id);
+    const bool ok = sft::split_strided(e, sft::team_id(parent), triplet, contexts, &id);
     *team = sft::team_handle(id);
     return ok ? 0 : 1;
 }
 
 int split_2d(shmem_team_t parent, int xrange, int contexts_x, shmem_team_t* x, int contexts_y,
              shmem_team_t* y) noexcept {
+    sft::Engine& e = engine_of_members("shmem_team_split_2d", parent,
+                                       {{"xrange", bits(xrange), sft::CommonArgument::Form::signed_number}});
     sft::AxisTeams axes{.num_contexts_x = contexts_x, .num_contexts_y = contexts_y};
-    const bool ok = sft::split_2d(sft::engine("shmem_team_split_2d"), sft::team_id(parent), xrange, &axes);
+    const bool ok = sft::split_2d(e, sft::team_id(parent), xrange, &axes);
     *x = sft::team_handle(axes.x);
     *y = sft::team_handle(axes.y);
     return ok ? 0 : 1;
@@ -41,31 +90,110 @@ int split_2d(shmem_team_t parent, int xrange, int contexts_x, shmem_team_t* x, i
 
 int create_context(const char* routine, sft::TeamId team, long options, shmem_ctx_t* ctx) noexcept {
     sft::CtxId id;
-    const bool ok = sft::create_context(sft::engine(routine), team, options, &id);
+    sft::Engine& e = engine_with(routine, team);
+    const bool ok = sft::create_context(e, team, options, &id);
+    if (sft::is_checking() && ok) [[unlikely]] {
+        e.checker->note_creator(id);
+    }
     *ctx = sft::ctx_handle(id);
     return ok ? 0 : 1;
 }
 
 int context_team(shmem_ctx_t ctx, shmem_team_t* team) noexcept {
     sft::TeamId id;
-    const bool ok = sft::context_team(sft::engine("shmem_ctx_get_team"), sft::ctx_id(ctx), &id);
+    const bool ok = sft::context_team(engine_with("shmem_ctx_get_team", sft::ctx_id(ctx)), sft::ctx_id(ctx), &id);
     *team = sft::team_handle(id);
     return ok ? 0 : 1;
 }
 
-void* checked(const char* routine) noexcept { return &sft::engine(routine); }
+void destroy_context(shmem_ctx_t ctx) noexcept {
+    sft::Engine& e = sft::engine("shmem_ctx_destroy");
+    if (sft::is_checking()) [[unlikely]] {
+        e.checker->check_destroyed_context("shmem_ctx_destroy", sft::ctx_id(ctx));
+    }
+    sft::destroy_context(e, sft::ctx_id(ctx));
+}
+
+void destroy_team(shmem_team_t team) noexcept {
+    constexpr const char* kRoutine = "shmem_team_destroy";
+    sft::Engine& e = sft::engine(kRoutine);
+    if (sft::is_checking()) [[unlikely]] {
+        e.checker->check_destroyed_team(kRoutine, sft::team_id(team));
+        const sft::TeamEntry* const entry = e.teams.find(sft::team_id(team));
+        if (entry != nullptr && team != SHMEM_TEAM_WORLD && team != SHMEM_TEAM_SHARED) {
+            sft::compare_calls(e, entry->group, kRoutine, {});
+        }
+    }
+    sft::destroy_team(e, sft::team_id(team));
+}
+
+// For fence and quiet, which do the same for every context.
+void look_at(sft::UncheckedCall, const char*, shmem_ctx_t) noexcept {}
+void look_at(sft::UncheckedCall, const char*, shmem_ctx_t, const int*, std::size_t) noexcept {}
+
+void look_at(const sft::CheckedCall&, const char* routine, shmem_ctx_t ctx) noexcept {
+    static_cast<void>(engine_with(routine, sft::ctx_id(ctx)));
+}
+
+void look_at(const sft::CheckedCall& call, const char* routine, shmem_ctx_t ctx, const int* pes,
+             std::size_t npes) noexcept {
+    look_at(call, routine, ctx);
+    const sft::ContextEntry* const entry = sft::g_engine->contexts.find(sft::ctx_id(ctx));
+    if (entry == nullptr || npes == 0) {
+        return;
+    }
+    sft::Checker& checker = *sft::g_engine->checker;
+    checker.check_local(routine, {"target_pes", pes, sft::elements(npes, sizeof *pes)});
+    for (std::size_t i = 0; i < npes; ++i) {
+        if (pes[i] < 0 || pes[i] >= entry->group.size) {
+            checker.report(routine, "target_pes[%zu]: there is no PE %d: PE numbers go from 0 to %d here", i, pes[i],
+                           entry->group.size - 1);
+        }
+    }
+}
+
+void set_lock(long* lock) noexcept {
+    sft::Engine& e = sft::engine("shmem_set_lock");
+    if (sft::is_checking()) [[unlikely]] {
+        e.checker->check_set_lock("shmem_set_lock", lock);
+    }
+    sft::set_lock(e, lock);
+    if (sft::is_checking()) [[unlikely]] {
+        e.checker->note_lock(lock);
+    }
+}
+
+int test_lock(long* lock) noexcept {
+    sft::Engine& e = sft::engine("shmem_test_lock");
+    if (sft::is_checking()) [[unlikely]] {
+        e.checker->check_test_lock("shmem_test_lock", lock);
+    }
+    const bool has_lock = sft::try_lock(e, lock);
+    if (sft::is_checking() && has_lock) [[unlikely]] {
+        e.checker->note_lock(lock);
+    }
+    return has_lock ? 0 : 1;
+}
+
+void clear_lock(long* lock) noexcept {
+    sft::Engine& e = sft::engine("shmem_clear_lock");
+    if (sft::is_checking()) [[unlikely]] {
+        e.checker->check_clear_lock("shmem_clear_lock", lock);
+    }
+    sft::clear_lock(e, lock);
+}
 
 }  // namespace
 
 SFT_ENTRY(int, shmem_team_my_pe, (shmem_team_t team),
-          sft::team_my_pe(sft::engine("shmem_team_my_pe"), sft::team_id(team)))
+          sft::team_my_pe(engine_with("shmem_team_my_pe", sft::team_id(team)), sft::team_id(team)))
 SFT_ENTRY(int, shmem_team_n_pes, (shmem_team_t team),
-          sft::team_n_pes(sft::engine("shmem_team_n_pes"), sft::team_id(team)))
+          sft::team_n_pes(engine_with("shmem_team_n_pes", sft::team_id(team)), sft::team_id(team)))
 SFT_ENTRY(int, shmem_team_get_config, (shmem_team_t team, long config_mask, shmem_team_config_t* config),
           get_config(team, config_mask, config))
 SFT_ENTRY(int, shmem_team_translate_pe, (shmem_team_t src_team, int src_pe, shmem_team_t dest_team),
-          sft::team_translate_pe(sft::engine("shmem_team_translate_pe"), sft::team_id(src_team), src_pe,
-                                 sft::team_id(dest_team)))
+          sft::team_translate_pe(engine_with("shmem_team_translate_pe", sft::team_id(src_team)), sft::team_id(src_team),
+                                 src_pe, sft::team_id(dest_team)))
 SFT_WAITING_ENTRY(int, shmem_team_split_strided,
                   (shmem_team_t parent_team, int start, int stride, int size, const shmem_team_config_t* config,
                    long config_mask, shmem_team_t* new_team),
@@ -76,32 +204,32 @@ SFT_WAITING_ENTRY(int, shmem_team_split_2d,
                    shmem_team_t* yaxis_team),
                   split_2d(parent_team, xrange, contexts_wanted(xaxis_config, xaxis_mask), xaxis_team,
                            contexts_wanted(yaxis_config, yaxis_mask), yaxis_team))
-SFT_WAITING_ENTRY(void, shmem_team_destroy, (shmem_team_t team),
-                  sft::destroy_team(sft::engine("shmem_team_destroy"), sft::team_id(team)))
+SFT_WAITING_ENTRY(void, shmem_team_destroy, (shmem_team_t team), destroy_team(team))
 SFT_ENTRY(void*, shmem_team_ptr, (shmem_team_t team, const void* dest, int pe),
-          sft::team_ptr(sft::engine("shmem_team_ptr"), sft::team_id(team), dest, pe))
+          sft::team_ptr(engine_with("shmem_team_ptr", sft::team_id(team)), sft::team_id(team), dest, pe))
 
 SFT_ENTRY(int, shmem_ctx_create, (long options, shmem_ctx_t* ctx),
           create_context("shmem_ctx_create", sft::kTeamWorld, options, ctx))
 SFT_ENTRY(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t* ctx),
           create_context("shmem_team_create_ctx", sft::team_id(team), options, ctx))
-SFT_WAITING_ENTRY(void, shmem_ctx_destroy, (shmem_ctx_t ctx),
-                  sft::destroy_context(sft::engine("shmem_ctx_destroy"), sft::ctx_id(ctx)))
+SFT_WAITING_ENTRY(void, shmem_ctx_destroy, (shmem_ctx_t ctx), destroy_context(ctx))
 SFT_ENTRY(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t* team), context_team(ctx, team))
 
 // Sessions are hints for transports that can batch operations.
-SFT_ENTRY(void, shmem_ctx_session_start, (shmem_ctx_t, long, const shmem_ctx_session_config_t*, long),
-          void(checked("shmem_ctx_session_start")))
-SFT_ENTRY(void, shmem_ctx_session_stop, (shmem_ctx_t), void(checked("shmem_ctx_session_stop")))
+SFT_ENTRY(void, shmem_ctx_session_start, (shmem_ctx_t ctx, long, const shmem_ctx_session_config_t*, long),
+          void(engine_with("shmem_ctx_session_start", sft::ctx_id(ctx))))
+SFT_ENTRY(void, shmem_ctx_session_stop, (shmem_ctx_t ctx),
+          void(engine_with("shmem_ctx_session_stop", sft::ctx_id(ctx))))
 
-SFT_WAITING_ENTRY(void, shmem_fence, (void), (checked("shmem_fence"), sft::fence()))
-SFT_WAITING_ENTRY(void, shmem_ctx_fence, (shmem_ctx_t), (checked("shmem_ctx_fence"), sft::fence()))
-SFT_WAITING_ENTRY(void, shmem_quiet, (void), (checked("shmem_quiet"), sft::quiet()))
-SFT_WAITING_ENTRY(void, shmem_ctx_quiet, (shmem_ctx_t), (checked("shmem_ctx_quiet"), sft::quiet()))
-SFT_WAITING_ENTRY(void, shmem_pe_quiet, (const int*, std::size_t), (checked("shmem_pe_quiet"), sft::quiet()))
-SFT_WAITING_ENTRY(void, shmem_ctx_pe_quiet, (shmem_ctx_t, const int*, std::size_t),
-                  (checked("shmem_ctx_pe_quiet"), sft::quiet()))
+SFT_WAITING_ENTRY(void, shmem_fence, (void), (look_at(call, "shmem_fence", SHMEM_CTX_DEFAULT), sft::fence()))
+SFT_WAITING_ENTRY(void, shmem_ctx_fence, (shmem_ctx_t ctx), (look_at(call, "shmem_ctx_fence", ctx), sft::fence()))
+SFT_WAITING_ENTRY(void, shmem_quiet, (void), (look_at(call, "shmem_quiet", SHMEM_CTX_DEFAULT), sft::quiet()))
+SFT_WAITING_ENTRY(void, shmem_ctx_quiet, (shmem_ctx_t ctx), (look_at(call, "shmem_ctx_quiet", ctx), sft::quiet()))
+SFT_WAITING_ENTRY(void, shmem_pe_quiet, (const int* target_pes, std::size_t npes),
+                  (look_at(call, "shmem_pe_quiet", SHMEM_CTX_DEFAULT, target_pes, npes), sft::quiet()))
+SFT_WAITING_ENTRY(void, shmem_ctx_pe_quiet, (shmem_ctx_t ctx, const int* target_pes, std::size_t npes),
+                  (look_at(call, "shmem_ctx_pe_quiet", ctx, target_pes, npes), sft::quiet()))
 
-SFT_WAITING_ENTRY(void, shmem_set_lock, (long* lock), sft::set_lock(sft::engine("shmem_set_lock"), lock))
-SFT_WAITING_ENTRY(int, shmem_test_lock, (long* lock), sft::try_lock(sft::engine("shmem_test_lock"), lock) ? 0 : 1)
-SFT_WAITING_ENTRY(void, shmem_clear_lock, (long* lock), sft::clear_lock(sft::engine("shmem_clear_lock"), lock))
+SFT_WAITING_ENTRY(void, shmem_set_lock, (long* lock), set_lock(lock))
+SFT_WAITING_ENTRY(int, shmem_test_lock, (long* lock), test_lock(lock))
+SFT_WAITING_ENTRY(void, shmem_clear_lock, (long* lock), clear_lock(lock))

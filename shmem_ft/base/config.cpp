@@ -63,7 +63,7 @@ int suffix_shift(char letter) noexcept {
 
 // Specification: a non-negative number with an optional one-letter suffix of which only the first letter counts; the
 // result is rounded up. from_chars and not strtod: the decimal point must not depend on the program's locale.
-bool parse(std::string_view text, std::uint64_t& out) noexcept {
+bool parse_from(double least, std::string_view text, std::uint64_t& out) noexcept {
     if (text.empty() || !(text[0] == '.' || (text[0] >= '0' && text[0] <= '9'))) {
         return false;
     }
@@ -80,23 +80,34 @@ bool parse(std::string_view text, std::uint64_t& out) noexcept {
         }
     }
     const double bytes = std::ceil(std::ldexp(number, shift));
-    if (!(bytes >= 1) || bytes > 0x1p62) {
+    if (!(bytes >= least) || bytes > 0x1p62) {
         return false;
     }
     out = static_cast<std::uint64_t>(bytes);
     return true;
 }
 
+bool parse(std::string_view text, std::uint64_t& out) noexcept { return parse_from(1, text, out); }
+
 std::string print(std::uint64_t value) {
     constexpr const char* kSuffixes[] = {"", "k", "M", "G", "T"};
     std::size_t power = 0;
-    while (power < 4 && value % 1024 == 0) {
+    while (power < 4 && value != 0 && value % 1024 == 0) {
         value /= 1024;
         ++power;
     }
     return std::to_string(value) + kSuffixes[power];
 }
 }  // namespace size
+
+// The specification lets a heap be of no size; it then has the smallest that the library works with.
+namespace heap_size {
+constexpr const char* kName = "size";
+constexpr bool kIsInternal = false;
+
+bool parse(std::string_view text, std::uint64_t& out) noexcept { return size::parse_from(0, text, out); }
+std::string print(std::uint64_t value) { return size::print(value); }
+}  // namespace heap_size
 
 namespace presence {
 constexpr const char* kName = "set or unset";
@@ -229,6 +240,16 @@ constexpr Choice<Unreplaced> kChoices[] = {
 bool parse(std::string_view text, Unreplaced& out) noexcept { return choose(text, kChoices, out); }
 std::string print(Unreplaced value) { return chosen(value, kChoices); }
 }  // namespace unreplaced
+
+namespace check {
+constexpr const char* kName = "choice";
+constexpr bool kIsInternal = false;
+constexpr Choice<CheckMode> kChoices[] = {
+    {"off", CheckMode::off}, {"warn", CheckMode::warn}, {"abort", CheckMode::abort}};
+
+bool parse(std::string_view text, CheckMode& out) noexcept { return choose(text, kChoices, out); }
+std::string print(CheckMode value) { return chosen(value, kChoices); }
+}  // namespace check
 
 namespace text {
 constexpr const char* kName = "text";

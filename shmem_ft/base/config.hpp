@@ -18,6 +18,9 @@ enum class Unreplaced { abort, wait, handler };
 
 enum class BackupMode { none, single_copy, double_copy };
 
+// What happens when a call breaks a rule whose breach the specification leaves undefined (ops/check.hpp).
+enum class CheckMode { off, warn, abort };
+
 struct Config {
     std::uint64_t symmetric_size_bytes = 0;
     std::uint64_t heap_base_address = 0;
@@ -29,6 +32,7 @@ struct Config {
     Unreplaced unreplaced = Unreplaced::abort;
     std::uint32_t wait_timeout_seconds = 0;
     FaultAction on_fault = FaultAction::go_on;
+    CheckMode check = CheckMode::off;
     bool debug = false;
     bool info = false;
     bool version = false;

@@ -2,14 +2,19 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+
+#include "shmem_ft/base/private_data.hpp"
 
 namespace sft {
 namespace {
 
 constexpr std::size_t kLineBytesMax = 1024;
+
+SFT_LIBRARY_STATE std::atomic<pid_t> g_exiting_thread{0};
 
 void write_line(const char* prefix, const char* format, std::va_list arguments) noexcept {
     char line[kLineBytesMax];
@@ -31,7 +36,24 @@ void die(const char* format, ...) noexcept {
     va_start(arguments, format);
     write_line("shmem-ft: error: ", format, arguments);
     va_end(arguments);
-    std::exit(kExitError);
+    exit_once(kExitError);
+}
+
+// Several threads may find a reason at the same time, and exit() may be called by one of them only. In an exit handler
+// the same thread may come here again.
+void exit_once(int status) noexcept {
+    pid_t nobody = 0;
+    const pid_t self = ::gettid();
+    if (!g_exiting_thread.compare_exchange_strong(nobody, self) && nobody != self) {
+        sleep_until_the_end();
+    }
+    std::exit(status);
+}
+
+void sleep_until_the_end() noexcept {
+    for (;;) {
+        ::pause();
+    }
 }
 
 void say(const char* format, ...) noexcept {

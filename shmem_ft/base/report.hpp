@@ -10,6 +10,10 @@ namespace sft {
 // only: an error that concerns the job goes through the runtime, which ends the others too.
 [[noreturn]] void die(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
 
+// exit(), by the first thread that comes here; the others sleep until the process is gone.
+[[noreturn]] void exit_once(int status) noexcept;
+[[noreturn]] void sleep_until_the_end() noexcept;
+
 // "shmem-ft: ..."
 void say(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
 

@@ -52,18 +52,22 @@ void copy_elements(void* dest, const void* source, const StridedBlock& block) no
 class BroadcastTree {
 public:
     BroadcastTree(Engine& e, const PeGroup& group, std::int32_t root) noexcept
-        : engine_(e), group_(group), root_(root), rank_(group.me - root + (group.me < root ? group.size : 0)) {}
+        : engine_(e),
+          group_(group),
+          lane_(e.channels.lane(group.lane)),
+          root_(root),
+          rank_(group.me - root + (group.me < root ? group.size : 0)) {}
 
     [[nodiscard]] bool is_root() const noexcept { return rank_ == 0; }
 
     // payload: filled by the parent, then handed to the children.
     [[nodiscard]] bool pass_message(void* payload, std::size_t bytes) const noexcept {
         std::int32_t step = first_step();
-        if (!is_root() && !engine_.channels.recv(pe_of_rank(rank_ - step), payload, bytes)) {
+        if (!is_root() && !lane_.recv(pe_of_rank(rank_ - step), payload, bytes)) {
             return false;
         }
         for (step /= 2; step > 0; step /= 2) {
-            if (rank_ + step < group_.size && !engine_.channels.send(pe_of_rank(rank_ + step), payload, bytes)) {
+            if (rank_ + step < group_.size && !lane_.send(pe_of_rank(rank_ + step), payload, bytes)) {
                 return false;
             }
         }
@@ -73,14 +77,14 @@ public:
     // data: the root's source, or the own destination.
     [[nodiscard]] bool pass_memory(void* dest, const void* data, std::size_t bytes) const noexcept {
         std::int32_t step = first_step();
-        if (!is_root() && !engine_.channels.await(pe_of_rank(rank_ - step))) {
+        if (!is_root() && !lane_.await(pe_of_rank(rank_ - step))) {
             return false;
         }
         for (step /= 2; step > 0; step /= 2) {
             if (rank_ + step < group_.size) {
                 const PeId child = pe_of_rank(rank_ + step);
                 push(engine_, child, dest, data, bytes);
-                if (!engine_.channels.notify(child)) {
+                if (!lane_.notify(child)) {
                     return false;
                 }
             }
@@ -105,6 +109,7 @@ private:
 
     Engine& engine_;
     const PeGroup& group_;
+    const Channels::Lane lane_;
     std::int32_t root_;
     std::int32_t rank_;
 };
@@ -127,14 +132,26 @@ bool exchange(const PeGroup& group, Send&& send, Receive&& receive) noexcept {
 
 }  // namespace
 
+// In every other barrier a member has to run several times before all can leave it.
+bool sync_crowd(const Channels::Lane& lane, const PeGroup& group) noexcept {
+    return lane.meet({group.pe(0), static_cast<std::uint32_t>(group.size)}, [&](auto&& ring) {
+        for (std::int32_t k = 1; k < group.size; ++k) {
+            ring(member_after(group, k));
+        }
+    });
+}
+
 // Dissemination: after round r everybody has heard, directly or not, of 2^(r+1) members.
 bool sync(Engine& e, const PeGroup& group) noexcept {
     if (e.waiter.fault_pending()) [[unlikely]] {
         return false;
     }
+    const Channels::Lane lane = e.channels.lane(group.lane);
+    if (e.waiter.is_crowded() && group.size > 2 && group.lane != kLaneOfActiveSets) [[unlikely]] {
+        return sync_crowd(lane, group);
+    }
     for (std::int32_t distance = 1; distance < group.size; distance *= 2) {
-        if (!e.channels.notify(member_after(group, distance)) ||
-            !e.channels.await(group.pe(index_before(group, distance)))) {
+        if (!lane.notify(member_after(group, distance)) || !lane.await(group.pe(index_before(group, distance)))) {
             return false;
         }
     }
@@ -180,34 +197,36 @@ bool fcollect(Engine& e, const PeGroup& group, void* dest, const void* source, s
     if (bytes == 0) {
         return true;
     }
+    const Channels::Lane lane = e.channels.lane(group.lane);
     const auto place_of = [&](std::int32_t index) { return at(dest, static_cast<std::size_t>(index) * bytes); };
     copy_own(e, place_of(group.me), source, bytes);
     if (bytes <= kChannelPayloadBytes) {
         return exchange(
-            group, [&](std::int32_t, PeId pe) { return e.channels.send(pe, source, bytes); },
-            [&](std::int32_t index) { return e.channels.recv(group.pe(index), place_of(index), bytes); });
+            group, [&](std::int32_t, PeId pe) { return lane.send(pe, source, bytes); },
+            [&](std::int32_t index) { return lane.recv(group.pe(index), place_of(index), bytes); });
     }
     return exchange(
         group,
         [&](std::int32_t, PeId pe) {
             push(e, pe, place_of(group.me), source, bytes);
-            return e.channels.notify(pe);
+            return lane.notify(pe);
         },
-        [&](std::int32_t index) { return e.channels.await(group.pe(index)); });
+        [&](std::int32_t index) { return lane.await(group.pe(index)); });
 }
 
 bool collect(Engine& e, const PeGroup& group, void* dest, const void* source, std::size_t bytes) noexcept {
     if (e.waiter.fault_pending()) [[unlikely]] {
         return false;
     }
+    const Channels::Lane lane = e.channels.lane(group.lane);
     // First everybody tells its size, so that each knows where its part begins.
     std::uint64_t offset = 0;
     const std::uint64_t own = bytes;
     const bool sizes_known = exchange(
-        group, [&](std::int32_t, PeId pe) { return e.channels.send(pe, &own, sizeof own); },
+        group, [&](std::int32_t, PeId pe) { return lane.send(pe, &own, sizeof own); },
         [&](std::int32_t index) {
             std::uint64_t theirs = 0;
-            if (!e.channels.recv(group.pe(index), &theirs, sizeof theirs)) {
+            if (!lane.recv(group.pe(index), &theirs, sizeof theirs)) {
                 return false;
             }
             offset += index < group.me ? theirs : 0;
@@ -225,9 +244,9 @@ bool collect(Engine& e, const PeGroup& group, void* dest, const void* source, st
             if (bytes != 0) {
                 push(e, pe, at(dest, offset), source, bytes);
             }
-            return e.channels.notify(pe);
+            return lane.notify(pe);
         },
-        [&](std::int32_t index) { return e.channels.await(group.pe(index)); });
+        [&](std::int32_t index) { return lane.await(group.pe(index)); });
 }
 
 bool alltoall(Engine& e, const PeGroup& group, void* dest, const void* source, std::size_t block_bytes) noexcept {
@@ -237,26 +256,23 @@ bool alltoall(Engine& e, const PeGroup& group, void* dest, const void* source, s
     if (block_bytes == 0) {
         return true;
     }
+    const Channels::Lane lane = e.channels.lane(group.lane);
     const auto offset_of = [&](std::int32_t index) { return static_cast<std::size_t>(index) * block_bytes; };
     const auto index_after = [&](std::int32_t k) { return (group.me + k) % group.size; };
     copy_own(e, at(dest, offset_of(group.me)), at(source, offset_of(group.me)), block_bytes);
     if (block_bytes <= kChannelPayloadBytes) {
         return exchange(
             group,
-            [&](std::int32_t k, PeId pe) {
-                return e.channels.send(pe, at(source, offset_of(index_after(k))), block_bytes);
-            },
-            [&](std::int32_t index) {
-                return e.channels.recv(group.pe(index), at(dest, offset_of(index)), block_bytes);
-            });
+            [&](std::int32_t k, PeId pe) { return lane.send(pe, at(source, offset_of(index_after(k))), block_bytes); },
+            [&](std::int32_t index) { return lane.recv(group.pe(index), at(dest, offset_of(index)), block_bytes); });
     }
     return exchange(
         group,
         [&](std::int32_t k, PeId pe) {
             push(e, pe, at(dest, offset_of(group.me)), at(source, offset_of(index_after(k))), block_bytes);
-            return e.channels.notify(pe);
+            return lane.notify(pe);
         },
-        [&](std::int32_t index) { return e.channels.await(group.pe(index)); });
+        [&](std::int32_t index) { return lane.await(group.pe(index)); });
 }
 
 bool alltoalls(Engine& e, const PeGroup& group, void* dest, const void* source, StridedBlock block) noexcept {
@@ -266,6 +282,7 @@ bool alltoalls(Engine& e, const PeGroup& group, void* dest, const void* source, 
     if (block.nelems == 0) {
         return true;
     }
+    const Channels::Lane lane = e.channels.lane(group.lane);
     const auto offset_of = [&](std::int32_t index, std::ptrdiff_t stride) {
         return static_cast<std::size_t>(index) * block.nelems * static_cast<std::size_t>(stride) * block.element_bytes;
     };
@@ -278,9 +295,9 @@ bool alltoalls(Engine& e, const PeGroup& group, void* dest, const void* source, 
             if (void* const remote = e.peers.locate(place, pe)) {
                 copy_elements(remote, block_for((group.me + k) % group.size), block);
             }
-            return e.channels.notify(pe);
+            return lane.notify(pe);
         },
-        [&](std::int32_t index) { return e.channels.await(group.pe(index)); });
+        [&](std::int32_t index) { return lane.await(group.pe(index)); });
 }
 
 }  // namespace sft

@@ -8,11 +8,13 @@
 //     PE may return only after a message which shows that the reading is over.
 //  3. In place (reductions, scans): a destination is a source as well, so rule 2 holds for writing it, too.
 //
-// No routine allocates. At most two messages of a pair are under way in any of them, fewer than a channel holds, so
+// No routine allocates. At most three messages of a pair are under way in any of them, fewer than a channel holds, so
 // nobody waits for room unless it is several operations ahead.
 //
 // Fault rule: false when a fault is pending, at entry or while waiting; the contents of destinations are then
-// undefined until the rollback. All members call; a PE calls them from one thread at a time.
+// undefined until the rollback. All members call. Groups with different lanes may be in use by different threads of a
+// PE at once; a lane serves one thread at a time, so a PE calls them from one thread at a time for the same team, and
+// for all active sets.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +30,9 @@ namespace sft {
 // The same after a quiet of the default context.
 bool barrier(Engine& e, const PeGroup& group) noexcept;
 
-inline PeGroup world(const Engine& e) noexcept { return {0, 1, e.peers.n_pes, e.peers.me.value()}; }
+inline PeGroup world(const Engine& e) noexcept {
+    return {0, 1, e.peers.n_pes, e.peers.me.value(), lane_of(kTeamWorld)};
+}
 
 // The team form writes the destination of the root, too; the active-set form leaves it alone.
 enum class RootDest { written, untouched };

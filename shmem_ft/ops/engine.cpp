@@ -1,11 +1,31 @@
 #include "shmem_ft/ops/engine.hpp"
 
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/target.hpp"
 
 namespace sft {
 
 SFT_LIBRARY_STATE Engine* g_engine = nullptr;
+SFT_LIBRARY_STATE Engine* g_fast_engine = nullptr;
+
+void attach_engine(Engine* e) noexcept {
+    g_engine = e;
+    g_fast_engine = e != nullptr && e->checker != nullptr ? nullptr : e;
+}
+
+Engine& running_engine(const char* routine) noexcept {
+    if (g_engine == nullptr) {
+        report_not_initialized(routine);
+    }
+    return *g_engine;
+}
+
+Engine& checked_engine(const char* routine) noexcept {
+    Engine& e = running_engine(routine);
+    e.checker->check_thread(routine);
+    return e;
+}
 
 void report_not_initialized(const char* routine) noexcept {
     die("%s was called before shmem_init or after the last shmem_finalize", routine);

@@ -13,32 +13,59 @@
 
 namespace sft {
 
+class Checker;
+
+// The locks that this PE holds, for the checks (ops/check.hpp). Part of the saved state, because a rollback takes locks
+// back as well.
+struct HeldLocks {
+    static constexpr std::size_t kMax = 62;
+    std::uint32_t count = 0;
+    std::uint32_t is_incomplete = 0;  // there were more than kMax
+    const long* locks[kMax] = {};
+};
+
 struct Engine {
     PeerTable peers;
     Channels channels;
     Waiter waiter;
     FaultGate gate;
     Copier copy;
+    Checker* checker = nullptr;  // null: calls are not checked
     // From here to contexts: saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them.
     TeamTable teams;
     std::uint64_t init_calls = 0;  // of shmem_ft_algo_init, as of that version
     std::uint64_t init_depth = 0;  // of shmem_init without shmem_finalize
+    HeldLocks held_locks;
     ContextTable contexts;
     HandleReplay replay;
     std::atomic<std::uint32_t> turn{0};  // varies where any/some searches begin; failed tests yield now and then
 };
 
-// Set by the runtime between init and the last finalize, null otherwise. The only global of the C interface.
+// Set by the runtime between init and the last finalize, null otherwise.
 extern Engine* g_engine;
+// The one that entries look at first: the same, or null while calls are checked. So a call that is to be checked takes
+// the branch that every entry has anyway for calls outside init and finalize, and the checks cost nothing while off.
+extern Engine* g_fast_engine;
+
+// Null detaches.
+void attach_engine(Engine* e) noexcept;
+
+[[nodiscard]] inline bool is_checking() noexcept { return g_fast_engine == nullptr; }
+
+// For entries that found g_fast_engine to be null: the engine, after a look at the calling thread. A call outside init
+// and finalize ends the process with one line.
+[[nodiscard]] Engine& checked_engine(const char* routine) noexcept;
+// The same without the look.
+[[nodiscard]] Engine& running_engine(const char* routine) noexcept;
 
 [[noreturn]] void report_not_initialized(const char* routine) noexcept;
 
 // The engine for a C entry point; a call outside init/finalize ends the process with one line.
 inline Engine& engine(const char* routine) noexcept {
-    if (g_engine == nullptr) [[unlikely]] {
-        report_not_initialized(routine);
+    if (g_fast_engine == nullptr) [[unlikely]] {
+        return checked_engine(routine);
     }
-    return *g_engine;
+    return *g_fast_engine;
 }
 
 }  // namespace sft

@@ -6,6 +6,10 @@
 // never took part in their creation. What it does re-execute before it joins, the creation calls at the start of the
 // program, begins with empty tables and is given the recorded indices (HandleReplay). So a team that the program
 // destroys again, or whose index is another team's by the time of the version, is what it was when it was created.
+//
+// Thread safety: an entry is claimed, filled and then shown (SlotState), so contexts may be created and destroyed, and
+// teams split and destroyed, by several threads at once. Whoever uses a handle has got it from the thread that created
+// it, and nobody uses one that another thread destroys.
 #pragma once
 
 #include <atomic>
@@ -14,6 +18,7 @@
 #include <type_traits>
 
 #include "shmem_ft/base/ids.hpp"
+#include "shmem_ft/transport/shm/channels.hpp"
 
 namespace sft {
 
@@ -26,13 +31,21 @@ inline constexpr TeamId kTeamShared{2};
 inline constexpr CtxId kCtxInvalid{0};
 inline constexpr CtxId kCtxDefault{1};
 
+// The lane of a team is its index, and that of index 0, which no team has, is the one of all active sets.
+inline constexpr LaneId kLaneOfActiveSets{0};
+[[nodiscard]] constexpr LaneId lane_of(TeamId team) noexcept {
+    return LaneId(static_cast<std::uint32_t>(team.value()));
+}
+
 // PEs start, start + stride, ...: every team and every active set is one of these, because a strided part of a
-// strided set is strided again. me is the position of this PE, -1 if it is not a member.
+// strided set is strided again. me is the position of this PE, -1 if it is not a member. Its collectives use the
+// channels of `lane`.
 struct PeGroup {
     std::int32_t start = 0;
     std::int32_t stride = 1;
     std::int32_t size = 0;
     std::int32_t me = -1;
+    LaneId lane = kLaneOfActiveSets;
 
     [[nodiscard]] PeId pe(std::int32_t index) const noexcept { return PeId(start + index * stride); }
 
@@ -44,17 +57,33 @@ struct PeGroup {
     }
 };
 
+enum class SlotState : std::uint32_t { free = 0, claimed = 1, shown = 2 };
+
+// Whether this thread has it now.
+[[nodiscard]] inline bool claim(SlotState& state) noexcept {
+    SlotState expected = SlotState::free;
+    return std::atomic_ref(state).compare_exchange_strong(expected, SlotState::claimed, std::memory_order_acq_rel);
+}
+
+inline void set_state(SlotState& state, SlotState to) noexcept {
+    std::atomic_ref(state).store(to, std::memory_order_release);
+}
+
+[[nodiscard]] inline SlotState state_of(const SlotState& state) noexcept {
+    return std::atomic_ref(const_cast<SlotState&>(state)).load(std::memory_order_acquire);
+}
+
 struct TeamEntry {
     PeGroup group;
     std::int32_t num_contexts = 0;
-    std::uint32_t in_use = 0;
+    SlotState state = SlotState::free;
 };
 
 struct ContextEntry {
     PeGroup group;
     std::uint32_t team = 0;
     std::uint32_t options = 0;
-    std::uint32_t in_use = 0;  // claimed by a compare-and-swap: contexts may be created by several threads
+    SlotState state = SlotState::free;
 };
 
 // The handles that creation calls gave out, in the order of the calls; 0 for one that gave none.
@@ -73,13 +102,15 @@ struct HandleLog {
 
 inline constexpr std::size_t kTeamsMax = 256;
 inline constexpr std::size_t kContextsMax = 1024;
+static_assert(kTeamsMax <= kLanesMax);
 
 struct TeamTable {
     TeamEntry entries[kTeamsMax] = {};
     HandleLog<kTeamsMax> created;
 
     [[nodiscard]] const TeamEntry* find(TeamId id) const noexcept {
-        return id.value() < kTeamsMax && entries[id.index()].in_use != 0 ? &entries[id.index()] : nullptr;
+        const bool is_team = id.value() < kTeamsMax && state_of(entries[id.index()].state) == SlotState::shown;
+        return is_team ? &entries[id.index()] : nullptr;
     }
 };
 
@@ -88,13 +119,15 @@ struct ContextTable {
     HandleLog<kContextsMax> created;
 
     [[nodiscard]] const ContextEntry* find(CtxId id) const noexcept {
-        return id.value() < kContextsMax && entries[id.index()].in_use != 0 ? &entries[id.index()] : nullptr;
+        const bool is_context = id.value() < kContextsMax && state_of(entries[id.index()].state) == SlotState::shown;
+        return is_context ? &entries[id.index()] : nullptr;
     }
 };
 static_assert(std::is_trivially_copyable_v<TeamTable> && std::is_trivially_copyable_v<ContextTable>);
 
 // While active (a substitute that has not joined yet), creation calls take the recorded handles in order instead of
-// agreeing on new ones.
+// agreeing on new ones. One thread makes these calls: the order of calls by several would be another one in each
+// run.
 struct HandleReplay {
     bool active = false;
     std::uint32_t teams = 0;

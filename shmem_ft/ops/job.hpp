@@ -5,6 +5,7 @@
 #include <setjmp.h>
 
 #include <cstddef>
+#include <optional>
 
 #include "shmem_ft/base/fault_action.hpp"
 
@@ -12,14 +13,19 @@ namespace sft::job {
 
 // shmem_init, shmem_init_thread, start_pes. Returns 0, or non-zero after one line on stderr (only when
 // report_failure is set; otherwise a failure ends the process).
+inline constexpr int kThreadMultiple = 3;
 struct InitOptions {
-    int requested_thread_level = 0;
+    std::optional<int> requested_thread_level = std::nullopt;  // none: the highest, or what there is already
     bool report_failure = false;
     bool finalize_at_exit = false;  // start_pes
 };
 int init(const InitOptions& options, int* provided_thread_level) noexcept;
 void finalize() noexcept;
+// Whether the next finalize is the one that ends it all.
+[[nodiscard]] bool is_last_finalize() noexcept;
 [[noreturn]] void global_exit(int status) noexcept;
+// Ends the job on all PEs with this line.
+[[noreturn]] void fail(const char* line) noexcept;
 [[nodiscard]] bool is_initialized() noexcept;
 [[nodiscard]] int thread_level() noexcept;
 

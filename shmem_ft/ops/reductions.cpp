@@ -12,14 +12,19 @@ namespace {
 constexpr std::size_t kChunkBytes = 4096;    // worked on at once, on the stack
 constexpr std::size_t kCacheLineBytes = 64;  // slices begin on multiples of it
 constexpr std::size_t kElementBytesMax = 16;
-static_assert(kChunkBytes % kElementBytesMax == 0 && kChannelPayloadBytes >= 3 * kElementBytesMax);
+static_assert(kChunkBytes % kElementBytesMax == 0);
+
+// What travels in messages: whole elements of every size in each, and fewer messages than a channel holds.
+constexpr std::size_t kPieceBytes = kChannelPayloadBytes / kElementBytesMax * kElementBytesMax;
+constexpr std::size_t kSmallBytes = 3 * kPieceBytes;
+static_assert(kPieceBytes != 0 && kSmallBytes / kPieceBytes < kChannelDepth);
 
 // Recursive doubling with the data in the messages. Where the size is no power of two, the first members go in pairs:
 // the odd one hands its data to the even one and gets the result in the end.
 class SmallReduction {
 public:
     SmallReduction(Engine& e, const PeGroup& group, std::size_t count, ElementKind kind) noexcept
-        : engine_(e), group_(group), count_(count), kind_(kind), bytes_(count * kind.bytes) {
+        : group_(group), lane_(e.channels.lane(group.lane)), count_(count), kind_(kind), bytes_(count * kind.bytes) {
         while (active_ * 2 <= group.size) {
             active_ *= 2;
         }
@@ -28,11 +33,10 @@ public:
 
     // data: this member's elements, then the result.
     [[nodiscard]] bool run(void* data) const noexcept {
-        Channels& channels = engine_.channels;
         const bool is_paired = group_.me < 2 * pairs_;
         if (is_paired && group_.me % 2 == 1) {
             const PeId partner = group_.pe(group_.me - 1);
-            return channels.send(partner, data, bytes_) && channels.recv(partner, data, bytes_);
+            return send(partner, data) && receive(partner, data);
         }
         if (is_paired && !take_from(group_.pe(group_.me + 1), data, Side::right)) {
             return false;
@@ -41,21 +45,42 @@ public:
         for (std::int32_t distance = 1; distance < active_; distance *= 2) {
             const std::int32_t other = rank ^ distance;
             const PeId partner = group_.pe(other < pairs_ ? 2 * other : other + pairs_);
-            if (!channels.send(partner, data, bytes_) ||
-                !take_from(partner, data, other < rank ? Side::left : Side::right)) {
+            if (!send(partner, data) || !take_from(partner, data, other < rank ? Side::left : Side::right)) {
                 return false;
             }
         }
-        return !is_paired || channels.send(group_.pe(group_.me + 1), data, bytes_);
+        return !is_paired || send(group_.pe(group_.me + 1), data);
     }
 
 private:
     enum class Side { left, right };
 
+    [[nodiscard]] bool send(PeId to, const void* data) const noexcept {
+        return in_pieces([&](std::size_t offset, std::size_t bytes) {
+            return lane_.send(to, static_cast<const unsigned char*>(data) + offset, bytes);
+        });
+    }
+
+    [[nodiscard]] bool receive(PeId from, void* data) const noexcept {
+        return in_pieces([&](std::size_t offset, std::size_t bytes) {
+            return lane_.recv(from, static_cast<unsigned char*>(data) + offset, bytes);
+        });
+    }
+
+    template <class Move>
+    [[nodiscard]] bool in_pieces(Move&& move) const noexcept {
+        for (std::size_t offset = 0; offset < bytes_; offset += kPieceBytes) {
+            if (!move(offset, std::min(kPieceBytes, bytes_ - offset))) {
+                return false;
+            }
+        }
+        return true;
+    }
+
     // Combines with what a partner sends, which stands on the given side of the own data.
     [[nodiscard]] bool take_from(PeId partner, void* data, Side side) const noexcept {
-        alignas(16) unsigned char theirs[kChannelPayloadBytes];
-        if (!engine_.channels.recv(partner, theirs, bytes_)) {
+        alignas(16) unsigned char theirs[kSmallBytes];
+        if (!receive(partner, theirs)) {
             return false;
         }
         if (side == Side::right) {
@@ -67,8 +92,8 @@ private:
         return true;
     }
 
-    Engine& engine_;
     const PeGroup& group_;
+    const Channels::Lane lane_;
     std::size_t count_;
     ElementKind kind_;
     std::size_t bytes_;
@@ -122,8 +147,8 @@ bool reduce(Engine& e, const PeGroup& group, void* dest, const void* source, std
         std::memmove(dest, source, bytes);
         return true;
     }
-    if (bytes <= kChannelPayloadBytes) {
-        alignas(16) unsigned char data[kChannelPayloadBytes];
+    if (bytes <= kSmallBytes) {
+        alignas(16) unsigned char data[kSmallBytes];
         std::memcpy(data, source, bytes);
         const bool ok = SmallReduction(e, group, count, kind).run(data);
         if (ok) {

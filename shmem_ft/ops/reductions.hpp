@@ -6,8 +6,12 @@
 // them again, for floating point as well.
 #pragma once
 
+#include <bit>
+#include <cmath>
 #include <complex>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "shmem_ft/ops/engine.hpp"
@@ -58,17 +62,56 @@ struct Product {
     }
 };
 
+// The extreme of two floating-point numbers, so that it does not matter in which order those of the PEs are combined: a
+// number wins over NaN, -0.0 is less than +0.0 (maximumNumber and minimumNumber of IEEE 754-2019), and several NaNs
+// make the plain quiet NaN, whatever they carried.
+//
+// For the types that processors have vectors of there is no branch, and the form is one that compilers turn into
+// vector instructions: of the two ways to ask, each gives its second operand for NaN and for two zeros.
+enum class Extreme { least, greatest };
+
+template <Extreme Which, class T>
+inline T extreme_number(T a, T b) noexcept {
+    constexpr T nan = std::numeric_limits<T>::quiet_NaN();
+    if constexpr (std::is_same_v<T, long double>) {
+        if (a == b) {
+            return std::signbit(a) == (Which == Extreme::greatest) ? b : a;
+        }
+        const bool is_b = a != a || (Which == Extreme::greatest ? a < b : b < a);
+        const T result = is_b ? b : a;
+        return result == result ? result : nan;
+    } else {
+        using Bits = std::conditional_t<sizeof(T) == sizeof(std::uint32_t), std::uint32_t, std::uint64_t>;
+        const T one = Which == Extreme::greatest ? (a > b ? a : b) : (a < b ? a : b);
+        const T other = Which == Extreme::greatest ? (b > a ? b : a) : (b < a ? b : a);
+        const Bits x = std::bit_cast<Bits>(one);
+        const Bits y = std::bit_cast<Bits>(other);
+        T result = std::bit_cast<T>(Which == Extreme::greatest ? x & y : x | y);  // differ for zeros and NaN only
+        result = b == b ? result : a;
+        const T instead = b == b ? b : nan;
+        return a == a ? result : instead;
+    }
+}
+
 struct Maximum {
     template <class T>
     static T apply(T a, T b) noexcept {
-        return a < b ? b : a;
+        if constexpr (std::is_floating_point_v<T>) {
+            return extreme_number<Extreme::greatest>(a, b);
+        } else {
+            return a < b ? b : a;
+        }
     }
 };
 
 struct Minimum {
     template <class T>
     static T apply(T a, T b) noexcept {
-        return b < a ? b : a;
+        if constexpr (std::is_floating_point_v<T>) {
+            return extreme_number<Extreme::least>(a, b);
+        } else {
+            return b < a ? b : a;
+        }
     }
 };
 
@@ -93,8 +136,15 @@ struct Xor {
     }
 };
 
+// GCC makes vector instructions of such loops at -O3 only.
+#if defined(__GNUC__) && !defined(__clang__)
+#define SFT_VECTORIZED __attribute__((optimize("O3")))
+#else
+#define SFT_VECTORIZED
+#endif
+
 template <class Operator, class T>
-void combine_elements(void* left, const void* right, std::size_t count) noexcept {
+SFT_VECTORIZED void combine_elements(void* left, const void* right, std::size_t count) noexcept {
     T* const __restrict__ accumulator = static_cast<T*>(left);
     const T* const __restrict__ operand = static_cast<const T*>(right);
     for (std::size_t i = 0; i < count; ++i) {

@@ -1,5 +1,6 @@
 #include "shmem_ft/ops/teams.hpp"
 
+#include <atomic>
 #include <bit>
 
 #include "shmem_ft/base/report.hpp"
@@ -19,9 +20,9 @@ constexpr std::uintptr_t kFirstOwnContext = kCtxDefault.value() + 1;
 constexpr PeGroup kNobody{};
 
 // A part of a group: members start, start + stride, ... of it. The caller's position is worked out anew.
-PeGroup part_of(const PeGroup& parent, Triplet part, PeId me) noexcept {
+PeGroup part_of(const PeGroup& parent, Triplet part, PeId me, TeamId id) noexcept {
     PeGroup group{parent.start + part.start * parent.stride, part.size == 1 ? 1 : parent.stride * part.stride,
-                  part.size, -1};
+                  part.size, -1, lane_of(id)};
     group.me = group.index_of(me);
     return group;
 }
@@ -32,30 +33,67 @@ bool is_valid(Triplet part, std::int32_t members) noexcept {
            last >= 0 && last < members;
 }
 
-// The lowest indices that are free on all members of the parent. False: a fault, or not enough of them.
-bool agree_on_free(Engine& e, const PeGroup& parent, TeamId* ids, int wanted) noexcept {
-    std::uint64_t free_bits[kWords] = {};
+struct TeamBits {
+    std::uint64_t words[kWords] = {};
+
+    [[nodiscard]] static std::uint64_t bit(std::uintptr_t index) noexcept { return std::uint64_t{1} << (index % 64); }
+    void add(std::uintptr_t index) noexcept { words[index / 64] |= bit(index); }
+    [[nodiscard]] bool has(std::uintptr_t index) const noexcept { return (words[index / 64] & bit(index)) != 0; }
+};
+
+// The lowest `wanted` indices that are free on all members of the parent and not in `tried`. False: a fault, or not
+// enough of them.
+bool find_free(Engine& e, const PeGroup& parent, const TeamBits& tried, TeamId* ids, int wanted) noexcept {
+    TeamBits free;
     for (std::uintptr_t i = kFirstOwnTeam; i < kTeamsMax; ++i) {
-        if (e.teams.entries[i].in_use == 0) {
-            free_bits[i / 64] |= std::uint64_t{1} << (i % 64);
+        if (state_of(e.teams.entries[i].state) == SlotState::free && !tried.has(i)) {
+            free.add(i);
         }
     }
-    if (!reduce(e, parent, free_bits, free_bits, kWords, element_kind<And, std::uint64_t>())) {
+    if (!reduce(e, parent, free.words, free.words, kWords, element_kind<And, std::uint64_t>())) {
         return false;
     }
     int found = 0;
-    for (std::size_t word = 0; word < kWords && found < wanted; ++word) {
-        for (; free_bits[word] != 0 && found < wanted; free_bits[word] &= free_bits[word] - 1) {
-            ids[found++] = TeamId(word * 64 + static_cast<std::uintptr_t>(std::countr_zero(free_bits[word])));
+    for (std::uintptr_t i = kFirstOwnTeam; i < kTeamsMax && found < wanted; ++i) {
+        if (free.has(i)) {
+            ids[found++] = TeamId(i);
         }
     }
     return found == wanted;
 }
 
+// ENSURES, if true: all members have claimed the same indices. Another thread of any member may be splitting another
+// team and have taken one of them since it was seen free; then nobody keeps them, and these are not tried again, so the
+// members, who all know which they were, come to an end.
+bool agree_on_free(Engine& e, const PeGroup& parent, TeamId* ids, int wanted) noexcept {
+    TeamBits tried;
+    while (find_free(e, parent, tried, ids, wanted)) {
+        int claimed = 0;
+        while (claimed < wanted && claim(e.teams.entries[ids[claimed].index()].state)) {
+            ++claimed;
+        }
+        std::uint32_t is_ours = claimed == wanted ? 1 : 0;
+        const bool is_known = reduce(e, parent, &is_ours, &is_ours, 1, element_kind<And, std::uint32_t>());
+        if (is_known && is_ours != 0) {
+            return true;
+        }
+        for (int i = 0; i < claimed; ++i) {
+            set_state(e.teams.entries[ids[i].index()].state, SlotState::free);
+        }
+        if (!is_known) {
+            return false;
+        }
+        for (int i = 0; i < wanted; ++i) {
+            tried.add(ids[i].value());
+        }
+    }
+    return false;
+}
+
 // A creation call of a substitute that has not joined yet: the recorded result of that call.
 template <class Id, std::size_t Capacity>
 Id replayed(const HandleLog<Capacity>& log, std::uint32_t& position) noexcept {
-    const std::uint32_t call = position++;
+    const std::uint32_t call = std::atomic_ref(position).fetch_add(1, std::memory_order_relaxed);
     return Id(call < log.count && call < Capacity ? log.results[call] : 0);
 }
 
@@ -76,11 +114,17 @@ bool obtain(Engine& e, const PeGroup& parent, bool is_valid_split, TeamId* ids, 
     return false;
 }
 
+// REQUIRES: the index is claimed, or recorded. A PE outside of the new team gives it back.
 // False for a member that was given no index, which happens in a replay only: the split of then had failed.
 bool enter(Engine& e, TeamId id, const PeGroup& group, int num_contexts, TeamId* team) noexcept {
-    if (group.me >= 0 && id != kTeamInvalid) {
-        e.teams.entries[id.index()] = {group, num_contexts, 1};
-        *team = id;
+    if (id != kTeamInvalid) {
+        TeamEntry& entry = e.teams.entries[id.index()];
+        if (group.me >= 0) {
+            entry.group = group;
+            entry.num_contexts = num_contexts;
+            *team = id;
+        }
+        set_state(entry.state, group.me >= 0 ? SlotState::shown : SlotState::free);
     }
     if (!e.replay.active) {
         e.teams.created.record(team->value());
@@ -90,7 +134,7 @@ bool enter(Engine& e, TeamId id, const PeGroup& group, int num_contexts, TeamId*
 
 void release_context(ContextEntry& entry) noexcept {
     entry.group.size = 0;
-    std::atomic_ref(entry.in_use).store(0, std::memory_order_release);
+    set_state(entry.state, SlotState::free);
 }
 
 }  // namespace
@@ -100,9 +144,12 @@ void reset_handles(Engine& e) noexcept {
     e.contexts = ContextTable{};
     e.replay = HandleReplay{};
     const PeGroup all = world(e);
-    e.teams.entries[kTeamWorld.index()] = {all, 0, 1};
-    e.teams.entries[kTeamShared.index()] = {all, 0, 1};
-    e.contexts.entries[kCtxDefault.index()] = {all, static_cast<std::uint32_t>(kTeamWorld.value()), 0, 1};
+    PeGroup shared = all;
+    shared.lane = lane_of(kTeamShared);
+    e.teams.entries[kTeamWorld.index()] = {all, 0, SlotState::shown};
+    e.teams.entries[kTeamShared.index()] = {shared, 0, SlotState::shown};
+    e.contexts.entries[kCtxDefault.index()] = {all, static_cast<std::uint32_t>(kTeamWorld.value()), 0,
+                                               SlotState::shown};
 }
 
 void begin_replay(Engine& e) noexcept {
@@ -136,7 +183,7 @@ PeGroup active_group(Engine& e, ActiveSet set, const char* routine) noexcept {
         die("%s: PE_start %d, logPE_stride %d, PE_size %d name PEs outside 0 .. %d", routine, set.start, set.log_stride,
             set.size, e.peers.n_pes - 1);
     }
-    PeGroup group{set.start, 1 << set.log_stride, set.size, -1};
+    PeGroup group{set.start, 1 << set.log_stride, set.size, -1, kLaneOfActiveSets};
     group.me = group.index_of(e.peers.me);
     if (group.me < 0 && !e.waiter.fault_pending()) [[unlikely]] {
         die("%s: PE %d calls it for an active set that it does not belong to (PE_start %d, logPE_stride %d, "
@@ -190,7 +237,7 @@ bool split_strided(Engine& e, TeamId parent, Triplet triplet, int num_contexts, 
     }
     TeamId id;
     return obtain(e, entry->group, is_valid(triplet, entry->group.size), &id, 1) &&
-           enter(e, id, part_of(entry->group, triplet, e.peers.me), num_contexts, team);
+           enter(e, id, part_of(entry->group, triplet, e.peers.me, id), num_contexts, team);
 }
 
 bool split_2d(Engine& e, TeamId parent, int xrange, AxisTeams* axes) noexcept {
@@ -209,8 +256,8 @@ bool split_2d(Engine& e, TeamId parent, int xrange, AxisTeams* axes) noexcept {
     const int y = group.me / columns;
     const int row_size = group.size - y * columns < columns ? group.size - y * columns : columns;
     const int column_size = (group.size - x + columns - 1) / columns;
-    const PeGroup row = part_of(group, {y * columns, 1, row_size}, e.peers.me);
-    const PeGroup column = part_of(group, {x, columns, column_size}, e.peers.me);
+    const PeGroup row = part_of(group, {y * columns, 1, row_size}, e.peers.me, ids[0]);
+    const PeGroup column = part_of(group, {x, columns, column_size}, e.peers.me, ids[1]);
     const bool has_x = enter(e, ids[0], row, axes->num_contexts_x, &axes->x);
     const bool has_y = enter(e, ids[1], column, axes->num_contexts_y, &axes->y);
     return has_x && has_y;
@@ -223,11 +270,15 @@ void destroy_team(Engine& e, TeamId team) noexcept {
     quiet();
     for (std::uintptr_t i = kFirstOwnContext; i < kContextsMax; ++i) {
         ContextEntry& context = e.contexts.entries[i];
-        if (context.in_use != 0 && context.team == team.value()) {
+        // A context that another thread is creating is one of another team.
+        if (state_of(context.state) == SlotState::shown &&
+            std::atomic_ref(context.team).load(std::memory_order_relaxed) == team.value()) {
             release_context(context);
         }
     }
-    e.teams.entries[team.index()] = {};
+    TeamEntry& entry = e.teams.entries[team.index()];
+    entry.group = {};
+    set_state(entry.state, SlotState::free);
 }
 
 bool create_context(Engine& e, TeamId team, long options, CtxId* context) noexcept {
@@ -240,17 +291,17 @@ bool create_context(Engine& e, TeamId team, long options, CtxId* context) noexce
         *context = replayed<CtxId>(e.contexts.created, e.replay.contexts);
         if (*context != kCtxInvalid) {
             e.contexts.entries[context->index()] = {entry->group, static_cast<std::uint32_t>(team.value()),
-                                                    static_cast<std::uint32_t>(options), 1};
+                                                    static_cast<std::uint32_t>(options), SlotState::shown};
         }
         return *context != kCtxInvalid;
     }
     for (std::uintptr_t i = kFirstOwnContext; i < kContextsMax; ++i) {
         ContextEntry& slot = e.contexts.entries[i];
-        std::uint32_t is_free = 0;
-        if (std::atomic_ref(slot.in_use).compare_exchange_strong(is_free, 1, std::memory_order_acq_rel)) {
+        if (claim(slot.state)) {
             slot.group = entry->group;
-            slot.team = static_cast<std::uint32_t>(team.value());
+            std::atomic_ref(slot.team).store(static_cast<std::uint32_t>(team.value()), std::memory_order_relaxed);
             slot.options = static_cast<std::uint32_t>(options);
+            set_state(slot.state, SlotState::shown);
             *context = CtxId(i);
             break;
         }

@@ -4,6 +4,9 @@
 // reduction over bitmaps, so a handle is the same number on every member of the new team, and nobody needs a name
 // server. Failure (a bad triplet, a full table, a pending fault) is the same on all members, except that a fault may
 // hit some before and some after the agreement; the rollback restores all tables then.
+//
+// Thread safety: all but reset_handles may be called by several threads at once; splits of one parent one after the
+// other.
 #pragma once
 
 #include "shmem_ft/ops/engine.hpp"

@@ -80,21 +80,22 @@ DEFINE(64, int64_t)
 #define XOR_OF(a, b) ((a) ^ (b))
 
 static int value_of(int pe, int i) { return 1 + (pe + i) % 2; }
+static int signed_of(int pe, int i) { return (pe * 37 + i * 11) % 128 - 64; }
 
-#define CHECK_REDUCTION(NAME, TYPE, OPERATION, OPERATOR)                                          \
+#define CHECK_REDUCTION(NAME, TYPE, OPERATION, OPERATOR, INPUT)                                   \
     {                                                                                             \
         static TYPE dest[MOST], source[MOST], work[MOST / 2 + 1 + SHMEM_REDUCE_MIN_WRKDATA_SIZE]; \
         for (int count = 0; count <= MOST; count = count * 5 + 1) {                               \
             for (int i = 0; i < MOST; i++) {                                                      \
-                source[i] = (TYPE)value_of(me, i);                                                \
+                source[i] = (TYPE)INPUT(me, i);                                                   \
             }                                                                                     \
             shmem_sync(SET, sync_words);                                                          \
             TYPE* const result = count % 2 == 0 ? source : dest;                                  \
             shmem_##NAME##_##OPERATION##_to_all(result, source, count, SET, work, sync_words);    \
             for (int i = 0; i < count; i++) {                                                     \
-                TYPE expected = (TYPE)value_of(pe_of(s, 0), i);                                   \
+                TYPE expected = (TYPE)INPUT(pe_of(s, 0), i);                                      \
                 for (int k = 1; k < s.size; k++) {                                                \
-                    expected = (TYPE)OPERATOR(expected, (TYPE)value_of(pe_of(s, k), i));          \
+                    expected = (TYPE)OPERATOR(expected, (TYPE)INPUT(pe_of(s, k), i));             \
                 }                                                                                 \
                 CHECK_FOR(NAME OPERATION, result[i] == expected);                                 \
             }                                                                                     \
@@ -102,28 +103,42 @@ static int value_of(int pe, int i) { return 1 + (pe + i) % 2; }
         }                                                                                         \
         expect_sync_restored();                                                                   \
     }
-#define SUMS(NAME, TYPE) CHECK_REDUCTION(NAME, TYPE, sum, SUM_OF) CHECK_REDUCTION(NAME, TYPE, prod, PROD_OF)
-#define MINMAX(NAME, TYPE) CHECK_REDUCTION(NAME, TYPE, max, MAX_OF) CHECK_REDUCTION(NAME, TYPE, min, MIN_OF)
-#define LOGIC(NAME, TYPE)                    \
-    CHECK_REDUCTION(NAME, TYPE, and, AND_OF) \
-    CHECK_REDUCTION(NAME, TYPE, or, OR_OF)   \
-    CHECK_REDUCTION(NAME, TYPE, xor, XOR_OF)
-#define INTEGERS(X) X(short, short) X(int, int) X(long, long) X(longlong, long long)
-#define REALS(X) X(float, float) X(double, double) X(longdouble, long double)
+#define SUMS(NAME, TYPE) \
+    CHECK_REDUCTION(NAME, TYPE, sum, SUM_OF, signed_of) CHECK_REDUCTION(NAME, TYPE, prod, PROD_OF, value_of)
+#define MINMAX(NAME, TYPE) \
+    CHECK_REDUCTION(NAME, TYPE, max, MAX_OF, signed_of) CHECK_REDUCTION(NAME, TYPE, min, MIN_OF, signed_of)
+#define LOGIC(NAME, TYPE)                               \
+    CHECK_REDUCTION(NAME, TYPE, and, AND_OF, signed_of) \
+    CHECK_REDUCTION(NAME, TYPE, or, OR_OF, signed_of)   \
+    CHECK_REDUCTION(NAME, TYPE, xor, XOR_OF, signed_of)
+static void check_sums(struct set s) { OLD_SUM_TYPES(SUMS) }
+static void check_min_max(struct set s) { OLD_MINMAX_TYPES(MINMAX) }
+static void check_logic(struct set s) { OLD_LOGIC_TYPES(LOGIC) }
 
-static void check_sums(struct set s) {
-    INTEGERS(SUMS)
-    REALS(SUMS)
-    SUMS(complexd, double _Complex)
-    SUMS(complexf, float _Complex)
+/* One pSync serves calls one behind the other as long as the set stays the same; two of them alternate where it does
+ * not. */
+static void check_back_to_back(void) {
+    static long other_words[SHMEM_SYNC_SIZE];
+    static long arrived;
+    for (int i = 0; i < SHMEM_SYNC_SIZE; i++) {
+        other_words[i] = SHMEM_SYNC_VALUE;
+    }
+    shmem_barrier_all();
+    for (int turn = 1; turn <= 50; turn++) {
+        if (turn % 10 == 0) {
+            delay_below(300, (unsigned)turn);
+        }
+        shmem_long_atomic_inc(&arrived, npes - 1);
+        shmem_barrier(0, 0, npes, sync_words);
+        CHECK(shmem_long_atomic_fetch(&arrived, npes - 1) == (long)turn * npes);
+        shmem_sync(0, 0, npes, sync_words);
+        if (me % 2 == 0) {
+            shmem_barrier(0, 1, (npes + 1) / 2, other_words);
+        }
+    }
+    shmem_barrier_all();
+    expect_sync_restored();
 }
-
-static void check_min_max(struct set s) {
-    INTEGERS(MINMAX)
-    REALS(MINMAX)
-}
-
-static void check_logic(struct set s) { INTEGERS(LOGIC) }
 
 int main(void) {
     shmem_init();
@@ -136,9 +151,10 @@ int main(void) {
     void* dest = shmem_malloc(bytes);
     void* source = shmem_malloc(bytes);
     CHECK(dest != NULL && source != NULL);
-    const struct set sets[] = {
-        {0, 0, npes, 0}, {npes - 1, 0, 1, 0}, {0, 1, (npes + 1) / 2, 0}, {npes / 2, 0, npes - npes / 2, 0}};
-    for (int i = 0; i < 4; i++) {
+    const struct set sets[] = {{0, 0, npes, 0},           {npes - 1, 0, 1, 0},
+                               {0, 1, (npes + 1) / 2, 0}, {npes / 2, 0, npes - npes / 2, 0},
+                               {0, 2, (npes + 3) / 4, 0}, {npes > 1, 1, npes > 1 ? npes / 2 : 1, 0}};
+    for (int i = 0; i < 6; i++) {
         struct set s = sets[i];
         for (s.index = 0; s.index < s.size; s.index++) {
             if (pe_of(s, s.index) == me) {
@@ -152,6 +168,7 @@ int main(void) {
         }
         shmem_barrier_all();
     }
+    check_back_to_back();
     shmem_finalize();
     return 0;
 }

@@ -1,69 +1,110 @@
-/* Barriers, syncs and collective data movement over teams: every type, several sizes, every root. */
-#include "tests/conformance/check.h"
+/* Collective data movement over teams of every shape: every type, several sizes, every root. */
+#include "tests/conformance/each_team.h"
 
-enum { MOST = 600 };
-static const size_t counts[] = {0, 1, 6, 60, MOST};
-enum { COUNTS = sizeof counts / sizeof counts[0] };
+enum { MOST = 600, FILLER = 121 };
+static const size_t counts_of_world[] = {0, 1, 6, 60, MOST};
+static const size_t counts_of_part[] = {1, 60};
 
-/* Values stay below 128, so that every type holds them. */
+/* Values stay below FILLER, so that every type holds them. */
 static int value_of(int pe, size_t i) { return (pe * 29 + (int)(i * 3)) % 120; }
 
-/* One team: the world, or every other PE of it. */
+/* The team that is checked, and how many elements are moved. */
 static shmem_team_t team;
 static int me, n;
+static const size_t* counts;
+static int n_counts;
 
-#define DEFINE(NAME, TYPE)                                                                                    \
-    static void check_##NAME(TYPE* dest, TYPE* source) {                                                      \
-        const size_t members = (size_t)n;                                                                     \
-        for (int c = 0; c < COUNTS; c++) {                                                                    \
-            const size_t count = counts[c];                                                                   \
-            for (size_t i = 0; i < count * members + 2; i++) {                                                \
-                source[i] = (TYPE)value_of(me, i);                                                            \
-            }                                                                                                 \
-            for (int root = 0; root < n; root++) {                                                            \
-                dest[count] = (TYPE)121;                                                                      \
-                CHECK_FOR(NAME, shmem_team_sync(team) == 0);                                                  \
-                CHECK_FOR(NAME, shmem_##NAME##_broadcast(team, dest, source, count, root) == 0);              \
-                for (size_t i = 0; i < count; i++) {                                                          \
-                    CHECK_FOR(NAME, dest[i] == (TYPE)value_of(root, i));                                      \
-                }                                                                                             \
-                CHECK_FOR(NAME, dest[count] == (TYPE)121);                                                    \
-                CHECK_FOR(NAME, shmem_team_sync(team) == 0);                                                  \
-            }                                                                                                 \
-            CHECK_FOR(NAME, shmem_##NAME##_fcollect(team, dest, source, count) == 0);                         \
-            for (size_t i = 0; i < count * members; i++) {                                                    \
-                CHECK_FOR(NAME, dest[i] == (TYPE)value_of((int)(i / count), i % count));                      \
-            }                                                                                                 \
-            CHECK_FOR(NAME, shmem_team_sync(team) == 0);                                                      \
-            CHECK_FOR(NAME, shmem_##NAME##_collect(team, dest, source, me % 2 == 0 ? count : 2) == 0);        \
-            size_t at = 0;                                                                                    \
-            for (int pe = 0; pe < n; pe++) {                                                                  \
-                for (size_t i = 0; i < (pe % 2 == 0 ? count : 2); i++) {                                      \
-                    CHECK_FOR(NAME, dest[at++] == (TYPE)value_of(pe, i));                                     \
-                }                                                                                             \
-            }                                                                                                 \
-            CHECK_FOR(NAME, shmem_team_sync(team) == 0);                                                      \
-            CHECK_FOR(NAME, shmem_##NAME##_alltoall(team, dest, source, count) == 0);                         \
-            for (size_t i = 0; i < count * members; i++) {                                                    \
-                CHECK_FOR(NAME, dest[i] == (TYPE)value_of((int)(i / count), (size_t)me * count + i % count)); \
-            }                                                                                                 \
-            CHECK_FOR(NAME, shmem_team_sync(team) == 0);                                                      \
-            const size_t few = count < 60 ? count : 60;                                                       \
-            for (size_t i = 0; i < few * members * 3; i++) {                                                  \
-                dest[i] = (TYPE)121;                                                                          \
-                source[i] = (TYPE)value_of(me, i);                                                            \
-            }                                                                                                 \
-            CHECK_FOR(NAME, shmem_team_sync(team) == 0);                                                      \
-            CHECK_FOR(NAME, shmem_##NAME##_alltoalls(team, dest, source, 3, 2, few) == 0);                    \
-            for (size_t i = 0; i < few * members * 3; i++) {                                                  \
-                const size_t k = i / 3;                                                                       \
-                const int sent =                                                                              \
-                    value_of((int)(k / (few + (few == 0))), ((size_t)me * few + k % (few + (few == 0))) * 2); \
-                CHECK_FOR(NAME, dest[i] == (TYPE)(i % 3 == 0 ? sent : 121));                                  \
-            }                                                                                                 \
-            CHECK_FOR(NAME, shmem_team_sync(team) == 0);                                                      \
-        }                                                                                                     \
+/* Nobody is in the collective before, and what it wrote is gone. */
+#define PREPARE(NAME, TYPE, dest, length)                                                  \
+    CHECK_FOR(NAME, shmem_team_sync(team) == 0); /* all have read what was there before */ \
+    for (size_t i = 0; i < (length); i++) {                                                \
+        (dest)[i] = (TYPE)FILLER;                                                          \
+    }                                                                                      \
+    CHECK_FOR(NAME, shmem_team_sync(team) == 0)
+
+/* The elements from `from` on that were not to be written. */
+#define EXPECT_FILLER(NAME, TYPE, dest, from, to)         \
+    for (size_t i = (from); i < (to); i++) {              \
+        CHECK_FOR(NAME guard, (dest)[i] == (TYPE)FILLER); \
     }
+
+#define DEFINE_BROADCAST(NAME, TYPE)                                                         \
+    static void broadcast_##NAME(TYPE* dest, const TYPE* source, size_t count) {             \
+        for (int root = 0; root < n; root++) {                                               \
+            PREPARE(NAME, TYPE, dest, count + 2);                                            \
+            CHECK_FOR(NAME, shmem_##NAME##_broadcast(team, dest, source, count, root) == 0); \
+            for (size_t i = 0; i < count; i++) {                                             \
+                CHECK_FOR(NAME broadcast, dest[i] == (TYPE)value_of(root, i));               \
+            }                                                                                \
+            EXPECT_FILLER(NAME, TYPE, dest, count, count + 2)                                \
+        }                                                                                    \
+    }
+
+/* The counts of collect differ, and some are 0. */
+static size_t part_of_collect(int pe, size_t count) { return pe % 3 == 0 ? count : (size_t)(pe % 3 - 1) * 2; }
+
+#define DEFINE_COLLECT(NAME, TYPE)                                                                    \
+    static void collect_##NAME(TYPE* dest, const TYPE* source, size_t count) {                        \
+        const size_t all = count * (size_t)n;                                                         \
+        PREPARE(NAME, TYPE, dest, all + 2);                                                           \
+        CHECK_FOR(NAME, shmem_##NAME##_fcollect(team, dest, source, count) == 0);                     \
+        for (size_t i = 0; i < all; i++) {                                                            \
+            CHECK_FOR(NAME fcollect, dest[i] == (TYPE)value_of((int)(i / count), i % count));         \
+        }                                                                                             \
+        EXPECT_FILLER(NAME, TYPE, dest, all, all + 2)                                                 \
+        const size_t room = all + 2 * (size_t)n + 2;                                                  \
+        PREPARE(NAME, TYPE, dest, room);                                                              \
+        CHECK_FOR(NAME, shmem_##NAME##_collect(team, dest, source, part_of_collect(me, count)) == 0); \
+        size_t at = 0;                                                                                \
+        for (int pe = 0; pe < n; pe++) {                                                              \
+            for (size_t i = 0; i < part_of_collect(pe, count); i++) {                                 \
+                CHECK_FOR(NAME collect, dest[at++] == (TYPE)value_of(pe, i));                         \
+            }                                                                                         \
+        }                                                                                             \
+        EXPECT_FILLER(NAME, TYPE, dest, at, room)                                                     \
+    }
+
+#define DEFINE_ALLTOALL(NAME, TYPE)                                                                                  \
+    static void alltoall_##NAME(TYPE* dest, const TYPE* source, size_t count) {                                      \
+        const size_t all = count * (size_t)n;                                                                        \
+        PREPARE(NAME, TYPE, dest, all + 2);                                                                          \
+        CHECK_FOR(NAME, shmem_##NAME##_alltoall(team, dest, source, count) == 0);                                    \
+        for (size_t i = 0; i < all; i++) {                                                                           \
+            const int sent = value_of((int)(i / count), (size_t)me * count + i % count);                             \
+            CHECK_FOR(NAME alltoall, dest[i] == (TYPE)sent);                                                         \
+        }                                                                                                            \
+        EXPECT_FILLER(NAME, TYPE, dest, all, all + 2)                                                                \
+        static const int strides[][2] = {{3, 2}, {1, 1}, {2, 1}, {1, 3}};                                            \
+        for (int s = 0; s < 4 && count <= 60; s++) {                                                                 \
+            const size_t dst = (size_t)strides[s][0], sst = (size_t)strides[s][1];                                   \
+            PREPARE(NAME, TYPE, dest, all* dst);                                                                     \
+            CHECK_FOR(NAME, shmem_##NAME##_alltoalls(team, dest, source, strides[s][0], strides[s][1], count) == 0); \
+            for (size_t i = 0; i < all * dst; i++) {                                                                 \
+                const size_t k = i / dst;                                                                            \
+                const int sent = value_of((int)(k / count), ((size_t)me * count + k % count) * sst);                 \
+                CHECK_FOR(NAME alltoalls, dest[i] == (TYPE)(i % dst == 0 ? sent : FILLER));                          \
+            }                                                                                                        \
+        }                                                                                                            \
+    }
+
+#define DEFINE(NAME, TYPE)                              \
+    DEFINE_BROADCAST(NAME, TYPE)                        \
+    DEFINE_COLLECT(NAME, TYPE)                          \
+    DEFINE_ALLTOALL(NAME, TYPE)                         \
+    static void check_##NAME(void) {                    \
+        TYPE* const dest = dest_space;                  \
+        TYPE* const source = source_space;              \
+        CHECK(shmem_team_sync(team) == 0);              \
+        for (size_t i = 0; i < MOST * (size_t)n; i++) { \
+            source[i] = (TYPE)value_of(me, i);          \
+        }                                               \
+        for (int c = 0; c < n_counts; c++) {            \
+            broadcast_##NAME(dest, source, counts[c]);  \
+            collect_##NAME(dest, source, counts[c]);    \
+            alltoall_##NAME(dest, source, counts[c]);   \
+        }                                               \
+    }
+static void *dest_space, *source_space;
 RMA_TYPES(DEFINE)
 
 /* The forms that count bytes are the same under another name. */
@@ -74,56 +115,33 @@ RMA_TYPES(DEFINE)
 #define shmem_mem_alltoalls shmem_alltoallsmem
 DEFINE(mem, unsigned char)
 
-static void check_all(void* dest, void* source) {
-#define RUN(NAME, TYPE) check_##NAME(dest, source);
+static void check_team(shmem_team_t which) {
+    team = which;
+    me = shmem_team_my_pe(team);
+    n = shmem_team_n_pes(team);
+    counts = team == SHMEM_TEAM_WORLD ? counts_of_world : counts_of_part;
+    n_counts = team == SHMEM_TEAM_WORLD ? 5 : 2;
+#define RUN(NAME, TYPE) check_##NAME();
     RMA_TYPES(RUN)
     RUN(mem, unsigned char)
-}
-
-static void check_syncs(void) {
-    static long arrived;
-    for (long turn = 1; turn <= 100; turn++) {
-        shmem_long_atomic_inc(&arrived, 0);
-        shmem_barrier_all();
-        CHECK(shmem_long_atomic_fetch(&arrived, 0) == turn * n);
-        shmem_sync_all();
-    }
-    /* A barrier completes puts, and plain stores are seen after a sync. */
-    static long cell, stored;
-    for (long turn = 1; turn <= 100; turn++) {
-        const long value = turn * 100 + me;
-        shmem_long_put_nbi(&cell, &value, 1, (me + 1) % n);
-        stored = value;
-        shmem_barrier_all();
-        CHECK(cell == turn * 100 + (me + n - 1) % n);
-        CHECK(*(volatile long*)shmem_ptr(&stored, (me + 1) % n) == turn * 100 + (me + 1) % n);
-        shmem_sync_all();
-    }
+#define CHECK_NULL(NAME, TYPE)                                                  \
+    CHECK_FOR(NAME, shmem_##NAME##_broadcast(team, NULL, NULL, 0, n - 1) == 0); \
+    CHECK_FOR(NAME, shmem_##NAME##_fcollect(team, NULL, NULL, 0) == 0);         \
+    CHECK_FOR(NAME, shmem_##NAME##_collect(team, NULL, NULL, 0) == 0);          \
+    CHECK_FOR(NAME, shmem_##NAME##_alltoall(team, NULL, NULL, 0) == 0);         \
+    CHECK_FOR(NAME, shmem_##NAME##_alltoalls(team, NULL, NULL, 1, 1, 0) == 0);
+    RMA_TYPES(CHECK_NULL)
+    CHECK_NULL(mem, void)
 }
 
 int main(void) {
     shmem_init();
-    const size_t bytes = MOST * 16 * (size_t)shmem_n_pes() + 64;
-    void* dest = shmem_malloc(bytes);
-    void* source = shmem_malloc(bytes);
-    CHECK(dest != NULL && source != NULL);
-
-    team = SHMEM_TEAM_WORLD;
-    me = shmem_my_pe();
-    n = shmem_n_pes();
-    check_syncs();
-    check_all(dest, source);
-
-    shmem_team_t every_other = SHMEM_TEAM_INVALID;
-    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 2, (n + 1) / 2, NULL, 0, &every_other) == 0);
-    if (every_other != SHMEM_TEAM_INVALID) {
-        team = every_other;
-        me = shmem_team_my_pe(team);
-        n = shmem_team_n_pes(team);
-        check_all(dest, source);
-        shmem_team_destroy(every_other);
-    }
-    shmem_barrier_all();
+    const size_t bytes = MOST * 16 * (size_t)shmem_n_pes() + 64 * (size_t)shmem_n_pes();
+    dest_space = shmem_malloc(bytes);
+    source_space = shmem_malloc(bytes);
+    CHECK(dest_space != NULL && source_space != NULL);
+    check_on_team(SHMEM_TEAM_WORLD, check_team);
+    for_each_team(check_team);
     shmem_finalize();
     return 0;
 }

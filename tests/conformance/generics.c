@@ -241,14 +241,8 @@ int main(void) {
     RMA_TYPES(RUN_MOVES)
     SUM_TYPES(RUN_SUMS)
     LOGIC_TYPES(RUN_LOGIC)
-    CHECK_OLD_EXTENDED(float, float)
-    CHECK_OLD_EXTENDED(double, double)
-    CHECK_OLD_EXTENDED(int, int)
-    CHECK_OLD_EXTENDED(long, long)
-    CHECK_OLD_EXTENDED(longlong, long long)
-    CHECK_OLD_STANDARD(int, int)
-    CHECK_OLD_STANDARD(long, long)
-    CHECK_OLD_STANDARD(longlong, long long)
+    OLD_EXTENDED_AMO_TYPES(CHECK_OLD_EXTENDED)
+    OLD_AMO_TYPES(CHECK_OLD_STANDARD)
     check_double_names();
     shmem_finalize();
     return 0;

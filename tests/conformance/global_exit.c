@@ -1,11 +1,13 @@
-/* shmem_global_exit(STATUS) from PE WHO ends everybody, whatever the others are doing. Arguments: WHO STATUS WHERE. */
+/* shmem_global_exit(STATUS) from PE WHO ends everybody, whatever the others are doing. Arguments: WHO STATUS WHERE. In
+ * "all" every PE calls it, with STATUS + its number. */
 #include <shmem.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static long flag;
+static long flag, dest, source;
+static uint64_t signal_word;
 
 /* Long enough for the others to be where they are to be found. */
 static void compute_a_while(void) {
@@ -19,7 +21,7 @@ static void compute_a_while(void) {
 
 int main(int argc, char** argv) {
     if (argc != 4) {
-        fprintf(stderr, "usage: %s WHO STATUS barrier|wait|compute|lock\n", argv[0]);
+        fprintf(stderr, "usage: %s WHO STATUS barrier|wait|signal|compute|lock|reduce|heap|finalize|all\n", argv[0]);
         return 2;
     }
     shmem_init();
@@ -29,6 +31,10 @@ int main(int argc, char** argv) {
         shmem_set_lock(&lock);
     }
     shmem_barrier_all();
+    if (strcmp(argv[3], "all") == 0) {
+        printf("buffered output is flushed");
+        shmem_global_exit(atoi(argv[2]) + shmem_my_pe());
+    }
     if (shmem_my_pe() == who) {
         compute_a_while();
         printf("buffered output is flushed"); /* no newline: the driver looks for it */
@@ -38,8 +44,16 @@ int main(int argc, char** argv) {
         shmem_barrier_all();
     } else if (strcmp(argv[3], "wait") == 0) {
         shmem_long_wait_until(&flag, SHMEM_CMP_NE, 0);
+    } else if (strcmp(argv[3], "signal") == 0) {
+        shmem_signal_wait_until(&signal_word, SHMEM_CMP_NE, 0);
     } else if (strcmp(argv[3], "lock") == 0) {
         shmem_set_lock(&lock);
+    } else if (strcmp(argv[3], "reduce") == 0) {
+        shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &dest, &source, 1);
+    } else if (strcmp(argv[3], "heap") == 0) {
+        shmem_malloc(100);
+    } else if (strcmp(argv[3], "finalize") == 0) {
+        shmem_finalize();
     } else {
         for (volatile unsigned long i = 0;; i++) {
         }

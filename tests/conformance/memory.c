@@ -52,6 +52,22 @@ static void check_allocation(void) {
     }
 }
 
+/* Also where there was something else before. */
+static void check_zeros(void) {
+    for (size_t bytes = 8; bytes < 1000000; bytes *= 5) {
+        unsigned char* const dirty = shmem_malloc(bytes);
+        CHECK(dirty != NULL);
+        memset(dirty, 0xff, bytes);
+        shmem_free(dirty);
+        unsigned char* const zeros = shmem_calloc(bytes / 8, 8);
+        CHECK(zeros != NULL);
+        for (size_t i = 0; i < bytes / 8 * 8; i++) {
+            CHECK(zeros[i] == 0);
+        }
+        shmem_free(zeros);
+    }
+}
+
 static void check_reallocation(void) {
     unsigned char* block = shmem_realloc(NULL, 100);
     CHECK(block != NULL);
@@ -140,6 +156,7 @@ static void check_implied_quiet(void) {
 int main(void) {
     shmem_init();
     check_allocation();
+    check_zeros();
     check_reallocation();
     check_trivial_cases();
     check_running_out();

@@ -37,13 +37,21 @@ class OutsideOfAJob(unittest.TestCase):
 
 class GlobalExit(unittest.TestCase):
     def test_ends_everybody_with_its_status(self):
-        for where in ("barrier", "wait", "compute", "lock"):
-            for who, status in ((0, 0), (1, 7), (2, 99)):
+        places = ("barrier", "wait", "signal", "compute", "lock", "reduce", "heap", "finalize")
+        for index, where in enumerate(places):
+            for who, status in ((0, 0), (1, 7), (2, 99)) if index < 4 else ((index % 3, 7 * (index % 2)),):
                 with self.subTest(where=where, who=who, status=status):
                     result = job(3, PROGRAMS["global_exit"], str(who), str(status), where)
                     self.assertEqual(result.returncode, status, result.stderr)
                     self.assertNotIn("went on", result.stderr)
                     self.assertIn("buffered output is flushed", result.stdout)
+
+
+    def test_one_of_several_statuses_is_reported(self):
+        for _ in range(3):
+            result = job(4, PROGRAMS["global_exit"], "0", "20", "all")
+            self.assertIn(result.returncode, range(20, 24), result.stderr)
+            self.assertIn("buffered output is flushed", result.stdout)
 
 
 def main():

@@ -1,7 +1,7 @@
 /* fence, quiet and pe_quiet as a third PE sees them, and locks. */
 #include "tests/conformance/check.h"
 
-enum { COUNT = 1000, TURNS = 50 };
+enum { COUNT = 1000, TURNS = 50, MOST_PES = 64 };
 static int me, npes, right, left;
 static long data[COUNT], flag;
 
@@ -40,9 +40,14 @@ static void check_quiet(void) {
             case 0: shmem_quiet(); break;
             case 1: shmem_pe_quiet(&right, 1); break;
             default: {
-                const int both[3] = {right, right, me};
+                int all[MOST_PES + 2] = {right, right};
+                for (int pe = 0; pe < npes; pe++) {
+                    all[pe + 2] = pe;
+                }
                 shmem_pe_quiet(NULL, 0);
-                shmem_ctx_pe_quiet(SHMEM_CTX_DEFAULT, both, 3);
+                shmem_pe_quiet(all, 0);
+                shmem_ctx_pe_quiet(SHMEM_CTX_INVALID, all, 1);
+                shmem_ctx_pe_quiet(SHMEM_CTX_DEFAULT, all, (size_t)npes + 2);
             }
         }
         shmem_long_atomic_set(&flag, turn, after_right);
@@ -98,10 +103,58 @@ static void check_test_lock(void) {
     shmem_free(lock);
 }
 
+/* The instances of a lock on all PEs. What is in them is the library's own business, which is why a program must not
+ * look; here it is the only way to know that another PE stands in the queue. */
+struct instances {
+    long words[MOST_PES];
+};
+
+static struct instances look_at(const long* lock) {
+    struct instances seen = {{0}};
+    for (int pe = 0; pe < npes; pe++) {
+        seen.words[pe] = shmem_long_g(lock, pe);
+    }
+    return seen;
+}
+
+/* PE 0 holds the lock until all others have queued up, one behind the other; then they must get it in that order. Who
+ * is about to ask for it sends what the lock looks like to the next one, who asks when that has changed. */
+static struct instances sent;
+static uint64_t is_sent;
+
+static void wait_for_the_one_before(const long* lock) {
+    shmem_signal_wait_until(&is_sent, SHMEM_CMP_EQ, 1);
+    struct instances now;
+    do {
+        now = look_at(lock);
+    } while (memcmp(&now, &sent, sizeof now) == 0);
+}
+
+static void check_first_come(int backwards) {
+    static long lock, served;
+    const int place = backwards ? (npes - me) % npes : me;
+    served = 0;
+    is_sent = 0;
+    shmem_barrier_all();
+    if (place != 0) {
+        wait_for_the_one_before(&lock);
+    }
+    const struct instances before = look_at(&lock);
+    shmem_putmem_signal(&sent, &before, sizeof before, &is_sent, 1, SHMEM_SIGNAL_SET, backwards ? left : right);
+    shmem_set_lock(&lock);
+    CHECK_FOR(first come first served, shmem_long_atomic_fetch_inc(&served, 0) == place);
+    if (place == 0 && npes > 1) {
+        wait_for_the_one_before(&lock); /* the last one */
+    }
+    shmem_clear_lock(&lock);
+    shmem_barrier_all();
+}
+
 int main(void) {
     shmem_init();
     me = shmem_my_pe();
     npes = shmem_n_pes();
+    CHECK(npes <= MOST_PES);
     right = (me + 1) % npes;
     left = (me + npes - 1) % npes;
     shmem_ctx_t ctx;
@@ -111,6 +164,8 @@ int main(void) {
     check_quiet();
     check_locks();
     check_test_lock();
+    check_first_come(0);
+    check_first_come(1);
     shmem_ctx_destroy(ctx);
     shmem_finalize();
     return 0;

@@ -63,6 +63,14 @@ static shmem_ctx_t ctx;
         CHECK_FOR(NAME, shmem_ctx_##NAME##_g(ctx, source + 4, right) == (TYPE)(right * 20 + 4)); \
         shmem_##NAME##_put(NULL, NULL, 0, right);                                                \
         shmem_##NAME##_get(NULL, NULL, 0, right);                                                \
+        shmem_##NAME##_put_nbi(NULL, NULL, 0, right);                                            \
+        shmem_##NAME##_get_nbi(NULL, NULL, 0, right);                                            \
+        shmem_ctx_##NAME##_put(ctx, dest, source, 0, right);                                     \
+        shmem_ctx_##NAME##_get(ctx, local, source, 0, right);                                    \
+        shmem_ctx_##NAME##_put_nbi(ctx, NULL, NULL, 0, right);                                   \
+        shmem_ctx_##NAME##_get_nbi(ctx, NULL, NULL, 0, right);                                   \
+        EXPECT_FROM_LEFT(NAME, TYPE, 0);                                                         \
+        EXPECT_FROM_RIGHT(NAME, TYPE, 0)                                                         \
         shmem_barrier_all();                                                                     \
     }
 RMA_TYPES(DEFINE)
@@ -149,27 +157,72 @@ static void check_mem(unsigned char* dest, unsigned char* source, size_t bytes) 
     free(local);
 }
 
-int main(void) {
-    shmem_init();
-    me = shmem_my_pe();
-    npes = shmem_n_pes();
-    right = (me + 1) % npes;
-    left = (me + npes - 1) % npes;
-    CHECK(shmem_ctx_create(0, &ctx) == 0);
+/* All alignments of both sides, and sizes around those of processor words. Each PE writes into a part of its own of the
+ * other one, and reads it back from there. */
+static void check_unaligned(unsigned char* dest, unsigned char* source) {
+    enum { LENGTH = 128, MOST = 64 };
+    static const size_t sizes[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, MOST};
+    unsigned char* const mine = dest + (size_t)me * LENGTH;
+    unsigned char back[LENGTH], filler[LENGTH], local[LENGTH];
+    memset(filler, 0xee, LENGTH);
+    for (size_t i = 0; i < LENGTH; i++) {
+        source[i] = (unsigned char)(me * 16 + (int)i);
+    }
+    shmem_barrier_all();
+    for (size_t to = 0; to < 9; to++) {
+        for (size_t from = 0; from < 9; from++) {
+            for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+                shmem_putmem(mine, filler, LENGTH, right);
+                shmem_putmem(mine + to, source + from, sizes[s], right);
+                shmem_quiet();
+                shmem_getmem(back, mine, LENGTH, right);
+                memset(local, 0xee, LENGTH);
+                shmem_getmem(local + to, source + from, sizes[s], right);
+                for (size_t i = 0; i < LENGTH; i++) {
+                    const int in = i >= to && i < to + sizes[s];
+                    CHECK(back[i] == (in ? source[i - to + from] : 0xee));
+                    CHECK(local[i] == (in ? (unsigned char)(right * 16 + (int)(i - to + from)) : 0xee));
+                }
+            }
+        }
+    }
+    shmem_putmem(NULL, NULL, 0, right);
+    shmem_getmem(NULL, NULL, 0, right);
+    shmem_putmem_nbi(NULL, NULL, 0, right);
+    shmem_getmem_nbi(NULL, NULL, 0, right);
+    shmem_barrier_all();
+}
 
-    const size_t bytes = 300000;
-    unsigned char* dest = shmem_malloc(bytes + 2);
-    unsigned char* source = shmem_malloc(bytes + 2);
-    CHECK(dest != NULL && source != NULL);
+/* With the PE `shift` places to the right; 0 is the PE itself. */
+static void check_with(int shift, unsigned char* dest, unsigned char* source, size_t bytes) {
+    right = (me + shift) % npes;
+    left = (me + npes - shift) % npes;
 #define RUN(NAME, TYPE)                       \
     check_##NAME(NAME##_dest, NAME##_source); \
-    check_##NAME((TYPE*)dest, (TYPE*)source);
+    check_##NAME((TYPE*)dest, (TYPE*)source); \
+    check_##NAME((TYPE*)dest, NAME##_source);
     RMA_TYPES(RUN)
 #define RUN_SIZED(BITS, TYPE) check_bits_##BITS(dest, source);
     SIZES(RUN_SIZED)
     check_mem(dest, source, 1);
     check_mem(dest, source, 13);
     check_mem(dest, source, bytes);
+    check_unaligned(dest, source);
+}
+
+int main(void) {
+    shmem_init();
+    me = shmem_my_pe();
+    npes = shmem_n_pes();
+    CHECK(shmem_ctx_create(0, &ctx) == 0);
+    const size_t bytes = 300000;
+    unsigned char* dest = shmem_malloc(bytes + 2);
+    unsigned char* source = shmem_malloc(bytes + 2);
+    CHECK(dest != NULL && source != NULL);
+    check_with(0, dest, source, bytes);
+    if (npes > 1) {
+        check_with(1, dest, source, bytes);
+    }
     shmem_ctx_destroy(ctx);
     shmem_free(source);
     shmem_free(dest);

@@ -47,6 +47,8 @@ static int element_at(int i, int block, int stride, int total) {
                  shmem_##TAIL##ibput##ITAIL(dest, source, 5, 3, BLOCK, BLOCKS, right))                              \
         PUT_FORM(NAME, TYPE, BLOCK, 2, 4, BLOCK* BLOCKS,                                                            \
                  shmem_ctx_##TAIL##ibput##ITAIL(ctx, dest, source, 2, 4, BLOCK, BLOCKS, right))                     \
+        PUT_FORM(NAME, TYPE, BLOCK, 2, 2, BLOCK* BLOCKS,                                                            \
+                 shmem_##TAIL##ibput##ITAIL(dest, source, 2, 2, BLOCK, BLOCKS, right))                              \
         PUT_FORM(NAME, TYPE, 1, 3, 2, ELEMENTS, shmem_##TAIL##ibput##ITAIL(dest, source, 3, 2, 1, ELEMENTS, right)) \
         shmem_##TAIL##iget##ITAIL(local, source, 2, 3, ELEMENTS, right);                                            \
         EXPECT(NAME, TYPE, local, 1, right, 2, 3, ELEMENTS)                                                         \
@@ -56,6 +58,10 @@ static int element_at(int i, int block, int stride, int total) {
         EXPECT(NAME, TYPE, local, BLOCK, right, 4, 2, BLOCK* BLOCKS)                                                \
         shmem_ctx_##TAIL##ibget##ITAIL(ctx, local, source, 3, 6, BLOCK, BLOCKS, right);                             \
         EXPECT(NAME, TYPE, local, BLOCK, right, 3, 6, BLOCK* BLOCKS)                                                \
+        shmem_##TAIL##ibget##ITAIL(local, source, 3, 2, 1, ELEMENTS, right); /* blocks of one: iget */              \
+        EXPECT(NAME, TYPE, local, 1, right, 3, 2, ELEMENTS)                                                         \
+        shmem_ctx_##TAIL##iput##ITAIL(ctx, NULL, NULL, 1, 1, 0, right);                                             \
+        shmem_ctx_##TAIL##ibget##ITAIL(ctx, NULL, NULL, 1, 1, 0, 0, right);                                         \
         shmem_##TAIL##iput##ITAIL(NULL, NULL, 1, 1, 0, right);                                                      \
         shmem_##TAIL##iget##ITAIL(NULL, NULL, 1, 1, 0, right);                                                      \
         shmem_##TAIL##ibput##ITAIL(NULL, NULL, 1, 1, 1, 0, right);                                                  \
@@ -65,31 +71,32 @@ static int element_at(int i, int block, int stride, int total) {
 #define DEFINE_TYPED(NAME, TYPE) DEFINE(NAME, TYPE, NAME##_, )
 RMA_TYPES(DEFINE_TYPED)
 
-__extension__ typedef unsigned __int128 wide;
 #define DEFINE_SIZED(BITS, TYPE) DEFINE(bits##BITS, TYPE, , BITS)
-DEFINE_SIZED(8, uint8_t)
-DEFINE_SIZED(16, uint16_t)
-DEFINE_SIZED(32, uint32_t)
-DEFINE_SIZED(64, uint64_t)
-DEFINE_SIZED(128, wide)
+SIZES(DEFINE_SIZED)
+
+static _Alignas(16) unsigned char static_dest[COUNT * 16], static_source[COUNT * 16];
+
+/* With the PE `shift` places to the right; 0 is the PE itself. */
+static void check_with(int shift, void* dest, void* source) {
+    right = (me + shift) % npes;
+    left = (me + npes - shift) % npes;
+#define RUN(NAME, TYPE) check_##NAME(dest, source);
+#define RUN_SIZED(BITS, TYPE) check_bits##BITS(dest, source);
+    RMA_TYPES(RUN)
+    SIZES(RUN_SIZED)
+}
 
 int main(void) {
     shmem_init();
     me = shmem_my_pe();
     npes = shmem_n_pes();
-    right = (me + 1) % npes;
-    left = (me + npes - 1) % npes;
     CHECK(shmem_ctx_create(0, &ctx) == 0);
     void* dest = shmem_malloc(COUNT * 16);
     void* source = shmem_malloc(COUNT * 16);
     CHECK(dest != NULL && source != NULL);
-#define RUN(NAME, TYPE) check_##NAME(dest, source);
-    RMA_TYPES(RUN)
-    RUN(bits8, uint8_t)
-    RUN(bits16, uint16_t)
-    RUN(bits32, uint32_t)
-    RUN(bits64, uint64_t)
-    RUN(bits128, wide)
+    check_with(0, dest, source);
+    check_with(1 % npes, static_dest, source);
+    check_with(npes - 1, dest, static_source);
     shmem_finalize();
     return 0;
 }

@@ -45,16 +45,13 @@ RMA_TYPES(DEFINE)
         SEND(BITS, TYPE, shmem_put##BITS##_signal_nbi, );          \
         SEND(BITS, TYPE, shmem_ctx_put##BITS##_signal_nbi, ctx, ); \
     }
-__extension__ typedef unsigned __int128 wide;
-DEFINE_SIZED(8, uint8_t)
-DEFINE_SIZED(16, uint16_t)
-DEFINE_SIZED(32, uint32_t)
-DEFINE_SIZED(64, uint64_t)
-DEFINE_SIZED(128, wide)
+SIZES(DEFINE_SIZED)
 DEFINE_SIZED(mem, uint8_t)
 
 static void check_alone(void) {
     static uint64_t word;
+    word = 0;
+    shmem_barrier_all();
     shmem_signal_set(&word, 5, right);
     CHECK(shmem_signal_wait_until(&word, SHMEM_CMP_EQ, 5) == 5);
     CHECK(shmem_signal_fetch(&word) == 5);
@@ -71,22 +68,83 @@ static void check_alone(void) {
     shmem_barrier_all();
 }
 
+/* A fence between a put and a signal alone orders the two. */
+static void check_fence_before_signal(void) {
+    static uint64_t word;
+    static long data[COUNT];
+    for (uint64_t turn_here = 1; turn_here <= 30; turn_here++) {
+        long values[COUNT];
+        for (int i = 0; i < COUNT; i++) {
+            values[i] = (long)turn_here * 1000 + me * 40 + i;
+        }
+        shmem_ctx_long_put_nbi(ctx, data, values, COUNT, right);
+        shmem_ctx_fence(ctx);
+        if (turn_here % 2 == 0) {
+            shmem_ctx_signal_add(ctx, &word, 1, right);
+        } else {
+            shmem_ctx_signal_set(ctx, &word, turn_here, right);
+        }
+        CHECK(shmem_signal_wait_until(&word, SHMEM_CMP_EQ, turn_here) == turn_here);
+        for (int i = 0; i < COUNT; i++) {
+            CHECK(data[i] == (long)turn_here * 1000 + left * 40 + i);
+        }
+        shmem_ctx_quiet(ctx);
+        shmem_barrier_all();
+    }
+}
+
+/* All PEs add to one word through every routine that adds, and signal words wrap and count to 64 bits. */
+static void check_sum_of_all(void) {
+    enum { ROUNDS = 10000 };
+    static uint64_t sum, large;
+    static long cells[64];
+    const long value = me;
+    for (int i = 0; i < ROUNDS; i++) {
+        if (i % 50 == 0) {
+            shmem_sync_all(); /* PEs on different processors start together */
+        }
+        shmem_long_put_signal(&cells[me], &value, 1, &sum, 1, SHMEM_SIGNAL_ADD, 0);
+        shmem_putmem_signal_nbi(&cells[me], &value, sizeof value, &sum, 1, SHMEM_SIGNAL_ADD, 0);
+        shmem_signal_add(&sum, 1, 0);
+        shmem_ctx_signal_add(ctx, &sum, 1, 0);
+    }
+    shmem_ctx_quiet(ctx);
+    shmem_barrier_all();
+    if (me == 0) {
+        CHECK(shmem_signal_fetch(&sum) == 4 * (uint64_t)ROUNDS * (uint64_t)npes);
+        for (int pe = 0; pe < npes; pe++) {
+            CHECK(cells[pe] == pe);
+        }
+    }
+    shmem_signal_set(&large, UINT64_MAX, right);
+    CHECK(shmem_signal_wait_until(&large, SHMEM_CMP_EQ, UINT64_MAX) == UINT64_MAX);
+    shmem_barrier_all();
+    shmem_signal_add(&large, 3, right);
+    CHECK(shmem_signal_wait_until(&large, SHMEM_CMP_EQ, 2) == 2);
+    shmem_barrier_all();
+}
+
+static void check_with(int shift) {
+    right = (me + shift) % npes;
+    left = (me + npes - shift) % npes;
+#define RUN(NAME, TYPE) check_##NAME();
+#define RUN_SIZED(BITS, TYPE) check_bits##BITS();
+    RMA_TYPES(RUN)
+    SIZES(RUN_SIZED)
+    RUN_SIZED(mem, uint8_t)
+    check_alone();
+}
+
 int main(void) {
     shmem_init();
     me = shmem_my_pe();
     npes = shmem_n_pes();
-    right = (me + 1) % npes;
-    left = (me + npes - 1) % npes;
+    CHECK(npes <= 64);
     CHECK(shmem_ctx_create(0, &ctx) == 0);
-#define RUN(NAME, TYPE) check_##NAME();
-    RMA_TYPES(RUN)
-    RUN(bits8, uint8_t)
-    RUN(bits16, uint16_t)
-    RUN(bits32, uint32_t)
-    RUN(bits64, uint64_t)
-    RUN(bits128, wide)
-    RUN(bitsmem, uint8_t)
-    check_alone();
+    check_with(0);
+    check_with(1 % npes);
+    check_fence_before_signal();
+    check_sum_of_all();
     shmem_finalize();
     return 0;
 }

@@ -1,4 +1,6 @@
 /* Teams and contexts: splitting, translation, invalid handles, team-relative PE numbers, sessions. */
+#include <limits.h>
+
 #include "tests/conformance/check.h"
 
 static int me, npes;
@@ -52,13 +54,24 @@ static void check_strided(void) {
     shmem_team_destroy(reversed);
 }
 
+/* What names PEs outside of the parent, wraps around or is empty is refused on all PEs. */
 static void check_bad_splits(void) {
-    static const int shift[][3] = {{0, 1, 1}, {1, 1, 0}, {0, 0, 2}, {-1, 1, 1}};
-    for (int i = 0; i < 4; i++) {
+    const int triplets[][3] = {{0, 1, npes + 1},
+                               {npes, 1, 1},
+                               {0, 0, 2},
+                               {-1, 1, 1},
+                               {0, 1, 0},
+                               {0, 1, -1},
+                               {0, -1, 2},
+                               {npes - 1, 1, 2},
+                               {npes - 1, -1, npes + 1},
+                               {0, INT_MAX, 3},
+                               {npes - 1, INT_MIN, 3},
+                               {0, npes, 2}};
+    for (size_t i = 0; i < sizeof triplets / sizeof triplets[0]; i++) {
         shmem_team_t team = SHMEM_TEAM_WORLD;
-        const int start = i == 1 ? npes : shift[i][0];
-        const int size = i == 0 ? npes + 1 : shift[i][2] + (i == 1);
-        CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, start, shift[i][1], size, NULL, 0, &team) != 0);
+        CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, triplets[i][0], triplets[i][1], triplets[i][2], NULL, 0,
+                                       &team) != 0);
         CHECK(team == SHMEM_TEAM_INVALID);
     }
     shmem_team_t team = SHMEM_TEAM_WORLD, other = SHMEM_TEAM_WORLD;
@@ -104,6 +117,7 @@ static void check_invalid_handles(void) {
     shmem_ctx_destroy(SHMEM_CTX_INVALID);
     shmem_ctx_fence(SHMEM_CTX_INVALID);
     shmem_ctx_quiet(SHMEM_CTX_INVALID);
+    shmem_ctx_pe_quiet(SHMEM_CTX_INVALID, NULL, 0);
     shmem_ctx_session_start(SHMEM_CTX_INVALID, 0, NULL, 0);
     shmem_ctx_session_stop(SHMEM_CTX_INVALID);
 }
@@ -158,6 +172,114 @@ static void check_team_context(void) {
     shmem_team_destroy(reversed); /* and the context with it */
 }
 
+/* PEs that are not members may go through the same calls with the handles that they have got. */
+static void check_non_members(void) {
+    const shmem_team_config_t config = {.num_contexts = 1};
+    shmem_team_t team = SHMEM_TEAM_WORLD;
+    shmem_ctx_t team_ctx = SHMEM_CTX_DEFAULT;
+    static long cell;
+    cell = 0;
+    shmem_barrier_all();
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 1, &config, SHMEM_TEAM_NUM_CONTEXTS, &team) == 0);
+    const int created = shmem_team_create_ctx(team, SHMEM_CTX_SERIALIZED, &team_ctx) == 0;
+    CHECK(created == (me == 0) && (team_ctx != SHMEM_CTX_INVALID) == created);
+    if (created) {
+        shmem_ctx_long_p(team_ctx, &cell, 5, 0);
+    }
+    shmem_ctx_fence(team_ctx);
+    shmem_ctx_quiet(team_ctx);
+    CHECK(cell == (me == 0 ? 5 : 0));
+    CHECK(shmem_team_translate_pe(SHMEM_TEAM_WORLD, me, team) == (me == 0 ? 0 : -1));
+    CHECK((shmem_team_ptr(team, &cell, 0) != NULL) == (me == 0));
+    shmem_ctx_destroy(team_ctx);
+    shmem_team_destroy(team);
+}
+
+/* A part of a part: numbers on its contexts, pointers and translations all go by the way it was made. */
+static void check_part_of_part(void) {
+    static long cells[2];
+    cells[0] = cells[1] = -1;
+    shmem_team_t row, column, part = SHMEM_TEAM_INVALID;
+    CHECK(shmem_team_split_2d(SHMEM_TEAM_WORLD, 4, NULL, 0, &row, NULL, 0, &column) == 0);
+    const int width = shmem_team_n_pes(row), in_row = shmem_team_my_pe(row), row_first = me - in_row;
+    CHECK(shmem_team_split_strided(row, width - 1, width == 1 ? 0 : -2, (width + 1) / 2, NULL, 0, &part) == 0);
+    CHECK((part != SHMEM_TEAM_INVALID) == ((width - 1 - in_row) % 2 == 0));
+    if (part != SHMEM_TEAM_INVALID) {
+        const int n = shmem_team_n_pes(part), place = shmem_team_my_pe(part), next = (place + 1) % n;
+        CHECK(n == (width + 1) / 2 && place == (width - 1 - in_row) / 2);
+        const int world_next = shmem_team_translate_pe(part, next, SHMEM_TEAM_WORLD);
+        CHECK(world_next == row_first + width - 1 - 2 * next);
+        CHECK(shmem_team_translate_pe(part, next, row) == width - 1 - 2 * next);
+        CHECK(shmem_team_translate_pe(SHMEM_TEAM_SHARED, world_next, part) == next);
+        CHECK(shmem_team_translate_pe(part, n, row) == -1 && shmem_team_translate_pe(part, -1, row) == -1);
+        CHECK(shmem_team_ptr(part, cells, next) == shmem_ptr(cells, world_next));
+        CHECK(shmem_team_sync(part) == 0);
+        shmem_ctx_t ctx;
+        CHECK(shmem_team_create_ctx(part, 0, &ctx) == 0);
+        const long values[2] = {place, me};
+        shmem_ctx_long_put_nbi(ctx, cells, values, 2, next);
+        shmem_ctx_quiet(ctx);
+        CHECK(shmem_team_sync(part) == 0);
+        const int before = (place + n - 1) % n;
+        CHECK(cells[0] == before && cells[1] == shmem_team_translate_pe(part, before, SHMEM_TEAM_WORLD));
+        CHECK(shmem_ctx_long_atomic_fetch(ctx, &cells[0], next) == place);
+        shmem_ctx_destroy(ctx);
+        /* The part runs backwards; the first two of it do so as well, and all of it the other way runs forwards. */
+        shmem_team_t first, forwards;
+        CHECK(shmem_team_split_strided(part, 0, 1, n > 1 ? 2 : 1, NULL, 0, &first) == 0);
+        CHECK((first != SHMEM_TEAM_INVALID) == (place < 2));
+        for (int pe = 0; pe < shmem_team_n_pes(first); pe++) {
+            CHECK(shmem_team_translate_pe(first, pe, row) == width - 1 - 2 * pe);
+        }
+        CHECK(shmem_team_split_strided(part, n - 1, -1, n, NULL, 0, &forwards) == 0);
+        for (int pe = 0; pe < n; pe++) {
+            CHECK(shmem_team_translate_pe(forwards, pe, part) == n - 1 - pe);
+            CHECK(shmem_team_translate_pe(forwards, pe, row) == (width - 1) % 2 + 2 * pe);
+        }
+        CHECK(shmem_team_sync(forwards) == 0);
+        shmem_team_destroy(forwards);
+        shmem_team_destroy(first);
+    }
+    shmem_team_destroy(part);
+    shmem_team_destroy(column);
+    shmem_team_destroy(row);
+    shmem_barrier_all();
+}
+
+/* A session is a hint: whatever it says, what is done in it is done. */
+static void check_sessions(void) {
+    static long cells[100];
+    const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
+    shmem_ctx_t ctx;
+    CHECK(shmem_ctx_create(0, &ctx) == 0);
+    const shmem_ctx_t contexts[] = {ctx, SHMEM_CTX_DEFAULT};
+    for (int c = 0; c < 2; c++) {
+        const shmem_ctx_session_config_t too_few = {.total_ops = 3}, no_limit = {.total_ops = SIZE_MAX};
+        for (int form = 0; form < 4; form++) {
+            switch (form) {
+                case 0: shmem_ctx_session_start(contexts[c], 0, NULL, 0); break;
+                case 1: shmem_ctx_session_start(contexts[c], SHMEM_CTX_SESSION_BATCH, NULL, 0); break;
+                case 2: shmem_ctx_session_start(contexts[c], 0, &too_few, SHMEM_CTX_SESSION_TOTAL_OPS); break;
+                default:
+                    shmem_ctx_session_start(contexts[c], SHMEM_CTX_SESSION_BATCH, &too_few, 0);
+                    shmem_ctx_session_start(contexts[c], 0, &no_limit, SHMEM_CTX_SESSION_TOTAL_OPS);
+            }
+            for (int i = 0; i < 100; i++) {
+                shmem_ctx_long_p(contexts[c], &cells[i], me * 1000 + i + form, right);
+            }
+            shmem_ctx_session_stop(contexts[c]);
+            shmem_ctx_quiet(contexts[c]);
+            shmem_sync_all();
+            for (int i = 0; i < 100; i++) {
+                CHECK(cells[i] == left * 1000 + i + form);
+            }
+            shmem_sync_all();
+        }
+        shmem_ctx_session_stop(contexts[c]);
+    }
+    shmem_ctx_destroy(ctx);
+}
+
 /* Many more than fit in the tables at once, made and destroyed again. */
 static void check_turnover(void) {
     for (int i = 0; i < 600; i++) {
@@ -172,6 +294,33 @@ static void check_turnover(void) {
     }
 }
 
+/* When there are no more, the call says so and the library goes on; what is given back can be had again. */
+static void check_running_out(void) {
+    enum { MOST = 20000 };
+    static shmem_ctx_t contexts[MOST];
+    static shmem_team_t teams[MOST];
+    int n_contexts = 0, n_teams = 0;
+    while (n_contexts < MOST && shmem_ctx_create(0, &contexts[n_contexts]) == 0) {
+        n_contexts++;
+    }
+    CHECK(n_contexts > 16 && (n_contexts == MOST || contexts[n_contexts] == SHMEM_CTX_INVALID));
+    for (int i = 0; i < n_contexts; i++) {
+        shmem_ctx_destroy(contexts[i]);
+    }
+    CHECK(shmem_ctx_create(0, &contexts[0]) == 0);
+    shmem_ctx_destroy(contexts[0]);
+    while (n_teams < MOST && shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, npes, NULL, 0, &teams[n_teams]) == 0) {
+        n_teams++;
+    }
+    CHECK(n_teams > 16 && (n_teams == MOST || teams[n_teams] == SHMEM_TEAM_INVALID));
+    for (int i = 0; i < n_teams; i++) {
+        CHECK(shmem_team_n_pes(teams[i]) == npes);
+        shmem_team_destroy(teams[i]);
+    }
+    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, npes, NULL, 0, &teams[0]) == 0);
+    shmem_team_destroy(teams[0]);
+}
+
 int main(void) {
     shmem_init();
     me = shmem_my_pe();
@@ -183,7 +332,11 @@ int main(void) {
     check_invalid_handles();
     check_contexts();
     check_team_context();
+    check_non_members();
+    check_part_of_part();
+    check_sessions();
     check_turnover();
+    check_running_out();
     shmem_finalize();
     return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The long campaign: thousands of runs of all example programs, added up. docs/campaigns.md shows what came of it.
 
-    long_campaign.py --programs build --jobs 3 --json campaign.json     # 2,400 runs; a summary in Markdown at the end
+    long_campaign.py --programs build --jobs 3 --json campaign.json     # 3,000 runs; a summary in Markdown at the end
     long_campaign.py --summary campaign.json                            # the summary alone
 
 Each program gets its part of the runs with seeds of its own; campaign.py says how to repeat one. The exit code is 0
@@ -20,11 +20,18 @@ from verdict import HANG, NAMED_ERROR, RECOVERED, UNTOUCHED, WRONG
 
 # Name, share of the runs, options of campaign.py, program, its arguments.
 PARTS = [
-    ("jacobi1d", 0.25, [], "jacobi1d", ["--cells", "6000", "--steps", "640", "--halo", "16", "--pace", "5"]),
-    ("jacobi1d, 32 MB", 0.05, [], "jacobi1d", ["--cells", "2000000", "--steps", "160", "--halo", "8"]),
-    ("linked_list", 0.25, [], "linked_list", ["--steps", "60", "--pace", "3"]),
-    ("remote_writes", 0.25, [], "remote_writes", ["--steps", "60", "--pace", "2"]),
-    ("two_phase", 0.20, ["--unprotected-after", "31"], "two_phase", ["--steps", "30", "--pace", "3"]),
+    ("jacobi1d", 0.20, [], "jacobi1d", ["--cells", "6000", "--steps", "640", "--halo", "16", "--pace", "5"]),
+    ("jacobi1d, 32 MB", 0.04, [], "jacobi1d", ["--cells", "2000000", "--steps", "160", "--halo", "8"]),
+    ("linked_list", 0.20, [], "linked_list", ["--steps", "60", "--pace", "3"]),
+    ("remote_writes", 0.20, [], "remote_writes", ["--steps", "60", "--pace", "2"]),
+    ("two_phase", 0.16, ["--unprotected-after", "31"], "two_phase", ["--steps", "30", "--pace", "3"]),
+    ("gups", 0.04, [], "kernels/gups_ft", ["--log2-words", "12", "--batches", "30", "--pace", "3"]),
+    ("hash_table", 0.04, [], "kernels/hash_table_ft",
+     ["--keys", "2000", "--draws", "20000", "--batches", "60", "--pace", "3"]),
+    ("isx", 0.04, [], "kernels/isx_ft", ["--keys", "20000", "--max-key", "20000", "--rounds", "60", "--pace", "3"]),
+    ("matmul", 0.04, [], "kernels/matmul_ft", ["--size", "120", "--panel", "2", "--interval", "1", "--pace", "3"]),
+    ("stencil2d", 0.04, [], "kernels/stencil2d_ft",
+     ["--cells", "96", "--steps", "600", "--interval", "10", "--pace", "3"]),
 ]
 VERDICTS = [RECOVERED, UNTOUCHED, NAMED_ERROR, WRONG, HANG]
 PHASES = ["computation", "checkpoint", "recovery"]
@@ -112,7 +119,7 @@ def run_part(options, number: int, part_file: str) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--programs", help="build directory")
-    parser.add_argument("--runs", type=int, default=2400, help="of all programs together")
+    parser.add_argument("--runs", type=int, default=3000, help="of all programs together")
     parser.add_argument("--seed", type=int, default=100_000)
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds until a run counts as hung")

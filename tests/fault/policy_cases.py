@@ -63,6 +63,18 @@ def jumps_in_cxx(bench):
     check_success(outcome, [f"result {pe} {21 * (pe + 1)}" for pe in range(4)])
 
 
+def threads(*options):
+    """A PE dies while each thread of the others is in another kind of call, on a team, context or lock of its own."""
+    def case(bench):
+        expected = bench.run(4, 0, "threaded", *options)
+        check(expected.exit_code == 0 and expected.results(), "the run without a death failed", expected)
+        outcome = bench.run(4, 1, "threaded", "--kill", *options)
+        check_success(outcome, expected.results())
+        check(any(e.kind == "pe_taken" for e in outcome.events), "nobody was replaced", outcome)
+
+    return case
+
+
 # --- nobody is left to take over ---
 
 
@@ -236,6 +248,8 @@ POLICY_CASES = {
     "jump-from-reduce": jumps_from("reduce"),
     "jump-from-barrier-all": jumps_from("barrier_all"),
     "jump-in-cxx": jumps_in_cxx,
+    "threads-call-handlers": threads(),
+    "threads-jump": threads("--jump"),
     "return-with-garbage": returns_with_garbage,
     "handler": calls_the_handler,
     "abort-by-call": aborts("abort"),

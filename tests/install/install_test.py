@@ -67,7 +67,7 @@ class Installed(unittest.TestCase):
 
     def test_files(self):
         wanted = [
-            *(self.bin / name for name in ("oshcc", "oshc++", "oshrun", "shmem-ft")),
+            *(self.bin / name for name in ("oshcc", "oshc++", "oshrun", "shmem-ft", "shmem_info")),
             *(self.lib / name for name in ("libshmem_ft.so", "libshmem_ft.so.0", "libshmem_ft.a")),
             *(self.include / name for name in ("shmem.h", "shmemx.h", "pshmem.h", "shmem_ft.h")),
             *(self.include / "mpp" / name for name in ("shmem.h", "shmemx.h")),

@@ -70,7 +70,9 @@ public:
     explicit Job(int n, std::size_t heap_bytes = std::size_t{4} << 20) : n_(n), heap_bytes_(heap_bytes) {
         const auto count = static_cast<std::size_t>(n);
         bells_ = std::make_unique<Doorbell[]>(count);
-        rings_ = std::make_unique<ChannelRing[]>(count * count);
+        rings_ = std::make_unique<ChannelRing[]>(kLanesMax * count * count);
+        marks_ = std::make_unique<LaneMarks[]>(count);
+        points_ = std::make_unique<MeetingPoint[]>(kLanesMax * count);
         for (std::size_t pe = 0; pe < count; ++pe) {
             members_.push_back(std::make_unique<Member>(count, heap_bytes));
         }
@@ -111,13 +113,12 @@ public:
 private:
     struct Member {
         Member(std::size_t n, std::size_t heap_bytes)
-            : heap(new (std::align_val_t{64}) unsigned char[heap_bytes]()), entries(n), pairs(n) {}
+            : heap(new (std::align_val_t{64}) unsigned char[heap_bytes]()), entries(n) {}
         ~Member() { ::operator delete[](heap.release(), std::align_val_t{64}); }
 
         Engine engine;
         std::unique_ptr<unsigned char[]> heap;
         std::vector<PeerEntry> entries;
-        std::vector<Channels::Pair> pairs;
     };
 
     void connect(std::size_t me) {
@@ -130,16 +131,15 @@ private:
         e.peers.entries = member.entries.data();
         e.peers.n_pes = n_;
         e.peers.me = PeId(static_cast<std::int32_t>(me));
+        std::vector<Doorbell*> bells;
         for (std::size_t pe = 0; pe < count; ++pe) {
             const auto theirs = reinterpret_cast<std::uintptr_t>(members_[pe]->heap.get());
             member.entries[pe].heap_difference.store(static_cast<std::intptr_t>(theirs - base));
             member.entries[pe].globals_difference.store(0);
-            member.pairs[pe].outgoing = &rings_[me * count + pe];
-            member.pairs[pe].incoming = &rings_[pe * count + me];
-            member.pairs[pe].peer_doorbell = &bells_[pe];
+            bells.push_back(&bells_[pe]);
         }
-        e.waiter = Waiter(&bells_[me], &e.gate, 50);
-        e.channels = Channels(member.pairs.data(), &e.waiter);
+        e.waiter = Waiter(&bells_[me], &e.gate, WaitStyle{50, n_ > 4 ? 4U : 0U});
+        e.channels.connect({rings_.get(), marks_.get(), points_.get(), count}, e.peers.me, bells, &e.waiter);
         reset_handles(e);
     }
 
@@ -147,6 +147,8 @@ private:
     std::size_t heap_bytes_;
     std::unique_ptr<Doorbell[]> bells_;
     std::unique_ptr<ChannelRing[]> rings_;
+    std::unique_ptr<LaneMarks[]> marks_;
+    std::unique_ptr<MeetingPoint[]> points_;
     std::vector<std::unique_ptr<Member>> members_;
 };
 

@@ -109,6 +109,67 @@ TEST(ReductionOperators, Wrap) {
     EXPECT_EQ(Sum::apply<signed char>(127, 1), -128);
 }
 
+// Every pair and every triple of these, in every order, as scalars and as elements of an array, which is where vector
+// instructions are used.
+template <class T>
+std::vector<T> special_values() {
+    using Limits = std::numeric_limits<T>;
+    return {T(0),
+            -T(0),
+            T(1),
+            -T(1),
+            Limits::infinity(),
+            -Limits::infinity(),
+            Limits::quiet_NaN(),
+            -Limits::quiet_NaN(),
+            Limits::denorm_min(),
+            Limits::max()};
+}
+
+template <class Operator, class T>
+T combined(T a, T b) {
+    std::vector<T> left(11, a);
+    const std::vector<T> right(11, b);
+    combine_elements<Operator, T>(left.data(), right.data(), left.size());
+    for (const T& element : left) {
+        EXPECT_EQ(std::isnan(element), std::isnan(left[0]));
+        EXPECT_TRUE(element == left[0] || std::isnan(element));
+        EXPECT_EQ(std::signbit(element), std::signbit(left[0]));
+    }
+    return left[10];
+}
+
+template <class Operator, class T>
+void check_order_free(T (*reference)(T, T)) {
+    const auto same = [](T a, T b) { return std::signbit(a) == std::signbit(b) && (a == b || (a != a && b != b)); };
+    for (const T a : special_values<T>()) {
+        for (const T b : special_values<T>()) {
+            const T ab = combined<Operator>(a, b);
+            EXPECT_TRUE(same(ab, combined<Operator>(b, a))) << a << " and " << b;
+            EXPECT_TRUE(std::isnan(ab) ? std::isnan(a) && std::isnan(b) : ab == reference(a, b)) << a << " and " << b;
+            for (const T c : special_values<T>()) {
+                EXPECT_TRUE(same(combined<Operator>(ab, c), combined<Operator>(a, combined<Operator>(b, c))))
+                    << a << ", " << b << " and " << c;
+            }
+        }
+    }
+    const bool is_maximum = reference(T(1), T(2)) == T(2);
+    EXPECT_EQ(std::signbit(combined<Operator>(T(0), -T(0))), !is_maximum);
+    EXPECT_EQ(std::signbit(combined<Operator>(-T(0), T(0))), !is_maximum);
+}
+
+template <class T>
+void check_extremes() {
+    check_order_free<Maximum, T>([](T a, T b) { return std::fmax(a, b); });
+    check_order_free<Minimum, T>([](T a, T b) { return std::fmin(a, b); });
+}
+
+TEST(ReductionOperators, ExtremesDoNotDependOnTheOrder) {
+    check_extremes<float>();
+    check_extremes<double>();
+    check_extremes<long double>();
+}
+
 template <class T>
 void check_scan(Pe& pe, ScanKind kind) {
     auto* source = pe.allocate<T>(kMost);

@@ -215,13 +215,13 @@ TEST_P(Rma, TellsWhatIsAccessible) {
 
 TEST(RmaDeathTest, NamesTheRoutineAndThePe) {
     Job job(2);
-    g_engine = &job.engine(0);
+    attach_engine(&job.engine(0));
     EXPECT_EXIT(target("shmem_long_p", 2), ::testing::ExitedWithCode(70), "shmem_long_p: there is no PE 2");
     EXPECT_EXIT(target("shmem_long_p", -1), ::testing::ExitedWithCode(70), "there is no PE -1");
     EXPECT_EXIT(target("shmem_ctx_long_p", CtxId(77), 0), ::testing::ExitedWithCode(70), "the context is invalid");
     long local = 0;
     EXPECT_EXIT(put_value(target("shmem_long_p", 1), &local, 1L), ::testing::ExitedWithCode(70), "is not symmetric");
-    g_engine = nullptr;
+    attach_engine(nullptr);
     EXPECT_EXIT(target("shmem_long_p", 0), ::testing::ExitedWithCode(70), "shmem_long_p was called before shmem_init");
 }
 

@@ -285,11 +285,11 @@ TEST(TeamFaults, MakeUselessHandlesHarmless) {
         long private_word = 0;
         EXPECT_EQ(pe.to(0).locate(&private_word), nullptr);
     });
-    g_engine = &job.engine(0);
+    attach_engine(&job.engine(0));
     for (const Target to : {target("test", kCtxInvalid, 0), target("test", -1), target("test", kCtxDefault, 3)}) {
         EXPECT_TRUE(to.is_nobody());
     }
-    g_engine = nullptr;
+    attach_engine(nullptr);
 }
 
 TEST(TeamFaults, EndSplits) {

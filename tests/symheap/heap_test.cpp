@@ -152,6 +152,8 @@ TEST(Heap, TheJournalIsPartOfTheHeap) {
     ASSERT_EQ(mapped.heap.journal().size(), Heap::kJournalCalls) << "the first calls are the ones that are kept";
     EXPECT_EQ(mapped.heap.journal()[17].first, 17U);
     EXPECT_GE(Heap::journal_bytes(), Heap::kJournalCalls * sizeof(HeapRecord));
+    EXPECT_GT(Heap::own_bytes(), Heap::journal_bytes());
+    EXPECT_LT(Heap::own_bytes(), Heap::kBytesMin);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 """oshcc and oshc++ as a user has them: real programs, compiled, linked and run; and what shmem-ft says of them."""
 
+import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -214,7 +216,40 @@ class CommandLine(unittest.TestCase):
         for arguments in [["--help"], ["config", "--help"], ["globals", "-h"]]:
             self.assertTrue(tool("shmem-ft", *arguments).stdout.startswith("Usage: shmem-ft"), arguments)
         self.assertRegex(tool("shmem-ft", "version").stdout, r"^shmem-ft \d+\.\d+\.\d+\n$")
-        self.assertIn("launcher", tool("shmem-ft", "info").stdout)
+
+
+class Info(unittest.TestCase):
+    def test_text(self):
+        text = tool("shmem-ft", "info", env={"SMA_SYMMETRIC_SIZE": "3.1M"}).stdout
+        self.assertRegex(text, r"^shmem-ft \d+\.\d+\.\d+, OpenSHMEM 1\.6\n")
+        for part in ("compiler", "optimization", "pmix", "shm ", "launcher", "kernel",
+                     "SHMEM_SYMMETRIC_SIZE = 3250586 (environment: SMA_SYMMETRIC_SIZE)", "SHMEM_DEBUG = unset (default)"):
+            self.assertIn(part, text)
+
+    def test_json(self):
+        facts = json.loads(tool("shmem-ft", "info", "--json", env={"SHMEM_FT_CHECK": "warn"}).stdout)
+        self.assertRegex(facts["version"], r"^\d+\.\d+\.\d+$")
+        self.assertEqual(facts["specification"], "1.6")
+        self.assertRegex(facts["build"]["dependencies"]["pmix"], r"^\d+\.")
+        self.assertGreater(facts["system"]["memory_bytes"], 0)
+        rows = {row["name"]: row for row in facts["settings"]}
+        described = tool("shmem-ft", "config").stdout
+        self.assertEqual(set(rows), set(re.findall(r"^(SHMEM_\w+) = ", described, re.MULTILINE)))
+        self.assertEqual((rows["SHMEM_FT_CHECK"]["value"], rows["SHMEM_FT_CHECK"]["origin"]), ("warn", "environment"))
+        self.assertEqual((rows["SHMEM_FT_SPARES"]["value"], rows["SHMEM_FT_SPARES"]["origin"]), ("0", "default"))
+
+    def test_a_bad_setting_is_one_line(self):
+        result = tool("shmem-ft", "info", env={"SHMEM_SYMMETRIC_SIZE": "20 cows"})
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+        self.assertIn("SHMEM_SYMMETRIC_SIZE=20 cows: not a number from 0", result.stderr)
+
+    def test_the_name_of_other_libraries(self):
+        with tempfile.TemporaryDirectory() as folder:
+            link = os.path.join(folder, "shmem_info")
+            os.symlink(os.path.join(os.environ["SFT_BUILD_DIR"], "bin", "shmem-ft"), link)
+            result = subprocess.run([link, "--json"], capture_output=True, text=True, check=False, timeout=60)
+            self.assertIn("settings", json.loads(result.stdout))
 
 
 if __name__ == "__main__":

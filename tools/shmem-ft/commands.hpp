@@ -17,7 +17,10 @@ struct GlobalsCommand {
 };
 [[nodiscard]] int run_globals(const GlobalsCommand& command);
 
-[[nodiscard]] int run_info();
+struct InfoCommand {
+    bool as_json = false;
+};
+[[nodiscard]] int run_info(const InfoCommand& command);
 
 struct PointsCommand {
     bool as_markdown = false;  // the table of docs/fault-lab.md

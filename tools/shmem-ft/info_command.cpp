@@ -1,4 +1,4 @@
-// shmem-ft info: what a report about a problem needs to say of the system.
+// shmem-ft info: what a report about a problem needs to say of the library, the system and the settings.
 
 #include <fmt/format.h>
 #include <sys/personality.h>
@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
+#include "shmem_ft/base/build_info.hpp"
 #include "shmem_ft/base/config.hpp"
-#include "tools/common/version.hpp"
+#include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
 
 namespace sft::tools {
@@ -43,29 +45,130 @@ bool can_switch_randomisation_off() {
     return true;
 }
 
-}  // namespace
+constexpr int kExitUsage = 2;
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-int run_info() {
-    constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+// Ordered as it is printed.
+using Json = nlohmann::ordered_json;
+
+constexpr BuildFact kTransports[] = {
+    {"shm", "puts, gets, atomics and collectives: memory that the processes of the node map"},
+    {"mail", "control messages: sockets between the processes of the node"},
+};
+
+Json as_object(std::span<const BuildFact> facts) {
+    Json object = Json::object();
+    for (const BuildFact& fact : facts) {
+        object[fact.name] = fact.value;
+    }
+    return object;
+}
+
+Json describe_system() {
     utsname system{};
     uname(&system);
     struct sysinfo memory {};
     sysinfo(&memory);
     std::string launcher = find_in_path("mpirun.openmpi");
     launcher = launcher.empty() ? find_in_path("mpirun") : launcher;
+    Json object;
+    object["tools"] = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+    object["launcher"] = launcher.empty() ? Json(nullptr) : Json(launcher);
+    object["kernel"] = fmt::format("{} {} {}", system.sysname, system.release, system.machine);
+    object["cores"] = std::thread::hardware_concurrency();
+    object["memory_bytes"] = std::uint64_t{memory.totalram} * memory.mem_unit;
+    object["swap_bytes"] = std::uint64_t{memory.totalswap} * memory.mem_unit;
+    object["can_switch_randomisation_off"] = can_switch_randomisation_off();
+    return object;
+}
 
-    fmt::print("shmem-ft {}\n", kVersion);
-    fmt::print("tools         {}\n", std::filesystem::read_symlink("/proc/self/exe").parent_path().string());
-    fmt::print("launcher      {}\n", launcher.empty() ? "none (install the package openmpi-bin)" : launcher);
-    fmt::print("kernel        {} {} {}\n", system.sysname, system.release, system.machine);
-    fmt::print("cores         {}\n", std::thread::hardware_concurrency());
-    fmt::print("memory        {:.1f} GiB and {:.1f} GiB swap\n",
-               static_cast<double>(memory.totalram) * memory.mem_unit / kGiB,
-               static_cast<double>(memory.totalswap) * memory.mem_unit / kGiB);
-    fmt::print("randomisation of addresses {}\n", can_switch_randomisation_off()
-                                                      ? "can be switched off for a job"
-                                                      : "cannot be switched off here: link programs with -no-pie, as "
-                                                        "oshcc does");
+Json describe_setting(const SettingInfo& setting, const Config& config) {
+    const char* const variable = setting_origin(setting);
+    Json object;
+    object["name"] = setting.name;
+    object["value"] = setting_value(setting, config);
+    object["origin"] = variable == nullptr ? "default" : "environment";
+    object["variable"] = variable == nullptr ? Json(nullptr) : Json(variable);
+    object["default"] = setting.default_value;
+    object["accepted"] = setting.range;
+    object["unit"] = setting.unit;
+    object["set_by_oshrun"] = setting.is_internal;
+    return object;
+}
+
+Json describe_all(const Config& config) {
+    const BuildInfo& build = build_info();
+    Json object;
+    object["version"] = build.version;
+    object["specification"] = build.specification;
+    object["build"] = {{"compiler", build.compiler},
+                       {"options", as_object(build.options)},
+                       {"dependencies", as_object(build.dependencies)}};
+    object["transports"] = as_object(kTransports);
+    object["system"] = describe_system();
+    object["settings"] = Json::array();
+    for (const SettingInfo& setting : settings()) {
+        object["settings"].push_back(describe_setting(setting, config));
+    }
+    return object;
+}
+
+void print_facts(const char* title, const Json& facts) {
+    fmt::print("{}\n", title);
+    for (const auto& [name, value] : facts.items()) {
+        fmt::print("  {:<14}{}\n", name, value.get<std::string>());
+    }
+}
+
+void print_system(const Json& system) {
+    fmt::print("system\n");
+    fmt::print("  {:<14}{}\n", "tools", system["tools"].get<std::string>());
+    fmt::print("  {:<14}{}\n", "launcher",
+               system["launcher"].is_null() ? "none (install the package openmpi-bin)"
+                                            : system["launcher"].get<std::string>());
+    fmt::print("  {:<14}{}\n", "kernel", system["kernel"].get<std::string>());
+    fmt::print("  {:<14}{}\n", "cores", system["cores"].get<unsigned>());
+    fmt::print("  {:<14}{:.1f} GiB and {:.1f} GiB swap\n", "memory",
+               static_cast<double>(system["memory_bytes"].get<std::uint64_t>()) / kGiB,
+               static_cast<double>(system["swap_bytes"].get<std::uint64_t>()) / kGiB);
+    fmt::print("  {:<14}{}\n", "addresses",
+               system["can_switch_randomisation_off"].get<bool>()
+                   ? "their randomisation can be switched off for a job"
+                   : "their randomisation cannot be switched off here: link programs with -no-pie, as oshcc does");
+}
+
+void print_settings(const Json& settings) {
+    fmt::print("settings\n");
+    for (const Json& setting : settings) {
+        const auto value = setting["value"].get<std::string>();
+        const std::string origin =
+            setting["variable"].is_null() ? "default" : "environment: " + setting["variable"].get<std::string>();
+        fmt::print("  {} = {} ({})\n", setting["name"].get<std::string>(), value.empty() ? "(none)" : value, origin);
+    }
+}
+
+}  // namespace
+
+int run_info(const InfoCommand& command) {
+    Config config;
+    std::string error_line;
+    if (!load_config(config, error_line)) {
+        print_line("shmem-ft: error: " + error_line);
+        return kExitUsage;
+    }
+    const Json all = describe_all(config);
+    if (command.as_json) {
+        fmt::print("{}\n", all.dump(2, ' ', false, Json::error_handler_t::replace));
+        return 0;
+    }
+    fmt::print("shmem-ft {}, OpenSHMEM {}\n", all["version"].get<std::string>(),
+               all["specification"].get<std::string>());
+    fmt::print("compiler        {}\n", all["build"]["compiler"].get<std::string>());
+    print_facts("build", all["build"]["options"]);
+    print_facts("built with", all["build"]["dependencies"]);
+    print_facts("transports", all["transports"]);
+    print_system(all["system"]);
+    print_settings(all["settings"]);
     return 0;
 }
 

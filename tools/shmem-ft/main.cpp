@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tools/common/text.hpp"
 #include "tools/common/version.hpp"
@@ -40,7 +41,9 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
                        job's processes or its oshrun, a name that of its program
     --json               for programs
     --watch SECONDS      again and again, until the jobs have ended
-  info                 version, launcher, kernel and memory, for a report about a problem
+  info                 version, build, transports, launcher, kernel, memory, and every setting
+                       with its origin; shmem_info is the same
+    --json               for programs
   version              the version
 
   -h, --help           print this text
@@ -59,6 +62,7 @@ struct Commands {
     bool wants_help = false;
     ConfigCommand config;
     GlobalsCommand globals;
+    InfoCommand info;
     PointsCommand points;
     StatusCommand status;
 };
@@ -77,6 +81,7 @@ void describe_to(CLI::App& app, Commands& commands) {
     status->add_flag("--json", commands.status.as_json);
     status->add_option("--watch", commands.status.watch_seconds)->check(CLI::Range(kWatchSecondsMin, kWatchSecondsMax));
     CLI::App* info = app.add_subcommand("info");
+    info->add_flag("--json", commands.info.as_json);
     for (CLI::App* command : {config, globals, info, points, status}) {
         command->set_help_flag();
         command->add_flag("-h,--help", commands.wants_help);
@@ -98,7 +103,7 @@ int carry_out(std::string_view word, const Commands& commands) {
         return run_status(commands.status);
     }
     if (word == "info") {
-        return run_info();
+        return run_info(commands.info);
     }
     if (commands.globals.program.empty()) {
         return refuse("globals: no program given: shmem-ft globals PROGRAM");
@@ -149,4 +154,15 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace sft::tools
 
-int main(int argc, char** argv) { return sft::tools::run(argc, argv); }
+// Under the name that this program has in other OpenSHMEM libraries it is its command `info`.
+int main(int argc, char** argv) {
+    const std::string_view path = argc > 0 ? argv[0] : "";
+    if (path.substr(path.rfind('/') + 1) != "shmem_info") {
+        return sft::tools::run(argc, argv);
+    }
+    std::string command = "info";
+    std::vector<char*> words(argv, argv + argc);
+    words.insert(words.begin() + 1, command.data());
+    words.push_back(nullptr);
+    return sft::tools::run(argc + 1, words.data());
+}

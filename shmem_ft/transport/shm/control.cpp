@@ -15,7 +15,7 @@ namespace sft {
 namespace {
 
 struct Layout {
-    std::size_t slots, rings, total;
+    std::size_t slots, lane_marks, meeting_points, rings, total;
 };
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -24,8 +24,11 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     const auto pes = static_cast<std::size_t>(n_pes);
     Layout layout{};
     layout.slots = aligned(sizeof(ControlHeader));
-    layout.rings = aligned(layout.slots + static_cast<std::size_t>(n_processes + kJoinSlots) * sizeof(ProcessSlot));
-    layout.total = layout.rings + pes * pes * sizeof(ChannelRing);
+    layout.lane_marks =
+        aligned(layout.slots + static_cast<std::size_t>(n_processes + kJoinSlots) * sizeof(ProcessSlot));
+    layout.meeting_points = layout.lane_marks + pes * sizeof(LaneMarks);
+    layout.rings = layout.meeting_points + ChannelMap::bytes_of_points(pes);
+    layout.total = layout.rings + ChannelMap::bytes_of_rings(pes);
     return layout;
 }
 
@@ -135,8 +138,9 @@ bool ControlSegment::map(std::size_t bytes, int protection, std::string& error) 
         error = format("cannot map the control segment (%zu bytes): %s", bytes, std::strerror(errno));
         return false;
     }
-    // A child made by fork() has no business here.
+    // A child made by fork() has no business here, and in a core dump it would be a lot of nothing.
     ::madvise(address, bytes, MADV_DONTFORK);
+    ::madvise(address, bytes, MADV_DONTDUMP);
     header_ = static_cast<ControlHeader*>(address);
     bytes_ = bytes;
     return true;
@@ -146,6 +150,8 @@ void ControlSegment::locate_parts() noexcept {
     const Layout layout = layout_of(header_->n_pes, header_->n_processes);
     auto* base = reinterpret_cast<std::byte*>(header_);
     slots_ = reinterpret_cast<ProcessSlot*>(base + layout.slots);
+    lane_marks_ = reinterpret_cast<LaneMarks*>(base + layout.lane_marks);
+    meeting_points_ = reinterpret_cast<MeetingPoint*>(base + layout.meeting_points);
     rings_ = reinterpret_cast<ChannelRing*>(base + layout.rings);
 }
 

@@ -3,11 +3,14 @@
 //
 // Fault model: any process may die at any instruction while it writes here. Therefore nothing in it is protected by
 // a lock, and every word is written either once, before the others may look (pid, descriptors), or by one process
-// only, and is meaningful only as "at least this far" (channel rings, last words). What the processes agree on is not
+// only, and is meaningful only as "at least this far" (channel rings, last words), or is a set of bits that only grows
+// (lane marks). What the processes agree on is not
 // here: they agree by messages (shmem_ft/membership/agreement.hpp). A slot also has what its process says to onlookers
 // (status.hpp).
 //
-// Lifetime: an unnamed memory file, so nothing is left behind whatever happens.
+// Lifetime: an unnamed memory file, so nothing is left behind whatever happens. Nearly all of it are rings of lanes
+// that nobody uses, which are holes: memory is taken by what has been written only. So nobody may read through the
+// rings.
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +31,7 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 // Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
 // Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
-inline constexpr std::uint32_t kControlLayout = 10001;
+inline constexpr std::uint32_t kControlLayout = 10004;
 inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.
@@ -89,8 +92,8 @@ public:
     [[nodiscard]] std::int32_t n_slots() const noexcept { return header_->n_processes + kJoinSlots; }
     [[nodiscard]] ControlHeader& header() const noexcept { return *header_; }
     [[nodiscard]] ProcessSlot& slot(ProcId process) const noexcept { return slots_[process.index()]; }
-    [[nodiscard]] ChannelRing& ring(PeId from, PeId to) const noexcept {
-        return rings_[to.index() * static_cast<std::size_t>(header_->n_pes) + from.index()];
+    [[nodiscard]] ChannelMap channels() const noexcept {
+        return {rings_, lane_marks_, meeting_points_, static_cast<std::size_t>(header_->n_pes)};
     }
 
 private:
@@ -102,6 +105,8 @@ private:
     std::size_t bytes_ = 0;
     ControlHeader* header_ = nullptr;
     ProcessSlot* slots_ = nullptr;
+    LaneMarks* lane_marks_ = nullptr;
+    MeetingPoint* meeting_points_ = nullptr;
     ChannelRing* rings_ = nullptr;
 };
 

@@ -30,6 +30,8 @@ Waiter::Sleep::~Sleep() { bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst
 
 void Waiter::Sleep::wait() noexcept { ::syscall(SYS_futex, &bell_->rings, FUTEX_WAIT, seen_, nullptr, nullptr, 0); }
 
+void Waiter::yield() noexcept { ::sched_yield(); }
+
 void Waiter::nap(std::uint32_t turn) noexcept {
     if (turn < kYieldTurns) {
         ::sched_yield();

@@ -1,4 +1,4 @@
-// How a thread of a PE waits: spin briefly, give up the processor, then sleep.
+// How a thread of a PE waits: spin briefly, give up the processor to others, then sleep.
 //
 // Two ways. block_until: whoever makes the condition true rings the doorbell of this process afterwards, so the
 // waiter may sleep in the kernel. poll_until: the condition is changed by plain stores of other processes (puts,
@@ -35,19 +35,33 @@ struct FaultGate {
     [[nodiscard]] bool is_pending() const noexcept { return pending.load(std::memory_order_relaxed); }
 };
 
+// The same on all PEs of a node.
+struct WaitStyle {
+    std::uint32_t spins = 0;
+    // Going to sleep and being woken costs several switches of processes. Where there are more PEs than processors, the
+    // one that is waited for most likely comes next when the processor is given up. Too many of them keep those that
+    // have something to do waiting for those that only look.
+    std::uint32_t yields = 0;
+};
+
 class Waiter {
 public:
     Waiter() = default;
-    Waiter(Doorbell* own, const FaultGate* gate, std::uint32_t spins) noexcept
-        : own_(own), gate_(gate), spins_(spins) {}
+    Waiter(Doorbell* own, const FaultGate* gate, WaitStyle style) noexcept : own_(own), gate_(gate), style_(style) {}
 
     template <class Condition>
     bool block_until(Condition&& condition) noexcept {
-        for (std::uint32_t i = 0; i < spins_; ++i) {
+        for (std::uint32_t i = 0; i < style_.spins; ++i) {
             if (condition()) {
                 return true;
             }
             pause();
+        }
+        for (std::uint32_t i = 0; i < style_.yields && !gate_->is_pending(); ++i) {
+            if (condition()) {
+                return true;
+            }
+            yield();
         }
         while (!condition()) {
             if (gate_->is_pending()) {
@@ -67,7 +81,7 @@ public:
 
     template <class Condition>
     bool poll_until(Condition&& condition) noexcept {
-        for (std::uint32_t i = 0; i < spins_; ++i) {
+        for (std::uint32_t i = 0; i < style_.spins; ++i) {
             if (condition()) {
                 return true;
             }
@@ -81,6 +95,9 @@ public:
         }
         return true;
     }
+
+    // There are more PEs than processors. The same on all PEs of a node.
+    [[nodiscard]] bool is_crowded() const noexcept { return style_.yields != 0; }
 
     [[nodiscard]] bool fault_pending() const noexcept { return gate_->is_pending(); }
 
@@ -103,11 +120,12 @@ private:
         __builtin_ia32_pause();
 #endif
     }
+    static void yield() noexcept;
     static void nap(std::uint32_t turn) noexcept;
 
     Doorbell* own_ = nullptr;
     const FaultGate* gate_ = nullptr;
-    std::uint32_t spins_ = 0;
+    WaitStyle style_;
 };
 
 }  // namespace sft

@@ -1,0 +1,58 @@
+/* PE 1 dies after its heap, and who holds a lock, are no longer those of the last checkpoint. Afterwards right calls
+ * are made to what has come back, which must get no line, and two wrong ones, which must get theirs on every PE. */
+#include <shmem.h>
+#include <shmem_ft.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BEFORE = 100, AFTER = 10 };
+
+static bool has_failed SHMEM_FT_PRIVATE;
+static long lock;
+static long *first, *second;
+static long local[BEFORE] SHMEM_FT_PRIVATE;
+
+static void recover(void) {
+    int* pes = NULL;
+    int* status = NULL;
+    size_t numpes = 0;
+    shmem_query_fault(&pes, &status, &numpes);
+    shmem_restart_pes(pes, numpes);
+    free(pes);
+    free(status);
+    has_failed = true;
+}
+
+int main(void) {
+    shmem_init();
+    const int me = shmem_my_pe();
+    first = shmem_calloc(AFTER, sizeof *first);
+    second = shmem_calloc(BEFORE, sizeof *second);
+    bool is_over = false;
+    while (!is_over) {
+        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+            recover();
+            printf("PE %d went back\n", me);
+        }
+        if (has_failed) {
+            shmem_long_get(local, second, BEFORE, (me + 1) % shmem_n_pes());   /* has come back */
+            shmem_long_get(local, first, AFTER + 1, (me + 1) % shmem_n_pes()); /* one too many */
+            shmem_clear_lock(&lock);                                           /* was set after the checkpoint */
+            is_over = true;
+        } else {
+            shmem_free(second);
+            second = shmem_malloc(AFTER * sizeof *second);
+            if (me == 0) {
+                shmem_set_lock(&lock);
+            }
+            shmem_barrier_all();
+            if (me == 1) {
+                raise(SIGKILL);
+            }
+        }
+    }
+    shmem_finalize();
+    return 0;
+}
