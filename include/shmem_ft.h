@@ -4,11 +4,11 @@
  * globals of the executable). shmem_checkpoint_all saves that state in the memory of a partner; when PEs die,
  * sleeping spares take their numbers and memory, and the survivors roll back in place.
  *
- * Threads: shmem_checkpoint_all and shmem_restart_pes are called by one thread of a PE, whichever, while its other threads
- * are in no OpenSHMEM routine and store nothing to symmetric memory. When a PE dies, threads that wait for others come
- * back from their calls, each on its own; so they can be brought to rest before the recovery. Local calls may be made by
- * any thread at any time, except that what a substitute repeats before it joins (shmem_ft_algo_init, allocation, the
- * creation of teams and contexts) is done by one thread, in the same order in every run. */
+ * Threads: shmem_checkpoint_all and shmem_restart_pes are called by one thread of a PE, whichever, while its other
+ * threads are in no OpenSHMEM routine and store nothing to symmetric memory. When a PE dies, threads that wait for
+ * others come back from their calls, each on its own; so they can be brought to rest before the recovery. Local calls
+ * may be made by any thread at any time, except that what a substitute repeats before it joins (shmem_ft_algo_init,
+ * allocation, the creation of teams and contexts) is done by one thread, in the same order in every run. */
 #ifndef SHMEM_FT_H
 #define SHMEM_FT_H
 
@@ -84,7 +84,8 @@ int shmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *contex
  * were changed since are lost unless they are volatile; in C++ the jump skips destructors. It belongs behind what runs
  * once (allocation, the block of shmem_ft_algo_init), in front of the loop. After a jump the status has been checked,
  * so shmem_query_fault gives the list for shmem_restart_pes. There is one jump per fault and thread: from then on its
- * calls return, until shmem_restart_pes has. A point belongs to the thread that has passed it and goes with it. Example: shmem_ft_on_fault(3). */
+ * calls return, until shmem_restart_pes has. A point belongs to the thread that has passed it and goes with it.
+ * Example: shmem_ft_on_fault(3). */
 #define SHMEM_FT_ROLLBACK_POINT() (setjmp(*shmem_ft_rollback_point()) != 0)
 jmp_buf *shmem_ft_rollback_point(void); /* the part of it that is a function */
 

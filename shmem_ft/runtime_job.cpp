@@ -42,7 +42,7 @@ void at_exit(int status, void*) {
     if (::getpid() != g_owner_pid) {
         return;
     }
-    if (g_runtime != nullptr && g_finalize_at_exit) {
+    if (g_runtime != nullptr && g_finalize_at_exit && !g_runtime->is_finished()) {
         g_engine->init_depth = 1;
         job::finalize();
     }

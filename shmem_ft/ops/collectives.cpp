@@ -130,10 +130,10 @@ bool exchange(const PeGroup& group, Send&& send, Receive&& receive) noexcept {
     return true;
 }
 
-}  // namespace
-
-// In every other barrier a member has to run several times before all can leave it.
-bool sync_crowd(const Channels::Lane& lane, const PeGroup& group) noexcept {
+// In every other barrier a member has to run several times before all can leave it. Out of line: sync() is shorter
+// without it.
+[[gnu::noinline]] bool sync_crowd(Engine& e, const PeGroup& group) noexcept {
+    const Channels::Lane lane = e.channels.lane(group.lane);
     return lane.meet({group.pe(0), static_cast<std::uint32_t>(group.size)}, [&](auto&& ring) {
         for (std::int32_t k = 1; k < group.size; ++k) {
             ring(member_after(group, k));
@@ -141,15 +141,17 @@ bool sync_crowd(const Channels::Lane& lane, const PeGroup& group) noexcept {
     });
 }
 
+}  // namespace
+
 // Dissemination: after round r everybody has heard, directly or not, of 2^(r+1) members.
 bool sync(Engine& e, const PeGroup& group) noexcept {
     if (e.waiter.fault_pending()) [[unlikely]] {
         return false;
     }
-    const Channels::Lane lane = e.channels.lane(group.lane);
     if (e.waiter.is_crowded() && group.size > 2 && group.lane != kLaneOfActiveSets) [[unlikely]] {
-        return sync_crowd(lane, group);
+        return sync_crowd(e, group);
     }
+    const Channels::Lane lane = e.channels.lane(group.lane);
     for (std::int32_t distance = 1; distance < group.size; distance *= 2) {
         if (!lane.notify(member_after(group, distance)) || !lane.await(group.pe(index_before(group, distance)))) {
             return false;

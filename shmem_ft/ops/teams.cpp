@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kWords = kTeamsMax / 64;
 constexpr std::uintptr_t kFirstOwnTeam = kTeamShared.value() + 1;
+constexpr std::uintptr_t kOwnTeams = kTeamsMax - kFirstOwnTeam;
 constexpr std::uintptr_t kFirstOwnContext = kCtxDefault.value() + 1;
 
 // What a call for no team, or no active set, works on while a fault is pending: collectives return at once then.
@@ -41,12 +42,12 @@ struct TeamBits {
     [[nodiscard]] bool has(std::uintptr_t index) const noexcept { return (words[index / 64] & bit(index)) != 0; }
 };
 
-// The lowest `wanted` indices that are free on all members of the parent and not in `tried`. False: a fault, or not
-// enough of them.
-bool find_free(Engine& e, const PeGroup& parent, const TeamBits& tried, TeamId* ids, int wanted) noexcept {
+// The first `wanted` indices from `start` on, going round, that are free on all members of the parent. False: a fault,
+// or not enough of them.
+bool find_free(Engine& e, const PeGroup& parent, std::uintptr_t start, TeamId* ids, int wanted) noexcept {
     TeamBits free;
     for (std::uintptr_t i = kFirstOwnTeam; i < kTeamsMax; ++i) {
-        if (state_of(e.teams.entries[i].state) == SlotState::free && !tried.has(i)) {
+        if (state_of(e.teams.entries[i].state) == SlotState::free) {
             free.add(i);
         }
     }
@@ -54,20 +55,29 @@ bool find_free(Engine& e, const PeGroup& parent, const TeamBits& tried, TeamId* 
         return false;
     }
     int found = 0;
-    for (std::uintptr_t i = kFirstOwnTeam; i < kTeamsMax && found < wanted; ++i) {
-        if (free.has(i)) {
-            ids[found++] = TeamId(i);
+    for (std::uintptr_t n = 0; n < kOwnTeams && found < wanted; ++n) {
+        const std::uintptr_t index = kFirstOwnTeam + (start + n) % kOwnTeams;
+        if (free.has(index)) {
+            ids[found++] = TeamId(index);
         }
     }
     return found == wanted;
 }
 
+// Where the search begins: with the lowest, so that handles are the same in every run unless threads race. Then
+// elsewhere for each parent, because two splits that have met once would go on meeting.
+std::uintptr_t search_start(const PeGroup& parent, std::uintptr_t attempt) noexcept {
+    return attempt == 0 ? 0 : (parent.lane.value() * std::uintptr_t{37} + attempt * std::uintptr_t{101}) % kOwnTeams;
+}
+
 // ENSURES, if true: all members have claimed the same indices. Another thread of any member may be splitting another
-// team and have taken one of them since it was seen free; then nobody keeps them, and these are not tried again, so the
-// members, who all know which they were, come to an end.
+// team and have taken one of them since it was seen free; then nobody keeps them, and all members try again.
 bool agree_on_free(Engine& e, const PeGroup& parent, TeamId* ids, int wanted) noexcept {
-    TeamBits tried;
-    while (find_free(e, parent, tried, ids, wanted)) {
+    constexpr std::uintptr_t kAttemptsMax = 10'000;
+    for (std::uintptr_t attempt = 0; attempt < kAttemptsMax; ++attempt) {
+        if (!find_free(e, parent, search_start(parent, attempt), ids, wanted)) {
+            return false;
+        }
         int claimed = 0;
         while (claimed < wanted && claim(e.teams.entries[ids[claimed].index()].state)) {
             ++claimed;
@@ -82,9 +92,6 @@ bool agree_on_free(Engine& e, const PeGroup& parent, TeamId* ids, int wanted) no
         }
         if (!is_known) {
             return false;
-        }
-        for (int i = 0; i < wanted; ++i) {
-            tried.add(ids[i].value());
         }
     }
     return false;

@@ -44,7 +44,8 @@ class Information(unittest.TestCase):
                     self.assertRegex(lines[0], VERSION)
 
     def test_version_once_in_a_program_that_initialises_twice(self):
-        self.assertEqual(len(self.lines({"SHMEM_VERSION": "1"}, program="setup")), 1)
+        lines = self.lines({"SHMEM_VERSION": "1"}, program="setup")  # which makes a library tell of a bad level, too
+        self.assertEqual(len([line for line in lines if re.match(VERSION, line)]), 1, lines)
 
     def test_info_explains_every_variable(self):
         for name in ("SHMEM_INFO", "SMA_INFO"):

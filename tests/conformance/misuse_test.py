@@ -53,6 +53,13 @@ class GlobalExit(unittest.TestCase):
             self.assertIn(result.returncode, range(20, 24), result.stderr)
             self.assertIn("buffered output is flushed", result.stdout)
 
+    def test_several_threads_exit_once(self):
+        for who in (0, 1, 2):
+            result = job(3, PROGRAMS["global_exit"], str(who), "9", "threads")
+            self.assertEqual(result.returncode, 9, result.stderr)
+            self.assertEqual(result.stdout.count("exit handlers are run"), 1, result.stdout)
+            self.assertNotIn("went on", result.stderr)
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)

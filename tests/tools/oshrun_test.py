@@ -164,7 +164,7 @@ class BadInput(unittest.TestCase):
         return folder
 
     def test_settings(self):
-        for name, value in [("SHMEM_SYMMETRIC_SIZE", "much"), ("SHMEM_SYMMETRIC_SIZE", "0"), ("SMA_SYMMETRIC_SIZE", "-1"),
+        for name, value in [("SHMEM_SYMMETRIC_SIZE", "much"), ("SHMEM_SYMMETRIC_SIZE", "-0.5m"), ("SMA_SYMMETRIC_SIZE", "-1"),
                             ("SHMEM_FT_BACKUP_MODE", "tripple"), ("SHMEM_FT_SPARES", "many"), ("SHMEM_FT_EVENTS", "yes"),
                             ("SHMEM_FT_HEAP_BASE", "here")]:
             self.check(2, f"{name}={value}: not ", "-n", "2", FAKE_PE, GOOD, env={name: value})
