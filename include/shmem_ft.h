@@ -61,8 +61,9 @@ int shmem_ft_algo_init(void);
 int shmem_ft_protected(void);
 
 /* Local. What this PE does when a call meets a fault, until shmem_finalize. A call meets a fault when it waits for
- * other PEs, or is what programs wait with (barriers, syncs, collectives, wait_until, test, locks, quiet, fence,
- * allocation, team splits), and a PE is known dead at its end; and when shmem_checkpoint_all returns SHMEM_FT_FAILURE.
+ * other PEs, or is what programs wait with (barriers, syncs, collectives, wait_until, test, signal_fetch, atomics with
+ * a result, locks, quiet, fence, allocation, team splits), and a PE is known dead at its end; and when
+ * shmem_checkpoint_all returns SHMEM_FT_FAILURE.
  *   SHMEM_FT_ON_FAULT_RETURN  the call returns; those with an int result return non-zero (the default)
  *   SHMEM_FT_ON_FAULT_CALL    handler(name of the call, context) is called first, by the thread that made the call,
  *                             so by several at once if several meet a fault; it must return, and its own calls behave

@@ -13,6 +13,7 @@
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/ops/teams.hpp"
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
@@ -294,10 +295,8 @@ Duties::Done Runtime::protect(const JobState& state) {
 // ---- a substitute before it joins ----
 
 bool Runtime::prepare_as_substitute() {
-    // Teams, contexts and the record of heap calls as of the version: what the program asks for again on its way to
+    // The records of handles and heap calls as of the version: what the program asks for again on its way to
     // shmem_restart_pes is answered from them.
-    engine_.replay = HandleReplay{};
-    engine_.replay.active = true;
     for (;;) {
         const JobState state = coordinator_->state();
         if (state.stage == Stage::ended) {
@@ -313,6 +312,8 @@ bool Runtime::prepare_as_substitute() {
             BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_, Heap::journal_bytes(), &why);
         if (fetched == BackupStore::Fetched::done) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
+            engine_.init_depth = 0;  // the program's own calls count until the version's number comes with its memory
+            begin_replay(engine_);
             return true;
         }
         if (fetched == BackupStore::Fetched::corrupt) {

@@ -28,7 +28,7 @@ SFT_LIBRARY_STATE Runtime* g_runtime = nullptr;
 namespace {
 
 // Both are asked by any thread at any time, also while another one is inside shmem_init or shmem_finalize.
-SFT_LIBRARY_STATE std::atomic<int> g_init_depth{0};
+SFT_LIBRARY_STATE std::atomic<bool> g_is_initialized{false};
 SFT_LIBRARY_STATE std::atomic<int> g_thread_level{0};
 SFT_LIBRARY_STATE int g_generation = 0;
 SFT_LIBRARY_STATE bool g_finalize_at_exit = false;
@@ -43,7 +43,7 @@ void at_exit(int status, void*) {
         return;
     }
     if (g_runtime != nullptr && g_finalize_at_exit && !g_runtime->is_finished()) {
-        g_init_depth = 1;
+        g_engine->init_depth = 1;
         job::finalize();
     }
     if (g_runtime != nullptr) {
@@ -87,7 +87,7 @@ void after_fork_in_child() {
         g_runtime->privatize_after_fork();
         g_runtime = nullptr;
         attach_engine(nullptr);
-        g_init_depth = 0;
+        g_is_initialized = false;
     }
     g_fork_lock = PTHREAD_MUTEX_INITIALIZER;
     if (read_end >= 0) {
@@ -240,7 +240,7 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
         say("error: shmem_init_thread: requested has the unknown value %d: use one of SHMEM_THREAD_*", requested);
         return 1;
     }
-    if (g_init_depth == 0) {
+    if (g_engine == nullptr) {
         install_hooks();
         g_owner_pid = ::getpid();
         auto* runtime = new Runtime;
@@ -265,7 +265,8 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
     if (g_engine->checker != nullptr) {
         g_engine->checker->set_thread_level(g_thread_level.load());
     }
-    ++g_init_depth;
+    ++g_engine->init_depth;
+    g_is_initialized = true;
     if (provided_thread_level != nullptr) {
         *provided_thread_level = g_thread_level.load();
     }
@@ -273,17 +274,17 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
 }
 
 void finalize() noexcept {
-    if (g_init_depth == 0) {
+    if (g_engine == nullptr) {
         report_not_initialized("shmem_finalize");
     }
-    if (g_init_depth > 1) {
-        --g_init_depth;
+    if (g_engine->init_depth > 1) {
+        --g_engine->init_depth;
         barrier(*g_engine, world(*g_engine));
         return;
     }
     g_runtime->finish();
     Runtime* runtime = g_runtime;
-    g_init_depth = 0;
+    g_is_initialized = false;
     g_runtime = nullptr;
     attach_engine(nullptr);
     delete runtime;
@@ -298,8 +299,8 @@ void global_exit(int status) noexcept {
 
 void fail(const char* line) noexcept { g_runtime->fail_job(line); }
 
-bool is_last_finalize() noexcept { return g_init_depth == 1; }
-bool is_initialized() noexcept { return g_init_depth > 0; }
+bool is_last_finalize() noexcept { return g_engine != nullptr && g_engine->init_depth == 1; }
+bool is_initialized() noexcept { return g_is_initialized; }
 int thread_level() noexcept { return g_thread_level.load(); }
 
 void* heap_malloc(std::size_t bytes) noexcept {

@@ -6,7 +6,9 @@
 
 #include <type_traits>
 
+#include "shmem_ft/ops/check_transfer.hpp"
 #include "shmem_ft/ops/engine.hpp"
+#include "shmem_ft/ops/target.hpp"
 
 namespace sft {
 
@@ -18,6 +20,30 @@ void act_on_fault(const char* routine) noexcept;
     if (e->gate.is_pending()) [[unlikely]] {
         act_on_fault(routine);
     }
+}
+
+// The result of an operation that is dropped.
+template <class T>
+constexpr T nothing() noexcept {
+    return T();
+}
+
+// An entry with a target whose hot path has no room for a call. While calls are checked such entries meet no fault: a
+// jump would skip the destructor of the target.
+template <class T>
+[[gnu::cold, gnu::noinline]] T after_fault(const char* routine, T result) noexcept {
+    act_on_fault(routine);
+    return result;
+}
+
+template <class T>
+inline T result_unless_fault(const Target& to, const char* routine, T result) noexcept {
+    return to.engine.gate.is_pending() ? after_fault(routine, result) : result;
+}
+
+template <class T>
+inline T result_unless_fault(const CheckedTarget&, const char*, T result) noexcept {
+    return result;
 }
 
 // REQUIRES: inside init and finalize. `e` is one of the pointers to the engine, read again behind the operation: then

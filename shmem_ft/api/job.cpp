@@ -75,6 +75,9 @@ void finalize() noexcept {
         sft::g_engine->checker->check_no_private_contexts("shmem_finalize", sft::kTeamInvalid);
     }
     sft::job::finalize();
+    if (sft::job::is_initialized()) {  // the last one leaves nothing behind in which a fault could be met
+        sft::look_for_fault(sft::g_engine, "shmem_finalize");
+    }
 }
 
 int my_pe(const char* routine) noexcept { return sft::engine(routine).peers.me.value(); }

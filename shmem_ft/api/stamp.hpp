@@ -67,6 +67,9 @@
             return __VA_ARGS__;                                               \
         })                                                                    \
         const sft::Target to = sft::target(routine, SFT_OPEN PE);             \
+        if (to.is_nobody()) [[unlikely]] {                                    \
+            return sft::nothing<RESULT>();                                    \
+        }                                                                     \
         return __VA_ARGS__;                                                   \
     }                                                                         \
     SFT_ALIAS(RESULT, NAME, PARAMETERS)

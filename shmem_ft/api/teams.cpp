@@ -204,7 +204,7 @@ SFT_WAITING_ENTRY(int, shmem_team_split_2d,
                    shmem_team_t* yaxis_team),
                   split_2d(parent_team, xrange, contexts_wanted(xaxis_config, xaxis_mask), xaxis_team,
                            contexts_wanted(yaxis_config, yaxis_mask), yaxis_team))
-SFT_ENTRY(void, shmem_team_destroy, (shmem_team_t team), destroy_team(team))
+SFT_WAITING_ENTRY(void, shmem_team_destroy, (shmem_team_t team), destroy_team(team))
 SFT_ENTRY(void*, shmem_team_ptr, (shmem_team_t team, const void* dest, int pe),
           sft::team_ptr(engine_with("shmem_team_ptr", sft::team_id(team)), sft::team_id(team), dest, pe))
 
@@ -212,7 +212,7 @@ SFT_ENTRY(int, shmem_ctx_create, (long options, shmem_ctx_t* ctx),
           create_context("shmem_ctx_create", sft::kTeamWorld, options, ctx))
 SFT_ENTRY(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t* ctx),
           create_context("shmem_team_create_ctx", sft::team_id(team), options, ctx))
-SFT_ENTRY(void, shmem_ctx_destroy, (shmem_ctx_t ctx), destroy_context(ctx))
+SFT_WAITING_ENTRY(void, shmem_ctx_destroy, (shmem_ctx_t ctx), destroy_context(ctx))
 SFT_ENTRY(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t* team), context_team(ctx, team))
 
 // Sessions are hints for transports that can batch operations.
@@ -232,4 +232,4 @@ SFT_WAITING_ENTRY(void, shmem_ctx_pe_quiet, (shmem_ctx_t ctx, const int* target_
 
 SFT_WAITING_ENTRY(void, shmem_set_lock, (long* lock), set_lock(lock))
 SFT_WAITING_ENTRY(int, shmem_test_lock, (long* lock), test_lock(lock))
-SFT_ENTRY(void, shmem_clear_lock, (long* lock), clear_lock(lock))
+SFT_WAITING_ENTRY(void, shmem_clear_lock, (long* lock), clear_lock(lock))

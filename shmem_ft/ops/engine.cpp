@@ -31,12 +31,16 @@ void report_not_initialized(const char* routine) noexcept {
     die("%s was called before shmem_init or after the last shmem_finalize", routine);
 }
 
-void report_bad_pe(const char* routine, int pe, std::int32_t n_pes) noexcept {
-    die("%s: there is no PE %d: PE numbers go from 0 to %d here", routine, pe, n_pes - 1);
+void no_such_pe(const Engine& e, const char* routine, int pe, std::int32_t n_pes) noexcept {
+    if (!e.waiter.fault_pending()) {
+        die("%s: there is no PE %d: PE numbers go from 0 to %d here", routine, pe, n_pes - 1);
+    }
 }
 
-void report_bad_context(const char* routine) noexcept {
-    die("%s: the context is invalid: it was never created, or has been destroyed", routine);
+void no_such_context(const Engine& e, const char* routine) noexcept {
+    if (!e.waiter.fault_pending()) {
+        die("%s: the context is invalid: it was never created, or has been destroyed", routine);
+    }
 }
 
 void report_bad_argument(const char* routine, const char* what, long value) noexcept {

@@ -34,6 +34,7 @@ struct Engine {
     // From here to contexts: saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them.
     TeamTable teams;
     std::uint64_t init_calls = 0;  // of shmem_ft_algo_init, as of that version
+    std::uint64_t init_depth = 0;  // of shmem_init without shmem_finalize
     HeldLocks held_locks;
     ContextTable contexts;
     HandleReplay replay;

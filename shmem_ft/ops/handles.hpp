@@ -4,7 +4,8 @@
 // Fault model: the tables are private to a process and plain data. A checkpoint saves them as bytes, a rollback
 // overwrites them with those of the version; a substitute thereby has the handles of the PE it replaces although it
 // never took part in their creation. What it does re-execute before it joins, the creation calls at the start of the
-// program, is answered from the recorded results (HandleReplay).
+// program, begins with empty tables and is given the recorded indices (HandleReplay). So a team that the program
+// destroys again, or whose index is another team's by the time of the version, is what it was when it was created.
 //
 // Thread safety: an entry is claimed, filled and then shown (SlotState), so contexts may be created and destroyed, and
 // teams split and destroyed, by several threads at once. Whoever uses a handle has got it from the thread that created
@@ -124,9 +125,9 @@ struct ContextTable {
 };
 static_assert(std::is_trivially_copyable_v<TeamTable> && std::is_trivially_copyable_v<ContextTable>);
 
-// While active (a substitute that has not joined yet), creation calls return the recorded handles in order instead of
-// making new ones; the runtime has put the tables of the version in place before. One thread makes these calls: the
-// order of calls by several would be another one in each run.
+// While active (a substitute that has not joined yet), creation calls take the recorded handles in order instead of
+// agreeing on new ones. One thread makes these calls: the order of calls by several would be another one in each
+// run.
 struct HandleReplay {
     bool active = false;
     std::uint32_t teams = 0;

@@ -8,7 +8,9 @@ namespace sft {
 
 struct Target {
     Engine& engine;
-    PeId pe;
+    PeId pe;  // kNoPe: nothing is to be done
+
+    [[nodiscard]] bool is_nobody() const noexcept { return pe == kNoPe; }
 
     // This PE's view of the symmetric object on the target, or null when the target is unreachable.
     template <class T>
@@ -17,14 +19,18 @@ struct Target {
     }
 };
 
-[[noreturn]] void report_bad_pe(const char* routine, int pe, std::int32_t n_pes) noexcept;
-[[noreturn]] void report_bad_context(const char* routine) noexcept;
+// For a PE number or a context that does not exist: the process ends with one line. But while a fault is pending the
+// number may be computed from what a call has left undone, and the context one that could not be created: then they
+// come back, and the operation is dropped.
+[[gnu::cold]] void no_such_pe(const Engine& e, const char* routine, int pe, std::int32_t n_pes) noexcept;
+[[gnu::cold]] void no_such_context(const Engine& e, const char* routine) noexcept;
 [[noreturn]] void report_bad_argument(const char* routine, const char* what, long value) noexcept;
 
 inline Target target(const char* routine, int pe) noexcept {
     Engine& e = engine(routine);
     if (static_cast<std::uint32_t>(pe) >= static_cast<std::uint32_t>(e.peers.n_pes)) [[unlikely]] {
-        report_bad_pe(routine, pe, e.peers.n_pes);
+        no_such_pe(e, routine, pe, e.peers.n_pes);
+        return {e, kNoPe};
     }
     return {e, PeId(pe)};
 }
@@ -34,10 +40,12 @@ inline Target target(const char* routine, CtxId context, int pe) noexcept {
     Engine& e = engine(routine);
     const ContextEntry* entry = e.contexts.find(context);
     if (entry == nullptr) [[unlikely]] {
-        report_bad_context(routine);
+        no_such_context(e, routine);
+        return {e, kNoPe};
     }
     if (static_cast<std::uint32_t>(pe) >= static_cast<std::uint32_t>(entry->group.size)) [[unlikely]] {
-        report_bad_pe(routine, pe, entry->group.size);
+        no_such_pe(e, routine, pe, entry->group.size);
+        return {e, kNoPe};
     }
     return {e, entry->group.pe(pe)};
 }

@@ -17,6 +17,9 @@ constexpr std::uintptr_t kFirstOwnTeam = kTeamShared.value() + 1;
 constexpr std::uintptr_t kOwnTeams = kTeamsMax - kFirstOwnTeam;
 constexpr std::uintptr_t kFirstOwnContext = kCtxDefault.value() + 1;
 
+// What a call for no team, or no active set, works on while a fault is pending: collectives return at once then.
+constexpr PeGroup kNobody{};
+
 // A part of a group: members start, start + stride, ... of it. The caller's position is worked out anew.
 PeGroup part_of(const PeGroup& parent, Triplet part, PeId me, TeamId id) noexcept {
     PeGroup group{parent.start + part.start * parent.stride, part.size == 1 ? 1 : parent.stride * part.stride,
@@ -94,25 +97,46 @@ bool agree_on_free(Engine& e, const PeGroup& parent, TeamId* ids, int wanted) no
     return false;
 }
 
-// REQUIRES: the index is claimed. A PE outside of the new team gives it back.
-TeamId enter(Engine& e, TeamId id, const PeGroup& group, int num_contexts) noexcept {
-    TeamEntry& entry = e.teams.entries[id.index()];
-    const bool is_member = group.me >= 0;
-    if (is_member) {
-        entry.group = group;
-        entry.num_contexts = num_contexts;
-    }
-    set_state(entry.state, is_member ? SlotState::shown : SlotState::free);
-    const TeamId handle = is_member ? id : kTeamInvalid;
-    e.teams.created.record(handle.value());
-    return handle;
-}
-
 // A creation call of a substitute that has not joined yet: the recorded result of that call.
 template <class Id, std::size_t Capacity>
 Id replayed(const HandleLog<Capacity>& log, std::uint32_t& position) noexcept {
     const std::uint32_t call = std::atomic_ref(position).fetch_add(1, std::memory_order_relaxed);
     return Id(call < log.count && call < Capacity ? log.results[call] : 0);
+}
+
+// The indices of the teams of a split: agreed on now, or in a replay those of then.
+bool obtain(Engine& e, const PeGroup& parent, bool is_valid_split, TeamId* ids, int wanted) noexcept {
+    if (e.replay.active) {
+        for (int i = 0; i < wanted; ++i) {
+            ids[i] = replayed<TeamId>(e.teams.created, e.replay.teams);
+        }
+        return is_valid_split;
+    }
+    if (is_valid_split && agree_on_free(e, parent, ids, wanted)) {
+        return true;
+    }
+    for (int i = 0; i < wanted; ++i) {
+        e.teams.created.record(kTeamInvalid.value());
+    }
+    return false;
+}
+
+// REQUIRES: the index is claimed, or recorded. A PE outside of the new team gives it back.
+// False for a member that was given no index, which happens in a replay only: the split of then had failed.
+bool enter(Engine& e, TeamId id, const PeGroup& group, int num_contexts, TeamId* team) noexcept {
+    if (id != kTeamInvalid) {
+        TeamEntry& entry = e.teams.entries[id.index()];
+        if (group.me >= 0) {
+            entry.group = group;
+            entry.num_contexts = num_contexts;
+            *team = id;
+        }
+        set_state(entry.state, group.me >= 0 ? SlotState::shown : SlotState::free);
+    }
+    if (!e.replay.active) {
+        e.teams.created.record(team->value());
+    }
+    return group.me < 0 || *team != kTeamInvalid;
 }
 
 void release_context(ContextEntry& entry) noexcept {
@@ -135,9 +159,21 @@ void reset_handles(Engine& e) noexcept {
                                                SlotState::shown};
 }
 
+void begin_replay(Engine& e) noexcept {
+    const HandleLog<kTeamsMax> teams = e.teams.created;
+    const HandleLog<kContextsMax> contexts = e.contexts.created;
+    reset_handles(e);
+    e.teams.created = teams;
+    e.contexts.created = contexts;
+    e.replay.active = true;
+}
+
 const PeGroup& team_group(Engine& e, TeamId team, const char* routine) noexcept {
     const TeamEntry* entry = e.teams.find(team);
     if (entry == nullptr) [[unlikely]] {
+        if (e.waiter.fault_pending()) {
+            return kNobody;
+        }
         die("%s: the team is invalid: this PE is not a member of it, or it has been destroyed", routine);
     }
     return entry->group;
@@ -148,12 +184,15 @@ PeGroup active_group(Engine& e, ActiveSet set, const char* routine) noexcept {
     const std::int64_t last =
         has_range ? set.start + ((static_cast<std::int64_t>(set.size) - 1) << set.log_stride) : INT64_MAX;
     if (last >= e.peers.n_pes) [[unlikely]] {
+        if (e.waiter.fault_pending()) {
+            return kNobody;
+        }
         die("%s: PE_start %d, logPE_stride %d, PE_size %d name PEs outside 0 .. %d", routine, set.start, set.log_stride,
             set.size, e.peers.n_pes - 1);
     }
     PeGroup group{set.start, 1 << set.log_stride, set.size, -1, kLaneOfActiveSets};
     group.me = group.index_of(e.peers.me);
-    if (group.me < 0) [[unlikely]] {
+    if (group.me < 0 && !e.waiter.fault_pending()) [[unlikely]] {
         die("%s: PE %d calls it for an active set that it does not belong to (PE_start %d, logPE_stride %d, "
             "PE_size %d)",
             routine, e.peers.me.value(), set.start, set.log_stride, set.size);
@@ -199,38 +238,23 @@ void* team_ptr(Engine& e, TeamId team, const void* address, int pe) noexcept {
 
 bool split_strided(Engine& e, TeamId parent, Triplet triplet, int num_contexts, TeamId* team) noexcept {
     *team = kTeamInvalid;
-    if (e.replay.active) {
-        *team = replayed<TeamId>(e.teams.created, e.replay.teams);
-        return true;
-    }
     const TeamEntry* entry = e.teams.find(parent);
     if (entry == nullptr) {
         return false;
     }
     TeamId id;
-    if (!is_valid(triplet, entry->group.size) || !agree_on_free(e, entry->group, &id, 1)) {
-        e.teams.created.record(kTeamInvalid.value());
-        return false;
-    }
-    *team = enter(e, id, part_of(entry->group, triplet, e.peers.me, id), num_contexts);
-    return true;
+    return obtain(e, entry->group, is_valid(triplet, entry->group.size), &id, 1) &&
+           enter(e, id, part_of(entry->group, triplet, e.peers.me, id), num_contexts, team);
 }
 
 bool split_2d(Engine& e, TeamId parent, int xrange, AxisTeams* axes) noexcept {
     axes->x = axes->y = kTeamInvalid;
-    if (e.replay.active) {
-        axes->x = replayed<TeamId>(e.teams.created, e.replay.teams);
-        axes->y = replayed<TeamId>(e.teams.created, e.replay.teams);
-        return true;
-    }
     const TeamEntry* entry = e.teams.find(parent);
     if (entry == nullptr) {
         return false;
     }
     TeamId ids[2];
-    if (xrange <= 0 || !agree_on_free(e, entry->group, ids, 2)) {
-        e.teams.created.record(kTeamInvalid.value());
-        e.teams.created.record(kTeamInvalid.value());
+    if (!obtain(e, entry->group, xrange > 0, ids, 2)) {
         return false;
     }
     const PeGroup group = entry->group;
@@ -239,13 +263,15 @@ bool split_2d(Engine& e, TeamId parent, int xrange, AxisTeams* axes) noexcept {
     const int y = group.me / columns;
     const int row_size = group.size - y * columns < columns ? group.size - y * columns : columns;
     const int column_size = (group.size - x + columns - 1) / columns;
-    axes->x = enter(e, ids[0], part_of(group, {y * columns, 1, row_size}, e.peers.me, ids[0]), axes->num_contexts_x);
-    axes->y = enter(e, ids[1], part_of(group, {x, columns, column_size}, e.peers.me, ids[1]), axes->num_contexts_y);
-    return true;
+    const PeGroup row = part_of(group, {y * columns, 1, row_size}, e.peers.me, ids[0]);
+    const PeGroup column = part_of(group, {x, columns, column_size}, e.peers.me, ids[1]);
+    const bool has_x = enter(e, ids[0], row, axes->num_contexts_x, &axes->x);
+    const bool has_y = enter(e, ids[1], column, axes->num_contexts_y, &axes->y);
+    return has_x && has_y;
 }
 
 void destroy_team(Engine& e, TeamId team) noexcept {
-    if (team.value() < kFirstOwnTeam || e.teams.find(team) == nullptr || e.replay.active) {
+    if (team.value() < kFirstOwnTeam || e.teams.find(team) == nullptr) {
         return;
     }
     quiet();
@@ -264,13 +290,17 @@ void destroy_team(Engine& e, TeamId team) noexcept {
 
 bool create_context(Engine& e, TeamId team, long options, CtxId* context) noexcept {
     *context = kCtxInvalid;
-    if (e.replay.active) {
-        *context = replayed<CtxId>(e.contexts.created, e.replay.contexts);
-        return *context != kCtxInvalid;
-    }
     const TeamEntry* entry = e.teams.find(team);
     if (entry == nullptr) {
         return false;
+    }
+    if (e.replay.active) {
+        *context = replayed<CtxId>(e.contexts.created, e.replay.contexts);
+        if (*context != kCtxInvalid) {
+            e.contexts.entries[context->index()] = {entry->group, static_cast<std::uint32_t>(team.value()),
+                                                    static_cast<std::uint32_t>(options), SlotState::shown};
+        }
+        return *context != kCtxInvalid;
     }
     for (std::uintptr_t i = kFirstOwnContext; i < kContextsMax; ++i) {
         ContextEntry& slot = e.contexts.entries[i];
@@ -288,7 +318,7 @@ bool create_context(Engine& e, TeamId team, long options, CtxId* context) noexce
 }
 
 void destroy_context(Engine& e, CtxId context) noexcept {
-    if (context.value() < kFirstOwnContext || e.contexts.find(context) == nullptr || e.replay.active) {
+    if (context.value() < kFirstOwnContext || e.contexts.find(context) == nullptr) {
         return;
     }
     quiet();

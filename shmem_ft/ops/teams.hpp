@@ -16,7 +16,11 @@ namespace sft {
 // World, shared and the default context, and nothing else. REQUIRES: e.peers.n_pes and me are set.
 void reset_handles(Engine& e) noexcept;
 
-// The group of a team for a collective; ends the process with one line if the handle names none.
+// From here on creation calls give the handles that are recorded in the tables (handles.hpp).
+void begin_replay(Engine& e) noexcept;
+
+// The group of a team for a collective. If the handle names none the process ends with one line; but while a fault is
+// pending, when a split may have failed for no other reason, it is a group of nobody, and so for active sets.
 [[nodiscard]] const PeGroup& team_group(Engine& e, TeamId team, const char* routine) noexcept;
 
 // PEs of a deprecated active-set call.

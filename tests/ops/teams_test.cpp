@@ -215,37 +215,44 @@ TEST(HandleRecovery, ReplaysTheCreationCalls) {
         TeamId even, temporary;
         ASSERT_TRUE(split_strided(e, kTeamWorld, {0, 2, 2}, 0, &even));
         ASSERT_TRUE(split_strided(e, kTeamWorld, {0, 1, 4}, 0, &temporary));
+        CtxId of_temporary;
+        ASSERT_TRUE(create_context(e, temporary, 0, &of_temporary));
         destroy_team(e, temporary);
         AxisTeams axes;
         ASSERT_TRUE(split_2d(e, kTeamWorld, 2, &axes));
+        EXPECT_TRUE(axes.x == temporary || axes.y == temporary) << "the test is about numbers that are used twice";
         CtxId context;
         ASSERT_TRUE(create_context(e, axes.x, 4, &context));
 
         const TeamTable saved_teams = e.teams;
         const ContextTable saved_contexts = e.contexts;
-        reset_handles(e);
-        e.teams = saved_teams;
-        e.contexts = saved_contexts;
-        e.replay = {true, 0, 0};
+        begin_replay(e);
 
         TeamId team;
         EXPECT_TRUE(split_strided(e, kTeamWorld, {0, 2, 2}, 0, &team));
         EXPECT_EQ(team, even);
         EXPECT_TRUE(split_strided(e, kTeamWorld, {0, 1, 4}, 0, &team));
         EXPECT_EQ(team, temporary);
+        EXPECT_EQ(team_n_pes(e, team), 4) << "not yet the other team of that number";
+        CtxId same;
+        EXPECT_TRUE(create_context(e, team, 0, &same));
+        EXPECT_EQ(same, of_temporary);
+        TeamId of_context;
+        EXPECT_TRUE(context_team(e, same, &of_context));
+        EXPECT_EQ(of_context, temporary);
         destroy_team(e, team);
+        EXPECT_EQ(team_n_pes(e, team), -1);
         AxisTeams again;
         EXPECT_TRUE(split_2d(e, kTeamWorld, 2, &again));
         EXPECT_EQ(again.x, axes.x);
         EXPECT_EQ(again.y, axes.y);
-        CtxId same;
         EXPECT_TRUE(create_context(e, again.x, 4, &same));
         EXPECT_EQ(same, context);
         EXPECT_FALSE(create_context(e, again.x, 0, &same)) << "beyond what was recorded";
 
         e.replay.active = false;
         EXPECT_TRUE(sync(e, team_group(e, axes.x, "test")));
-        EXPECT_EQ(std::memcmp(&e.teams, &saved_teams, sizeof saved_teams), 0) << "the replay changes nothing";
+        EXPECT_EQ(std::memcmp(&e.teams, &saved_teams, sizeof saved_teams), 0) << "the replay makes the same tables";
         EXPECT_EQ(std::memcmp(&e.contexts, &saved_contexts, sizeof saved_contexts), 0);
     });
 }
@@ -265,6 +272,24 @@ TEST(ActiveSets, BecomeGroups) {
                 ::testing::ExitedWithCode(70), "PE 0 calls it for an active set that it does not belong to");
     EXPECT_EXIT(static_cast<void>(team_group(job.engine(0), kTeamInvalid, "shmem_team_sync")),
                 ::testing::ExitedWithCode(70), "shmem_team_sync: the team is invalid");
+}
+
+// A program that does not look at the result of a split that has failed gets to its next checkpoint all the same.
+TEST(TeamFaults, MakeUselessHandlesHarmless) {
+    Job job(3);
+    job.announce_death(1);
+    job.run([](Pe& pe) {
+        Engine& e = pe.engine;
+        EXPECT_FALSE(sync(e, team_group(e, kTeamInvalid, "test")));
+        EXPECT_FALSE(sync(e, active_group(e, {0, 0, 9}, "test")));
+        long private_word = 0;
+        EXPECT_EQ(pe.to(0).locate(&private_word), nullptr);
+    });
+    attach_engine(&job.engine(0));
+    for (const Target to : {target("test", kCtxInvalid, 0), target("test", -1), target("test", kCtxDefault, 3)}) {
+        EXPECT_TRUE(to.is_nobody());
+    }
+    attach_engine(nullptr);
 }
 
 TEST(TeamFaults, EndSplits) {

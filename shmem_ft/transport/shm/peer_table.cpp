@@ -4,7 +4,12 @@
 
 namespace sft {
 
-void PeerTable::report_not_symmetric(const void* address, PeId pe) const noexcept {
+void PeerTable::not_symmetric(const void* address, PeId pe) const noexcept {
+    for (std::int32_t other = 0; other < n_pes; ++other) {
+        if (!is_reachable(PeId(other))) {
+            return;
+        }
+    }
     die("PE %d: address %p (target PE %d) is not symmetric: it lies neither in the symmetric heap nor in the globals "
         "of the executable",
         me.value(), address, pe.value());

@@ -53,7 +53,8 @@ struct PeerTable {
 
     // REQUIRES: 0 <= pe < n_pes.
     // ENSURES: the address of pe's instance of the symmetric object, or null when pe is unreachable.
-    // A non-symmetric address ends the job with one line that names it (out of line, never returns).
+    // A non-symmetric address ends the process with one line that names it (out of line), unless some PE is
+    // unreachable: then the program may have read the pointer where nothing has arrived, and null is the answer, too.
     [[nodiscard]] void* locate(const void* address, PeId pe) const noexcept {
         const PeerEntry& entry = entries[pe.index()];
         std::intptr_t difference;
@@ -62,7 +63,8 @@ struct PeerTable {
         } else if (globals.contains(address)) {
             difference = entry.globals_difference.load(std::memory_order_relaxed);
         } else {
-            report_not_symmetric(address, pe);
+            not_symmetric(address, pe);
+            return nullptr;
         }
         if (difference == kUnreachable) [[unlikely]] {
             return nullptr;
@@ -71,7 +73,7 @@ struct PeerTable {
     }
 
 private:
-    [[noreturn]] void report_not_symmetric(const void* address, PeId pe) const noexcept;
+    [[gnu::cold]] void not_symmetric(const void* address, PeId pe) const noexcept;
 };
 
 }  // namespace sft
