@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from job_process import FAKE_PE, GOOD, OSHRUN, JobProcess, run
+from job_process import FAKE_PE, GOOD, OSHRUN, JobProcess, eventually, run
 
 
 class Outcomes(unittest.TestCase):
@@ -41,6 +41,20 @@ class Outcomes(unittest.TestCase):
 
     def test_exit_code_after_finalize(self):
         self.check(5, "oshrun: PE 1 exited with code 5", "-n", "2", FAKE_PE, GOOD, "1:hello,init,finalize,exit=5")
+
+    def test_exit_code_when_reports_and_end_are_heard_at_once(self):
+        # The guardian watched the process anew because of its first report, found it gone and did not know its status:
+        # a PE that had failed after shmem_finalize counted as a good one.
+        script = "out=up,sleep=1,hello,init,finalize,exit="
+        with JobProcess("-n", "2", FAKE_PE, "*:" + script + "0", "1:" + script + "5") as job:
+            job.await_output(b"up", 2)
+            pes, guardian = job.pes(), job.guardian()
+            os.kill(guardian, signal.SIGSTOP)
+            self.assertTrue(eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pes)))
+            os.kill(guardian, signal.SIGCONT)
+            result = job.wait()
+            self.assertEqual((result.exit_code, result.lines), (5, ["oshrun: PE 1 exited with code 5"]))
+            self.assertEqual(job.leftovers(), [])
 
     def test_exit_zero_without_finalize(self):
         self.check(1, "oshrun: PE 1 exited with code 0 without calling shmem_finalize", "-n", "2", FAKE_PE, GOOD,

@@ -208,6 +208,7 @@ void Guardian::settle() {
     for (const Fact& fact : facts) {
         take(fact);
     }
+    watch_who_said_hello(facts);
     start_joiner();
 }
 
@@ -248,8 +249,17 @@ void Guardian::take(const Fact& fact) {
         if (event.kind == JobEventKind::initialized) {
             control_fds_[event.pid] = event.code;
         }
-        if (event.kind == JobEventKind::hello) {
-            watch_process(event.pid);
+    }
+}
+
+// Nobody whose end has been heard together with the hello: it is no longer watched, and to watch it anew would put an
+// end whose status is not known beside the one that is.
+void Guardian::watch_who_said_hello(const std::vector<Fact>& facts) {
+    for (const Fact& fact : facts) {
+        const bool is_hello = fact.ended_pid < 0 && fact.event.kind == JobEventKind::hello;
+        const auto is_its_end = [&](const Fact& other) { return other.ended_pid == fact.event.pid; };
+        if (is_hello && std::none_of(facts.begin(), facts.end(), is_its_end)) {
+            watch_process(fact.event.pid);
         }
     }
 }

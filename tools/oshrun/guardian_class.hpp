@@ -53,6 +53,7 @@ private:
     void drain(int fd);
     void settle();
     void take(const Fact& fact);
+    void watch_who_said_hello(const std::vector<Fact>& facts);
     [[nodiscard]] std::string take_join(int count);
     void start_joiner();
     void watch_process(std::int32_t pid);
