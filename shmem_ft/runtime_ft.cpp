@@ -334,7 +334,15 @@ bool Runtime::lost_initialisation() const noexcept {
 
 int Runtime::algo_init() noexcept {
     ++own_init_calls_;
-    return is_substitute_ && own_init_calls_ <= restored_init_calls_ ? 0 : 1;
+    if (is_substitute_ && own_init_calls_ <= restored_init_calls_) {
+        return 0;
+    }
+    if (const Version version = coordinator_->state().version; version != kNoVersion) {
+        // From here to the next commit a death cannot be repaired (lost_initialisation).
+        const std::int64_t now = now_ns();
+        report_span("initialise", now, now, version.value());
+    }
+    return 1;
 }
 
 int Runtime::protected_losses() noexcept { return coordinator_->protected_losses(); }

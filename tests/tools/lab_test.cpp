@@ -134,6 +134,24 @@ TEST_F(VerdictTest, WhoHasSeenTheCommitHasNoExcuseThatThereWasNone) {
     EXPECT_EQ(run_class(), RunClass::unexpected_error);
 }
 
+TEST_F(VerdictTest, BetweenALaterInitialisationAndItsCheckpointADeathIsExcused) {
+    ends_with_error().fault(0, 1, 1, 2, 550);
+    record.initialisations.push_back({5, 520, 520});
+    EXPECT_EQ(run_class(), RunClass::expected_error);
+    record.initialisations.front() = {4, 420, 420};  // in version 5, which was committed at 500
+    EXPECT_EQ(run_class(), RunClass::unexpected_error);
+    record.initialisations.front() = {5, 580, 580};
+    record.restarts.push_back({5, 555, 570});  // the death was repaired before
+    EXPECT_EQ(run_class(), RunClass::unexpected_error);
+}
+
+TEST_F(VerdictTest, TheCommitProtectsAnInitialisationBeforeEverybodyHasLeftTheCheckpoint) {
+    schedule = parsed("kill pe 1 at fold_begin");
+    ends_with_error().fault(0, 1, 1, 2, 595);
+    record.initialisations.push_back({5, 520, 520});
+    EXPECT_EQ(run_class(), RunClass::unexpected_error);
+}
+
 TEST_F(VerdictTest, PartnersAtOnceAreExcusedButNotOneAfterTheOther) {
     ends_with_error().fault(0, 1, 1, 2, 550).fault(1, 2, 2, 3, 560);
     EXPECT_EQ(run_class(), RunClass::expected_error);

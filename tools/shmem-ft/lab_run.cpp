@@ -172,6 +172,8 @@ void read_events(const fs::path& path, RunRecord& record) {
             record.commits.push_back(span);
         } else if (name == "restart") {
             record.restarts.push_back(span);
+        } else if (name == "initialise") {
+            record.initialisations.push_back(span);
         }
     }
 }

@@ -57,7 +57,8 @@ struct RunRecord {
     std::vector<HappenedFault> faults;  // by time
     std::vector<TimeSpan> commits;
     std::vector<TimeSpan> restarts;
-    std::vector<int> left_behind;  // pids
+    std::vector<TimeSpan> initialisations;  // blocks begun after a commit, and its version
+    std::vector<int> left_behind;           // pids
 };
 
 struct RunLimits {

@@ -58,6 +58,21 @@ bool knew_of_commit(FaultPoint point) noexcept {
     return point >= FaultPoint::commit_decided && point < FaultPoint::finalize_enter;
 }
 
+// Between a later initialisation block and the checkpoint behind it nobody may die: what the block has made would be
+// lost by going back, and the survivors would not make it again.
+bool died_after_initialisation(const RunRecord& record, const Judging& judging, const HappenedFault& death) {
+    const FaultPoint point = judging.schedule[death.entry].point;
+    // All wait for everybody at these points, so the death was in the checkpoint behind the block, after its commit.
+    const bool is_committed = point >= FaultPoint::commit_decided && point <= FaultPoint::folded;
+    return std::any_of(record.initialisations.begin(), record.initialisations.end(), [&](const TimeSpan& block) {
+        const auto is_over = [&](const TimeSpan& commit) {
+            return commit.version > block.version && commit.end_ns <= death.time_ns;
+        };
+        return death.pe >= 0 && !is_committed && std::none_of(record.commits.begin(), record.commits.end(), is_over) &&
+               !recovered_between(record, death.time_ns, block.begin_ns);
+    });
+}
+
 std::string excuse_by_time(const RunRecord& record, const Judging& judging, const std::vector<HappenedFault>& deaths) {
     std::int64_t first_commit_ns = INT64_MAX;
     std::int64_t last_checkpoint_ns = INT64_MAX;
@@ -73,6 +88,9 @@ std::string excuse_by_time(const RunRecord& record, const Judging& judging, cons
         }
         if (death.time_ns >= last_checkpoint_ns) {
             return "a process died after the last commit";
+        }
+        if (died_after_initialisation(record, judging, death)) {
+            return "a process died between an initialisation block and the commit of the checkpoint behind it";
         }
     }
     return {};
