@@ -122,7 +122,7 @@ class RunningJob(unittest.TestCase):
             self.assertRegex(text, r"\n +0 +\d+ +0 +0 +\d+ +exposed +its own memory only\n")
 
     def test_text(self):
-        with jacobi(pes=2, spares=1, env={"SHMEM_FT_SCRUB": "20"}) as job:
+        with jacobi(pes=2, spares=1, env={"SHMEM_FT_SCRUB": "1"}) as job:
             await_job(job, lambda it: it["version"] > 2 and it["integrity"]["blocks_checked"] > 0)
             text = run_tool(job.process.pid).stdout
             self.assertRegex(text, rf"^job {job.process.pid}: jacobi1d, 2 PEs, 1 spare, oshrun {job.process.pid}\n")
@@ -204,7 +204,7 @@ class SameAsTheLibrary(unittest.TestCase):
             self.assertEqual(job.wait().exit_code, 0)
 
     def test_scrubbing_while_nothing_is_decided(self):
-        env = {"SHMEM_FT_SCRUB": "20", "SHMEM_FT_HANG_TIMEOUT": "5000"}
+        env = {"SHMEM_FT_SCRUB": "1", "SHMEM_FT_HANG_TIMEOUT": "5000"}
         with JobProcess("-n", "2", "sh", "-c", f'exec {PROTECTED} "$TMPDIR/.."', env=env) as job:
             self.let_go(job, 0)
             before = self.phase(job, 1, 2, 0)["integrity"]["blocks_checked"]
