@@ -18,6 +18,11 @@ FAKE_PE = os.environ.get("FAKE_PE", "fake_pe")
 # A PE that does everything right, after a moment.
 GOOD = "*:hello,init,sleep=0.1,finalize,exit=0"
 
+# A shell that runs tests in the background lets them ignore some signals, and oshrun leaves alone what it finds ignored.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
+
 
 def _read(path):
     try:
