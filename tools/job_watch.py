@@ -91,8 +91,9 @@ class Outcome:
         return sorted(line for line in self.stdout.splitlines() if line.startswith("result "))
 
     def errors(self) -> list:
-        """What oshrun or the library says on stderr."""
-        return [line for line in self.stderr.splitlines() if line.startswith(("oshrun: ", "shmem-ft: "))]
+        """What oshrun or the library says on stderr. The first one tells why the job has ended; warnings do not."""
+        return [line for line in self.stderr.splitlines()
+                if line.startswith(("oshrun: ", "shmem-ft: ")) and ": warning: " not in line]
 
     def sanitizer_reports(self) -> list:
         """What a sanitizer found in a process. It ends the process, which the job may survive like any other death."""

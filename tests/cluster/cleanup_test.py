@@ -102,6 +102,19 @@ class CleanupTest(unittest.TestCase):
             self.assertEqual(names_on_machine() - run.before, set())
             self.assertEqual(os.listdir(run.temp.name), [])
 
+    def test_mounts_stay_inside_where_the_machine_shares_them(self):
+        # As systemd does with all of them; the kernel itself begins with private ones.
+        count = "wc -l </proc/self/mountinfo"
+        done = subprocess.run(
+            ["unshare", "--mount", "--propagation", "shared", "sh", "-c", f"{count}; {SCRIPT} run -- true; {count}"],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=True,
+        )
+        before, after = done.stdout.split()
+        self.assertEqual(before, after, done)
+
     def test_signals_go_to_the_command_first(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             with Run(

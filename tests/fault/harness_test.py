@@ -1,5 +1,6 @@
 """The judge of the campaigns itself: that it believes no false explanation, and that seeds keep their meaning."""
 
+import dataclasses
 import os
 import signal
 import sys
@@ -62,6 +63,13 @@ class JudgeTest(unittest.TestCase):
                       f"PE 1 {KILLED} before the first checkpoint was committed: there is nothing to go back to",
                       "PE 1 was killed by signal 9 (Killed)"):
             self.assertEqual(self.partners(error), WRONG, error)
+
+    def test_a_warning_is_no_error(self):
+        finished = dataclasses.replace(REFERENCE, last_version=5)
+        end = outcome([(1, signal.SIGSTOP, 60)], [], "PE 1 was killed by signal 9 (Killed)")
+        self.assertEqual(judge(scenario(), end, finished).kind, NAMED_ERROR)
+        end.stderr = "oshrun: warning: process 101 has been stopped for 300 ms\n" + end.stderr
+        self.assertEqual(judge(scenario(), end, finished).kind, NAMED_ERROR)
 
     def test_an_error_needs_a_loss(self):
         deaths = [(1, signal.SIGKILL, 60)]

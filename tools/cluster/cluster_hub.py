@@ -23,6 +23,7 @@ import cluster_kernel as kernel
 import cluster_network as network
 
 MESSAGE_BYTES_MAX = 1 << 20
+KILL_TIMEOUT_S = 10
 AGENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cluster_agent.py")
 
 
@@ -229,7 +230,9 @@ class Hub:
             self.network.remove(index)
         self.dead.add(index)
         signal.pidfd_send_signal(self.entry_fds[index], signal.SIGKILL)
-        select.select([self.entry_fds[index]], [], [], 10)  # readable when all of the host's processes are gone
+        # Readable when all of the host's processes are gone.
+        if not select.select([self.entry_fds[index]], [], [], KILL_TIMEOUT_S)[0]:
+            raise RequestError(f"{self.hosts[index]} still has processes {KILL_TIMEOUT_S} s after it was killed")
         if not is_silent:
             with contextlib.suppress(network.NetworkError):  # the kernel may have taken its end of the link already
                 self.network.remove(index)
