@@ -64,6 +64,9 @@
         [[maybe_unused]] constexpr const char* routine = SFT_TEXT(NAME);      \
         SFT_ELSEWHERE(RESULT, {                                               \
             const sft::CheckedTarget to(routine, SFT_OPEN PE);                \
+            if (to.is_nobody()) {                                             \
+                return sft::nothing<RESULT>();                                \
+            }                                                                 \
             return __VA_ARGS__;                                               \
         })                                                                    \
         const sft::Target to = sft::target(routine, SFT_OPEN PE);             \

@@ -29,6 +29,8 @@ public:
     // Where blocks begin: strides in elements, not below the size of a block.
     void check_strides(Strides strides, std::size_t block_elements) const noexcept;
 
+    // Nothing is to be done (target.hpp).
+    [[nodiscard]] bool is_nobody() const noexcept { return pe_ == kNoPe; }
     [[nodiscard]] Target target() const noexcept { return {engine_, pe_}; }
     [[nodiscard]] const char* routine() const noexcept { return routine_; }
 
@@ -38,7 +40,7 @@ private:
     Engine& engine_;
     const char* const routine_;
     const CtxId context_;
-    PeId pe_;
+    PeId pe_ = kNoPe;
     bool is_inside_ = false;
     bool is_in_context_ = false;
 };
