@@ -2,8 +2,8 @@
 
 namespace sft {
 
-CheckedTarget::CheckedTarget(const char* routine, CtxId context, int pe) noexcept
-    : engine_(running_engine(routine)), routine_(routine), context_(context) {
+CheckedTarget::CheckedTarget(bool& meets_fault, const char* routine, CtxId context, int pe) noexcept
+    : meets_fault_(meets_fault), engine_(running_engine(routine)), routine_(routine), context_(context) {
     Checker& checker = *engine_.checker;
     is_inside_ = checker.enter(routine);
     is_in_context_ = checker.enter_context(routine, context);
