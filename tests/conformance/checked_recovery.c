@@ -40,7 +40,8 @@ static void use_nothing(int me) {
 }
 
 int main(void) {
-    shmem_init();
+    int level = 0;
+    shmem_init_thread(SHMEM_THREAD_SINGLE, &level);
     const int me = shmem_my_pe();
     /* The second time in a substitute, whose predecessor held the lock at the checkpoint. */
     if (me == 1) {
@@ -55,6 +56,11 @@ int main(void) {
             printf("PE %d went back\n", me);
         }
         if (has_failed) {
+            /* The level is that of the checkpoint on all PEs; how calls for a team are compared depends on it. */
+            shmem_query_thread(&level);
+            if (level != SHMEM_THREAD_SINGLE || shmem_team_sync(SHMEM_TEAM_SHARED) != 0) {
+                printf("PE %d has level %d\n", me, level);
+            }
             shmem_long_get(local, second, BEFORE, (me + 1) % shmem_n_pes());   /* has come back */
             shmem_long_get(local, first, AFTER + 1, (me + 1) % shmem_n_pes()); /* one too many */
             shmem_clear_lock(&lock);                                           /* was set after the checkpoint */
@@ -63,6 +69,7 @@ int main(void) {
             }
             is_over = true;
         } else {
+            shmem_init_thread(SHMEM_THREAD_MULTIPLE, &level);
             shmem_free(second);
             second = shmem_malloc(AFTER * sizeof *second);
             if (me == 0) {
