@@ -17,7 +17,7 @@ namespace sft {
 
 // Published by process 0. Fixed layout, compared field by field.
 struct BootCard {
-    std::uint32_t layout = 2;
+    std::uint32_t layout = 3;
     std::int32_t pid = 0;
     std::int32_t control_fd = -1;
     std::uint32_t spares = 0;
@@ -28,6 +28,8 @@ struct BootCard {
     std::uint64_t program_fingerprint = 0;
     std::uint32_t backup_mode = 0;
     std::uint32_t check_mode = 0;
+    std::uint32_t is_crowded = 0;  // process 0 decides: more PEs than processors
+    std::uint32_t reserved = 0;
     std::uint64_t mail_name = 0;  // MailToken
     std::uint64_t mail_secret = 0;
     char libc_version[32] = {};

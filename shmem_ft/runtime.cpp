@@ -34,7 +34,15 @@ std::uint64_t memory_bytes() {
 // Whoever would wait for this job's result is gone.
 void launcher_lost() { ::_exit(kExitError); }
 
-WaitStyle style_for(std::int32_t n_pes) { return n_pes <= ::sysconf(_SC_NPROCESSORS_ONLN) ? kAlone : kCrowded; }
+bool is_crowd(std::int32_t n_pes) { return n_pes > ::sysconf(_SC_NPROCESSORS_ONLN); }
+
+// As process 0 has found it: barriers take another way in a crowd, so all must be of one opinion, also a process that
+// takes over when the number of processors is another one.
+WaitStyle style_of_job(const ControlSegment& control) {
+    BootCard first;
+    std::memcpy(&first, control.header().card, sizeof first);
+    return first.is_crowded != 0 ? kCrowded : kAlone;
+}
 
 }  // namespace
 
@@ -176,6 +184,7 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
         }
         mine.mail_name = token->name;
         mine.mail_secret = token->secret;
+        mine.is_crowded = is_crowd(n_pes) ? 1 : 0;
         static_assert(sizeof mine <= kCardBytesMax);
         std::memcpy(control_.header().card, &mine, sizeof mine);
     }
@@ -256,7 +265,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     engine_.peers.n_pes = control_.n_pes();
     engine_.peers.me = pe;
     Doorbell* doorbell = &control_.slot(self()).doorbell;
-    engine_.waiter = Waiter(doorbell, &engine_.gate, style_for(control_.n_pes()));
+    engine_.waiter = Waiter(doorbell, &engine_.gate, style_of_job(control_));
     engine_.copy = Copier::for_this_processor();
     reset_handles(engine_);
     const JobShape& shape = coordinator_->shape();

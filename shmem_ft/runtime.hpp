@@ -85,6 +85,8 @@ public:
 
     [[nodiscard]] Engine& engine() noexcept { return engine_; }
     [[nodiscard]] bool is_finished() const noexcept { return finished_; }
+    // What a nested initialisation has raised, or a rollback lowered: as on all PEs.
+    void take_thread_level() noexcept;
     // exit() was called: tell the others how, for kernels that do not.
     void record_exit(int status) noexcept;
     // In a child made by fork(): own copies of what the parent shares with its peers.

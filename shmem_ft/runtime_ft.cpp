@@ -245,6 +245,9 @@ Duties::Done Runtime::become_restored(const JobState& state) {
 Duties::Done Runtime::restore(const JobState& state) {
     fault_point(FaultPoint::restore_begin);
     const Done result = become_restored(state);
+    if (result == Done::ok) {
+        take_thread_level();
+    }
     if (checker_ != nullptr) {
         checker_->forget_users();
     }

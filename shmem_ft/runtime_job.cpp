@@ -143,6 +143,14 @@ __attribute__((constructor)) void load_at_fixed_address(int, char** arguments, c
 
 }  // namespace
 
+void Runtime::take_thread_level() noexcept {
+    const auto level = static_cast<int>(engine_.thread_level);
+    g_thread_level.store(level);
+    if (checker_ != nullptr) {
+        checker_->set_thread_level(level);
+    }
+}
+
 // ---- the end of a process ----
 
 void Runtime::tell_end(const std::string& line) noexcept {
@@ -262,9 +270,8 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
     }
     // Everything is safe for threads at every level, so a part of the program that comes later may have more.
     g_thread_level.store(std::max(g_thread_level.load(), options.requested_thread_level.value_or(0)));
-    if (g_engine->checker != nullptr) {
-        g_engine->checker->set_thread_level(g_thread_level.load());
-    }
+    g_engine->thread_level = static_cast<std::uint64_t>(g_thread_level.load());
+    g_runtime->take_thread_level();
     ++g_engine->init_depth;
     g_is_initialized = true;
     if (provided_thread_level != nullptr) {

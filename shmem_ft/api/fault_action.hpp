@@ -28,8 +28,7 @@ constexpr T nothing() noexcept {
     return T();
 }
 
-// An entry with a target whose hot path has no room for a call. While calls are checked such entries meet no fault: a
-// jump would skip the destructor of the target.
+// An entry with a target whose hot path has no room for a call.
 template <class T>
 [[gnu::cold, gnu::noinline]] T after_fault(const char* routine, T result) noexcept {
     act_on_fault(routine);
@@ -41,8 +40,10 @@ inline T result_unless_fault(const Target& to, const char* routine, T result) no
     return to.engine.gate.is_pending() ? after_fault(routine, result) : result;
 }
 
+// The fault is met when the target is gone: a jump would skip its destructor.
 template <class T>
-inline T result_unless_fault(const CheckedTarget&, const char*, T result) noexcept {
+inline T result_unless_fault(const CheckedTarget& to, const char*, T result) noexcept {
+    to.meet_fault_behind();
     return result;
 }
 
@@ -56,6 +57,20 @@ inline auto then_look_for_fault(Engine* const& e, const char* routine, Operation
     } else {
         const auto result = operation();
         look_for_fault(e, routine);
+        return result;
+    }
+}
+
+// For an operation with a CheckedTarget, which tells whether it is one that meets faults.
+template <class Operation>
+inline auto then_look_if(const bool& meets_fault, const char* routine, Operation&& operation) noexcept {
+    if constexpr (std::is_void_v<std::invoke_result_t<Operation>>) {
+        operation();
+    } else {
+        const auto result = operation();
+        if (meets_fault) {
+            look_for_fault(g_engine, routine);
+        }
         return result;
     }
 }

@@ -59,19 +59,25 @@
 
 // An entry with a parameter pe. The expression finds the target in `to`, which checks or does not, and the name of the
 // routine in `routine`. These are the hot paths: flatten puts all of it, down to the store, into the entry.
-#define SFT_ENTRY_TO(RESULT, NAME, PARAMETERS, PE, ...)                       \
-    extern "C" __attribute__((flatten)) RESULT SFT_JOIN(p, NAME) PARAMETERS { \
-        [[maybe_unused]] constexpr const char* routine = SFT_TEXT(NAME);      \
-        SFT_ELSEWHERE(RESULT, {                                               \
-            const sft::CheckedTarget to(routine, SFT_OPEN PE);                \
-            return __VA_ARGS__;                                               \
-        })                                                                    \
-        const sft::Target to = sft::target(routine, SFT_OPEN PE);             \
-        if (to.is_nobody()) [[unlikely]] {                                    \
-            return sft::nothing<RESULT>();                                    \
-        }                                                                     \
-        return __VA_ARGS__;                                                   \
-    }                                                                         \
+#define SFT_ENTRY_TO(RESULT, NAME, PARAMETERS, PE, ...)                               \
+    extern "C" __attribute__((flatten)) RESULT SFT_JOIN(p, NAME) PARAMETERS {         \
+        [[maybe_unused]] constexpr const char* routine = SFT_TEXT(NAME);              \
+        SFT_ELSEWHERE(RESULT, {                                                       \
+            bool meets_fault = false;                                                 \
+            return sft::then_look_if(meets_fault, routine, [&]() noexcept -> RESULT { \
+                const sft::CheckedTarget to(meets_fault, routine, SFT_OPEN PE);       \
+                if (to.is_nobody()) {                                                 \
+                    return sft::nothing<RESULT>();                                    \
+                }                                                                     \
+                return __VA_ARGS__;                                                   \
+            });                                                                       \
+        })                                                                            \
+        const sft::Target to = sft::target(routine, SFT_OPEN PE);                     \
+        if (to.is_nobody()) [[unlikely]] {                                            \
+            return sft::nothing<RESULT>();                                            \
+        }                                                                             \
+        return __VA_ARGS__;                                                           \
+    }                                                                                 \
     SFT_ALIAS(RESULT, NAME, PARAMETERS)
 
 // The same twice: shmem_TAIL for the world and shmem_ctx_TAIL for the team of a context.

@@ -95,6 +95,9 @@ void Checker::forget_users() noexcept {
 // ---- lines ----
 
 void Checker::report(const char* routine, const char* text, ...) noexcept {
+    if (is_fault_pending()) {
+        return;
+    }
     std::va_list arguments;
     va_start(arguments, text);
     const std::string line = line_of(*engine_, routine, text, arguments);
@@ -175,7 +178,7 @@ void Checker::check_in_heap(const char* routine, const Argument& argument) noexc
 
 void Checker::check_symmetric(const char* routine, const Argument& argument) noexcept {
     const PeerTable& peers = engine_->peers;
-    if (argument.extent.is_empty() || is_before_join()) {
+    if (argument.extent.is_empty() || is_fault_pending()) {
         return;
     }
     if (argument.address == nullptr) {
@@ -204,7 +207,7 @@ void Checker::check_symmetric(const char* routine, const Argument& argument) noe
 }
 
 void Checker::check_local(const char* routine, const Argument& argument) noexcept {
-    if (argument.extent.is_empty()) {
+    if (argument.extent.is_empty() || is_fault_pending()) {
         return;
     }
     if (argument.address == nullptr) {
@@ -224,7 +227,7 @@ void Checker::check_apart(const char* routine, const Argument& what, const Argum
 }
 
 void Checker::check_block(const char* routine, const void* address) noexcept {
-    if (is_before_join() || address == nullptr) {
+    if (engine_->replay.active || address == nullptr) {
         return;
     }
     if (!options_.blocks_in.contains(address)) {
@@ -260,7 +263,7 @@ void Checker::check_test_lock(const char* routine, const long* lock) noexcept {
 
 void Checker::check_set_lock(const char* routine, const long* lock) noexcept {
     check_symmetric(routine, {"lock", lock, elements(1, sizeof *lock)});
-    if (holds(lock)) {
+    if (holds(lock) && !is_fault_pending()) {
         fail(routine, "lock %p is held by this PE already: it would wait for itself", static_cast<const void*>(lock));
     }
 }
@@ -268,7 +271,7 @@ void Checker::check_set_lock(const char* routine, const long* lock) noexcept {
 void Checker::note_lock(const long* lock) noexcept {
     const std::lock_guard guard(locks_mutex_);
     HeldLocks& held = engine_->held_locks;
-    if (engine_->waiter.fault_pending()) {
+    if (is_fault_pending()) {
         return;  // it may have come back without the lock, and the rollback takes all of it back
     }
     if (held.count == HeldLocks::kMax) {
@@ -286,7 +289,7 @@ void Checker::check_clear_lock(const char* routine, const long* lock) noexcept {
     const long** const found = std::find(held.locks, end, lock);
     if (found != end) {
         *found = held.locks[--held.count];
-    } else if (held.is_incomplete == 0 && !engine_->waiter.fault_pending()) {
+    } else if (held.is_incomplete == 0) {
         report(routine, "lock %p is not held by this PE", static_cast<const void*>(lock));
     }
 }

@@ -9,8 +9,10 @@
 // job (abort). What cannot (an address that leads nowhere, a handle that names nothing, a collective call that others
 // answer with another one) ends the job in both modes.
 //
-// Fault rule: a substitute that has not joined has the handles of its predecessor but not yet its memory, so nothing is
-// said about addresses; and while a fault is pending PEs are not compared, because they are not at the same call.
+// Fault rule: while a fault is pending, which in a substitute is until it has joined, arguments may be what an earlier
+// call has left undone. So nothing is said about them, and what is forgiven without checks is forgiven here, too
+// (target.hpp, peer_table.hpp). PEs are not compared, because they are not at the same call.
+//
 // Thread safety: all of it may be called by any thread at any time, except start and forget_users. The level of threads
 // that is checked is the one that the last initialisation has given.
 #pragma once
@@ -91,7 +93,7 @@ public:
     void leave() noexcept { inside_.store(pthread_t{}, std::memory_order_release); }
 
     // ---- contexts and teams ----
-    // A context that an operation goes by; true: this thread uses it now and has to leave it.
+    // A context that an operation goes by, of the handles there are; true: this thread uses it now and has to leave it.
     [[nodiscard]] bool enter_context(const char* routine, CtxId context) noexcept;
     void leave_context(CtxId context) noexcept;
     void note_creator(CtxId context) noexcept;
@@ -110,7 +112,7 @@ public:
     void check_clear_lock(const char* routine, const long* lock) noexcept;
 
     // ---- lines ----
-    // A misuse that can be carried out.
+    // A misuse that can be carried out. Nothing is said while a fault is pending.
     void report(const char* routine, const char* format, ...) noexcept __attribute__((format(printf, 3, 4)));
     // One that cannot.
     [[noreturn]] void fail(const char* routine, const char* format, ...) noexcept __attribute__((format(printf, 3, 4)));
@@ -122,7 +124,7 @@ private:
     };
 
     [[nodiscard]] bool holds(const long* lock) noexcept;
-    [[nodiscard]] bool is_before_join() const noexcept { return engine_->replay.active; }
+    [[nodiscard]] bool is_fault_pending() const noexcept { return engine_->gate.is_pending(); }
     void check_in_heap(const char* routine, const Argument& argument) noexcept;
     void check_alignment(const char* routine, const Argument& argument) noexcept;
     [[nodiscard]] PeId owner_of_window(const void* address) const noexcept;

@@ -201,7 +201,8 @@ struct Buffers {
 
 Buffers buffers_of(const CollectiveCall& call, const CollectiveData& data) noexcept {
     const auto members = static_cast<std::size_t>(call.group.size);
-    const std::size_t dest_parts = data.shape == CollectiveShape::same ? 1 : members;
+    // Where counts differ, nobody knows those of the others: then dest has room at least for the own part.
+    const std::size_t dest_parts = data.shape == CollectiveShape::same || !data.is_count_common ? 1 : members;
     const std::size_t source_parts = data.shape == CollectiveShape::exchanged ? members : 1;
     const std::size_t bytes = call.element_bytes;
     return {part_of("dest", data.dest, bytes, data.nelems, dest_parts, data.strides.dest),

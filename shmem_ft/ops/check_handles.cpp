@@ -55,6 +55,9 @@ bool Checker::enter(const char* routine) noexcept {
 bool Checker::enter_context(const char* routine, CtxId context) noexcept {
     const ContextEntry* const entry = engine_->contexts.find(context);
     if (entry == nullptr) {
+        if (is_fault_pending()) {
+            return false;
+        }
         fail(routine, "ctx is invalid: it was never created, or has been destroyed");
     }
     ContextUse& use = uses_[context.index()];

@@ -2,16 +2,17 @@
 
 namespace sft {
 
-CheckedTarget::CheckedTarget(const char* routine, CtxId context, int pe) noexcept
-    : engine_(running_engine(routine)), routine_(routine), context_(context), pe_(pe) {
+CheckedTarget::CheckedTarget(bool& meets_fault, const char* routine, CtxId context, int pe) noexcept
+    : meets_fault_(meets_fault), engine_(running_engine(routine)), routine_(routine), context_(context) {
     Checker& checker = *engine_.checker;
     is_inside_ = checker.enter(routine);
     is_in_context_ = checker.enter_context(routine, context);
-    const PeGroup& group = engine_.contexts.entries[context.index()].group;
-    if (pe < 0 || pe >= group.size) {
-        checker.fail(routine, "pe: there is no PE %d: PE numbers go from 0 to %d here", pe, group.size - 1);
+    const ContextEntry* const entry = engine_.contexts.find(context);
+    if (entry != nullptr && pe >= 0 && pe < entry->group.size) {
+        pe_ = entry->group.pe(pe);
+    } else if (!engine_.gate.is_pending()) {
+        checker.fail(routine, "pe: there is no PE %d: PE numbers go from 0 to %d here", pe, entry->group.size - 1);
     }
-    pe_ = group.pe(pe);
 }
 
 CheckedTarget::~CheckedTarget() {

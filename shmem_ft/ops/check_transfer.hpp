@@ -11,8 +11,9 @@ namespace sft {
 // Where a checked operation goes; while it lives its thread counts as inside the library and as using the context.
 class CheckedTarget {
 public:
-    CheckedTarget(const char* routine, int pe) noexcept : CheckedTarget(routine, kCtxDefault, pe) {}
-    CheckedTarget(const char* routine, CtxId context, int pe) noexcept;
+    CheckedTarget(bool& meets_fault, const char* routine, int pe) noexcept
+        : CheckedTarget(meets_fault, routine, kCtxDefault, pe) {}
+    CheckedTarget(bool& meets_fault, const char* routine, CtxId context, int pe) noexcept;
     ~CheckedTarget();
     CheckedTarget(const CheckedTarget&) = delete;
     CheckedTarget& operator=(const CheckedTarget&) = delete;
@@ -29,16 +30,21 @@ public:
     // Where blocks begin: strides in elements, not below the size of a block.
     void check_strides(Strides strides, std::size_t block_elements) const noexcept;
 
+    // Nothing is to be done (target.hpp).
+    [[nodiscard]] bool is_nobody() const noexcept { return pe_ == kNoPe; }
     [[nodiscard]] Target target() const noexcept { return {engine_, pe_}; }
     [[nodiscard]] const char* routine() const noexcept { return routine_; }
+    // The entry is to look for a fault when this target is gone.
+    void meet_fault_behind() const noexcept { meets_fault_ = true; }
 
 private:
     [[nodiscard]] Argument on_target(const Argument& argument) const noexcept;
 
+    bool& meets_fault_;
     Engine& engine_;
     const char* const routine_;
     const CtxId context_;
-    PeId pe_;
+    PeId pe_ = kNoPe;
     bool is_inside_ = false;
     bool is_in_context_ = false;
 };

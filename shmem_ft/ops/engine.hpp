@@ -35,6 +35,7 @@ struct Engine {
     TeamTable teams;
     std::uint64_t init_calls = 0;  // of shmem_ft_algo_init, as of that version
     std::uint64_t init_depth = 0;  // of shmem_init without shmem_finalize
+    std::uint64_t thread_level = 0;
     HeldLocks held_locks;
     ContextTable contexts;
     HandleReplay replay;

@@ -191,6 +191,7 @@ class AfterARecovery(unittest.TestCase):
         result = job("warn", PROGRAMS["checked_recovery"], spares=1)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stdout.count("went back"), PES, result.stdout)
+        self.assertEqual(len(result.stdout.splitlines()), PES, result.stdout)
         lines = [line for line in result.stderr.splitlines() if line.startswith("shmem-ft: PE")]
         for pe in range(PES):
             own = [line for line in lines if line.startswith(f"shmem-ft: PE {pe}: ")]

@@ -134,6 +134,23 @@ static void check_team(shmem_team_t which) {
     CHECK_NULL(mem, void)
 }
 
+/* One PE gives all there is, into a block which that just fills. */
+static void collect_exactly(void) {
+    enum { ALL = 10 };
+    const int is_giver = shmem_my_pe() == shmem_n_pes() - 1;
+    long* const dest = shmem_calloc(ALL, sizeof *dest);
+    long* const source = shmem_calloc(ALL, sizeof *source);
+    for (long i = 0; i < ALL; i++) {
+        source[i] = value_of(shmem_n_pes(), (size_t)i);
+    }
+    CHECK(shmem_long_collect(SHMEM_TEAM_WORLD, dest, source, is_giver ? ALL : 0) == 0);
+    for (long i = 0; i < ALL; i++) {
+        CHECK(dest[i] == source[i]);
+    }
+    shmem_free(source);
+    shmem_free(dest);
+}
+
 int main(void) {
     shmem_init();
     const size_t bytes = MOST * 16 * (size_t)shmem_n_pes() + 64 * (size_t)shmem_n_pes();
@@ -142,6 +159,7 @@ int main(void) {
     CHECK(dest_space != NULL && source_space != NULL);
     check_on_team(SHMEM_TEAM_WORLD, check_team);
     for_each_team(check_team);
+    collect_exactly();
     shmem_finalize();
     return 0;
 }

@@ -4,7 +4,8 @@
 // Fault model: any process may die at any instruction while it writes here. Therefore nothing in it is protected by
 // a lock, and every word is written either once, before the others may look (pid, descriptors), or by one process
 // only, and is meaningful only as "at least this far" (channel rings, last words), or is a set of bits that only grows
-// (lane marks). What the processes agree on is not
+// (lane marks). The exception are the meeting points, which many count in: what a dead one has left there means nothing
+// until a recovery has cleared it, and nobody waits at one while a fault is pending. What the processes agree on is not
 // here: they agree by messages (shmem_ft/membership/agreement.hpp). A slot also has what its process says to onlookers
 // (status.hpp).
 //
