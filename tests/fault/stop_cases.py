@@ -7,8 +7,8 @@ import time
 from bench import JACOBI, await_commit, await_repair, check, check_error, check_success, jacobi_results, kill_pes
 
 HUNG = 3  # SHMEM_FT_HUNG of shmem_ft.h; a status has the kind above 16 bits of detail
-# Long enough to be noticed in: the steps stand still with the stopped process, but not with a spare.
-ODD = ["--steps", "60", "--pace", "20"]
+STEPS = 60
+ODD = ["--steps", str(STEPS), "--pace", "20"]
 
 
 def bound_ms(bench) -> int:
@@ -93,7 +93,9 @@ def all_suspended(bench):
 def spare_stopped(bench):
     """It is killed, the job does not care, and the next spare is taken when a PE dies."""
     expected = odd_results(bench, *ODD[:2])
-    job = bench.job(4, 2, "odd", *ODD, **bounded(bench))
+    # The steps do not stand still with a spare, so they have to take longer than the bound.
+    pace_ms = 3 * bound_ms(bench) // STEPS
+    job = bench.job(4, 2, "odd", *ODD[:2], "--pace", str(pace_ms), **bounded(bench))
     await_commit(job, 3)
     rank, pid = job.sleepers()[0]
     job.fail(rank, pid, -1, signal.SIGSTOP)
