@@ -16,7 +16,7 @@ FAULTY = os.environ["LAB_FAULTY"]
 SANITIZERS = ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
 IS_SANITIZED = os.environ.get("SFT_SANITIZE", "none") != "none"
 # Seconds that a job without faults takes at most. A sanitizer makes jobs several times as slow.
-LONG_S = "20" if IS_SANITIZED else "3"
+LONG_S = "20" if IS_SANITIZED else "8"
 
 
 def run_lab(*words, **variables):
