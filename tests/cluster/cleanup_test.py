@@ -13,8 +13,8 @@ import uuid
 
 sys.path.insert(0, os.path.join(os.environ["SFT_SOURCE_DIR"], "tools", "cluster"))
 
-from cluster import Cluster, Unavailable
-from traces import TOKEN_NAME, eventually, names_on_machine, processes_with
+from cluster import Cluster
+from traces import TOKEN_NAME, eventually, names_on_machine, processes_with, run_or_skip
 
 TIMEOUT_S = 30
 SCRIPT = os.path.join(os.environ["SFT_SOURCE_DIR"], "script", "cluster")
@@ -184,14 +184,5 @@ class CleanupTest(unittest.TestCase):
                 self.assertEqual(other.run(["ping", "-n", "-c", "1", "node1"], timeout_s=TIMEOUT_S).returncode, 0)
 
 
-def main():
-    try:
-        Cluster(hosts=1).close()
-    except Unavailable as error:
-        print(f"skipped: {error}", file=sys.stderr)
-        return 77
-    return 0 if unittest.main(exit=False, verbosity=2).result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_or_skip())

@@ -14,8 +14,8 @@ import unittest
 sys.path.insert(0, os.path.join(os.environ["SFT_SOURCE_DIR"], "tools", "cluster"))
 
 import cluster_cli
-from cluster import Cluster, ClusterError, Unavailable
-from traces import eventually
+from cluster import Cluster, ClusterError
+from traces import eventually, run_or_skip
 
 TIMEOUT_S = 30
 PROBE = os.environ["PMIX_PROBE"]
@@ -448,14 +448,5 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 77)
 
 
-def main():
-    try:
-        Cluster(hosts=1).close()
-    except Unavailable as error:
-        print(f"skipped: {error}", file=sys.stderr)
-        return 77
-    return 0 if unittest.main(exit=False, verbosity=2).result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_or_skip())

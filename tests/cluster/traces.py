@@ -1,8 +1,12 @@
-"""What a cluster could leave behind, and how tests wait."""
+"""What a cluster could leave behind, how tests wait, and what they do where no cluster can be made."""
 
 import os
 import subprocess
+import sys
 import time
+import unittest
+
+from cluster import Cluster, Unavailable
 
 TOKEN_NAME = "CLUSTER_TEST_TOKEN"
 
@@ -45,3 +49,13 @@ def names_on_machine():
     with open("/etc/hosts", encoding="utf-8", errors="replace") as file:
         hosts = set(file)
     return _lines("ip", "netns", "list") | mounts | devices | shared | hosts | {os.uname().nodename}
+
+
+def run_or_skip():
+    """The exit status of the calling file's tests; 77: this machine allows no cluster."""
+    try:
+        Cluster(hosts=1).close()
+    except Unavailable as error:
+        print(f"skipped: {error}", file=sys.stderr)
+        return 77
+    return 0 if unittest.main(exit=False, verbosity=2).result.wasSuccessful() else 1

@@ -196,16 +196,6 @@ static void end_workers(void) {
     }
 }
 
-static void recover(void) {
-    int* pes = NULL;
-    int* status = NULL;
-    size_t numpes = 0;
-    shmem_query_fault(&pes, &status, &numpes);
-    shmem_restart_pes(pes, numpes);
-    free(pes);
-    free(status);
-}
-
 static void compute_step(unsigned long pace_ms) {
     pthread_barrier_wait(&begin);
     pthread_barrier_wait(&end);
@@ -264,7 +254,7 @@ int main(int argc, char** argv) {
     bool finished = false;
     do {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
-            recover();
+            app_recover();
         } else if (step < steps) {
             app_leave_if_asked();
             compute_step(pace_ms);
