@@ -241,6 +241,16 @@ bool parse(std::string_view text, Unreplaced& out) noexcept { return choose(text
 std::string print(Unreplaced value) { return chosen(value, kChoices); }
 }  // namespace unreplaced
 
+namespace transport {
+constexpr const char* kName = "choice";
+constexpr bool kIsInternal = false;
+constexpr Choice<Transport> kChoices[] = {
+    {"auto", Transport::automatic}, {"ucx", Transport::ucx}, {"ofi", Transport::ofi}};
+
+bool parse(std::string_view text, Transport& out) noexcept { return choose(text, kChoices, out); }
+std::string print(Transport value) { return chosen(value, kChoices); }
+}  // namespace transport
+
 namespace check {
 constexpr const char* kName = "choice";
 constexpr bool kIsInternal = false;

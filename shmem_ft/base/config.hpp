@@ -18,6 +18,9 @@ enum class Unreplaced { abort, wait, handler };
 
 enum class BackupMode { none, single_copy, double_copy };
 
+// What moves data between nodes.
+enum class Transport { automatic, ucx, ofi };
+
 // What happens when a call breaks a rule whose breach the specification leaves undefined (ops/check.hpp).
 enum class CheckMode { off, warn, abort };
 
@@ -27,6 +30,10 @@ struct Config {
     std::uint64_t scrub_rate_bytes = 0;
     std::uint32_t scrub_seconds = 0;
     std::uint32_t hang_timeout_ms = 0;
+    std::uint32_t node_timeout_ms = 0;
+    std::uint32_t pretend_nodes = 0;  // 0: the real ones
+    Transport transport = Transport::automatic;
+    std::string interface;  // empty: chosen
     std::uint32_t spares = 0;
     BackupMode backup_mode = BackupMode::double_copy;
     Unreplaced unreplaced = Unreplaced::abort;

@@ -29,6 +29,7 @@
 
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/base/process_watch.hpp"
+#include "shmem_ft/membership/node_map.hpp"
 
 namespace sft {
 
@@ -112,6 +113,7 @@ struct JobState {
 struct JobShape {
     std::int32_t n_pes = 0;
     std::int32_t n_processes = 0;
+    const NodeMap* nodes = nullptr;  // null: one node
 
     [[nodiscard]] ProcId holder(const JobState& state, PeId pe) const noexcept;
     // The PE that `process` holds; kNoPe: none.

@@ -14,6 +14,7 @@
 namespace sft {
 
 class Checker;
+class Network;
 
 // The locks that this PE holds, for the checks (ops/check.hpp). Part of the saved state, because a rollback takes locks
 // back as well.
@@ -30,6 +31,7 @@ struct Engine {
     Waiter waiter;
     FaultGate gate;
     Copier copy;
+    Network* network = nullptr;  // null: all PEs are on this node
     Checker* checker = nullptr;  // null: calls are not checked
     // From here to contexts: saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them.
     TeamTable teams;

@@ -5,6 +5,7 @@
 //     so one difference per PE and region translates every symmetric address.
 //  2. entries[me] has both differences 0.
 //  3. An entry of a PE known to be dead holds kUnreachable until a substitute has taken its place.
+//  4. Both differences of a PE of another node are kRemote.
 //
 // Thread safety: differences are atomics. The service thread marks an entry unreachable; the thread that
 // runs a recovery sets it again. Readers use relaxed loads: a put that races with a death goes to memory
@@ -20,6 +21,8 @@
 namespace sft {
 
 inline constexpr std::intptr_t kUnreachable = INTPTR_MIN;
+// On another node: reached by messages only (net/network.hpp).
+inline constexpr std::intptr_t kRemote = INTPTR_MIN + 1;
 
 // A range of virtual addresses.
 struct AddressRange {
@@ -51,8 +54,12 @@ struct PeerTable {
         return entries[pe.index()].heap_difference.load(std::memory_order_relaxed) != kUnreachable;
     }
 
+    [[nodiscard]] bool is_remote(PeId pe) const noexcept {
+        return entries[pe.index()].heap_difference.load(std::memory_order_relaxed) == kRemote;
+    }
+
     // REQUIRES: 0 <= pe < n_pes.
-    // ENSURES: the address of pe's instance of the symmetric object, or null when pe is unreachable.
+    // ENSURES: the address of pe's instance of the symmetric object, or null when pe is unreachable or remote.
     // A non-symmetric address ends the process with one line that names it (out of line), unless some PE is
     // unreachable: then the program may have read the pointer where nothing has arrived, and null is the answer, too.
     [[nodiscard]] void* locate(const void* address, PeId pe) const noexcept {
@@ -66,7 +73,7 @@ struct PeerTable {
             not_symmetric(address, pe);
             return nullptr;
         }
-        if (difference == kUnreachable) [[unlikely]] {
+        if (difference <= kRemote) [[unlikely]] {
             return nullptr;
         }
         return reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(address) + difference);

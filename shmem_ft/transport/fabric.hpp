@@ -1,0 +1,107 @@
+// What the network code needs of a communication library (UCX, libfabric): messages between the processes of a job that
+// run on different nodes. What the messages mean is net/network.hpp; a fabric only moves them.
+//
+// A message is a head of at most kFabricHeadBytes and a payload of any size. Small payloads ("eager", up to
+// eager_bytes()) arrive in the fabric's own memory; of a larger one the receiver first sees the head and says where the
+// payload is to go, so it is not copied on the way.
+//
+// Order: for each pair of processes the receiver sees heads in the order in which they were sent. Payloads of large
+// messages may arrive later than what was sent after them; FabricReceiver::arrived says when.
+//
+// Fault model: a process may die, stop, or be cut off at any moment. What is sent to it is then lost without a word, or
+// reported as gone, sooner or later or never: detection is not the fabric's business. forget() is how the owner says
+// that a process is dead; after that nothing of it is delivered, nothing that it has sent can change memory any more,
+// and everything that was under way to it is given back (FabricReceiver::sent).
+//
+// Strangers: a fabric may deliver whatever arrives at its address; the receiver checks a secret in every head, and
+// sizes before it names a place.
+//
+// Threads: none of these functions may run at the same time as another one (the owner's lock), except that any thread
+// may wait for fd().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shmem_ft/base/ids.hpp"
+
+namespace sft {
+
+inline constexpr std::size_t kFabricHeadBytes = 64;
+
+using Bytes = std::span<const std::byte>;
+
+// Called from inside progress(), send() and forget() of the fabric.
+class FabricReceiver {
+public:
+    virtual ~FabricReceiver() = default;
+
+    // An eager message. The bytes are good until this returns.
+    virtual void message(Bytes head, Bytes payload) = 0;
+
+    // The head of a large message. Where its payload is to go, or null: it is dropped. `from` must be set if it is not
+    // null: forget(from) gives the place back. `ticket` comes back with arrived().
+    struct Place {
+        std::byte* address = nullptr;
+        ProcId from = kNoProc;
+        std::uint64_t ticket = 0;
+    };
+    [[nodiscard]] virtual Place place(Bytes head, std::size_t payload_bytes) = 0;
+    // The payload is at its place (is_whole), or will never be, and nothing is written there any more.
+    virtual void arrived(std::uint64_t ticket, bool is_whole) = 0;
+
+    // The payload of a send that was pending may be changed again. Says nothing about its having arrived.
+    virtual void sent(std::uint64_t ticket) = 0;
+};
+
+class Fabric {
+public:
+    struct Options {
+        ProcId self = kNoProc;
+        std::int32_t n_slots = 0;  // processes have numbers below this
+        FabricReceiver* receiver = nullptr;
+        std::string interface;  // name of the network interface to use; empty: the fabric's own choice
+        std::string address;    // numeric address of this process's node on it, if known
+    };
+
+    virtual ~Fabric() = default;
+
+    // False: error_line says why (one clause).
+    [[nodiscard]] virtual bool open(const Options& options, std::string& error_line) = 0;
+    virtual void close() noexcept = 0;
+
+    // By which others reach this process; at most kFabricAddressBytes.
+    [[nodiscard]] virtual Bytes address() const noexcept = 0;
+    // How `process` is reached. Before the first send to it; connects nothing yet.
+    virtual void introduce(ProcId process, Bytes address) = 0;
+
+    enum class Sent {
+        done,     // head and payload have been taken: the payload may be changed
+        pending,  // receiver.sent(ticket) will tell
+        gone,     // the process was forgotten, or its connection is broken
+    };
+    // Never waits for the other side. head.size() <= kFabricHeadBytes.
+    [[nodiscard]] virtual Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) = 0;
+    // Payloads up to this travel with their heads.
+    [[nodiscard]] virtual std::size_t eager_bytes() const noexcept = 0;
+
+    // Takes in what is there, moves on what is under way. True: something happened.
+    virtual bool progress() = 0;
+    // Readable when there may be something to do. Sleeping on it is allowed only after arm() gave true: then whatever
+    // comes later makes it readable.
+    [[nodiscard]] virtual int fd() const noexcept = 0;
+    [[nodiscard]] virtual bool arm() = 0;
+
+    virtual void forget(ProcId process) = 0;
+
+    // For `shmem-ft info` and SHMEM_DEBUG: "ucx (tcp over eth0)".
+    [[nodiscard]] virtual std::string describe() const = 0;
+};
+
+// Process addresses of both fabrics fit; longer ones are an error at open().
+inline constexpr std::size_t kFabricAddressBytes = 512;
+
+}  // namespace sft
