@@ -275,7 +275,7 @@ Duties::Done Runtime::protect(const JobState& state) {
     }
     fault_point(FaultPoint::protect_begin);
     const ProcId keeper = shape.keeper_to_be(state, me_);
-    const bool moved = shape.keeper(state, me_) == kNoProc;
+    const bool moved = shape.needs_new_shadow(state, me_);
     const Version version = state.version;
     if (config_.backup_mode != BackupMode::none && keeper != kNoProc) {
         const ProcessSlot& slot = control_.slot(keeper);

@@ -88,6 +88,7 @@ struct Message {
     EndRequest end;
     std::optional<JobState> state;
     std::vector<Death> deaths;  // sorted by process
+    NodeId node = kNoNode;      // join: where the sender runs
 
     friend bool operator==(const Message&, const Message&) = default;
 };
