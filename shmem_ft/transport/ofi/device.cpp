@@ -126,6 +126,9 @@ bool Device::open(const Fabric::Options& options, std::string& error_line) {
     if (info_ != nullptr && make_objects(error_line) && find_address(error_line)) {
         return true;
     }
+    if (info_ != nullptr) {
+        error_line += " (" + name() + (options.address.empty() ? "" : " from " + options.address) + ")";
+    }
     close();
     return false;
 }
