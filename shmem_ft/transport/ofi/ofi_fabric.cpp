@@ -160,10 +160,7 @@ bool OfiFabric::progress() {
         std::uint64_t n_expired = 0;
         is_timer_set_ = ::read(timer_fd_, &n_expired, sizeof(n_expired)) != sizeof(n_expired);
     }
-    bool has_done = false;
-    for (int i = 0; i < kReadsPerProgress && read_queue(); ++i) {
-        has_done = true;
-    }
+    bool has_done = read_queue();
     post_again();
     flush_all();
     has_done = has_done || !to_tell_.empty();

@@ -27,7 +27,6 @@ inline constexpr int kPartsPerPeer = 4;
 // Small messages that are copied for a receiver that does not keep up; of further ones the sender has to keep the
 // bytes.
 inline constexpr std::size_t kCopiesPerPeer = 64;
-inline constexpr int kReadsPerProgress = 8;
 
 // What is with the provider. It comes back in a completion as the address of its context.
 struct Operation {
