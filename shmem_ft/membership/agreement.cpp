@@ -94,6 +94,7 @@ void Agreement::receive(ProcId from, const Message& message) {
         case MessageKind::census:
         case MessageKind::census_reply: take_census(from, message); break;
         case MessageKind::join: take_join(from, message.node); break;
+        case MessageKind::ping: world_->send(from, make(MessageKind::heartbeat)); break;
         case MessageKind::excluded:
         case MessageKind::heartbeat: break;
     }

@@ -270,6 +270,7 @@ const char* name_of(MessageKind kind) noexcept {
         case MessageKind::excluded: return "excluded";
         case MessageKind::heartbeat: return "heartbeat";
         case MessageKind::join: return "join";
+        case MessageKind::ping: return "ping";
     }
     return "?";
 }

@@ -197,7 +197,7 @@ bool is_refused(Change change) {
 TEST(Message, ValuesOutOfRangeAreRefused) {
     EXPECT_FALSE(is_refused([](Message&) {}));
     EXPECT_TRUE(is_refused([](Message& m) { m.kind = MessageKind{}; }));
-    EXPECT_TRUE(is_refused([](Message& m) { m.kind = static_cast<MessageKind>(14); }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.kind = static_cast<MessageKind>(15); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.ready.goal = static_cast<Goal>(9); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.accepted.kind = static_cast<Acceptance::Kind>(4); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.ballot.leader = -1; }));

@@ -39,6 +39,8 @@ const std::vector<std::string>& mutation_names() {
         "settle_early",
         "tie_for_both",
         "count_certain_out",
+        "forgive_nobody",
+        "ask_one_only",
 #endif
     };
     return names;
@@ -51,7 +53,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 26, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 28, "name the new bug above");
 #endif
     return true;
 }
