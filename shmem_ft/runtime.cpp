@@ -146,18 +146,29 @@ void Runtime::connect_channels() {
         doorbells.push_back(&control_.slot(coordinator_->shape().holder(state, PeId(pe))).doorbell);
     }
     engine_.channels.connect(control_.channels(), me_, std::move(doorbells), &engine_.waiter);
+    if (network_ != nullptr) {
+        std::vector<NodeId> nodes;
+        for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
+            nodes.push_back(coordinator_->shape().node_of(state, coordinator_->shape().holder(state, PeId(pe))));
+        }
+        connect_nodes(engine_, *network_, nodes);
+    }
 }
 
-void Runtime::reset_channels() {
+// Within the value `state`: the same on all PEs.
+void Runtime::reset_channels(const JobState& state) {
     engine_.channels.reset();
     if (network_ != nullptr) {
-        network_->reset_channels();
+        network_->reset_channels(static_cast<std::uint32_t>(state.index));
     }
     connect_channels();
 }
 
 bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
+    if (network_ != nullptr) {
+        network_->set_self(pe);
+    }
     if (is_substitute_) {
         control_.slot(self()).taken_pe.store(pe.value() + 1);
         incarnation_.store(incarnation_of(pe));

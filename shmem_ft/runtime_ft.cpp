@@ -301,7 +301,7 @@ Duties::Done Runtime::protect(const JobState& state) {
     } else {
         store_.forget_keeper();
     }
-    reset_channels();
+    reset_channels(state);
     fault_point(FaultPoint::protect_end);
     return Done::ok;
 }

@@ -90,7 +90,6 @@ bool Runtime::open_network(const BootCard& first, std::string& error) {
         network_.reset();
         return false;
     }
-    engine_.network = network_.get();
     return true;
 }
 
