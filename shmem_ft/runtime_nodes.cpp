@@ -61,7 +61,8 @@ bool Runtime::open_doors(const BootCard& first, std::string& error) {
             }
         };
     }
-    return mailbox_.open(options, error) && (bootstrap_.is_one_node() || open_network(first, error));
+    return mailbox_.open(options, error) && (bootstrap_.is_one_node() || open_network(first, error)) &&
+           (network_ == nullptr || store_.serve(*network_, error));
 }
 
 bool Runtime::open_network(const BootCard& first, std::string& error) {
@@ -182,8 +183,16 @@ void Runtime::say_goodbye(Stage how) noexcept {
 }
 
 BackupStore::Door Runtime::door_of(ProcId process) const {
-    const ProcessSlot& slot = control_.slot(process);
-    return {.pid = slot.pid, .store_fd = slot.store_fd};
+    BackupStore::Door door;
+    door.process = process;
+    if (is_remote(process)) {
+        door.network = network_.get();
+    } else {
+        const ProcessSlot& slot = control_.slot(process);
+        door.pid = slot.pid;
+        door.store_fd = slot.store_fd;
+    }
+    return door;
 }
 
 }  // namespace sft
