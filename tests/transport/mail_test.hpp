@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +17,7 @@
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/transport/mail/mailbox.hpp"
+#include "tests/transport/child.hpp"
 
 namespace sft {
 
@@ -83,40 +82,6 @@ inline bool is_dropped(Mailbox& mailbox, ProcId to) {
     }
     return mailbox.n_waiting() == 0;
 }
-
-class Child {
-public:
-    // Runs `body`, whose result is the exit status; _exit, so nothing of the parent is destroyed there.
-    explicit Child(const std::function<int()>& body) {
-        std::fflush(nullptr);
-        pid_ = fork();
-        if (pid_ == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves nothing running
-            const int status = body();
-            std::fflush(nullptr);
-            _exit(testing::Test::HasFailure() ? 99 : status);
-        }
-    }
-    ~Child() { end(SIGKILL); }
-    Child(const Child&) = delete;
-    Child& operator=(const Child&) = delete;
-
-    int end(int signal = 0) {
-        int status = -1;
-        if (pid_ > 0) {
-            if (signal != 0) {
-                kill(pid_, signal);
-            }
-            waitpid(pid_, &status, 0);
-            pid_ = -1;
-        }
-        return status;
-    }
-    [[nodiscard]] pid_t pid() const { return pid_; }
-
-private:
-    pid_t pid_;
-};
 
 // One process tells another that it is so far.
 class Signpost {
