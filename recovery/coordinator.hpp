@@ -103,6 +103,13 @@ public:
     void process_left(ProcId process, Stage how);
     void request_join(std::vector<ProcId> everybody);
     [[nodiscard]] int fd() const noexcept { return mailbox_->fd(); }
+    // Several nodes (transport/mail/mailbox.hpp). probe_node_of: all processes of the node that are not known to be
+    // dead.
+    [[nodiscard]] std::vector<RemoteMail::Gone> take_gone();
+    void probe_node_of(ProcId process);
+    // The job is over for this process: waits until all others have what was sent to them, or that time has come
+    // (now_ns()), and says goodbye.
+    void leave(Stage how, std::int64_t end_ns);
 
     // Of the last restart, for the summary (CLOCK_MONOTONIC, ns).
     struct Times {
@@ -127,6 +134,7 @@ private:
         std::vector<PeId> awaited;
     };
     using Lock = std::unique_lock<std::mutex>;
+    bool take_messages();
     [[nodiscard]] Participant::Do drive(Lock& lock, Participant::Do next);
     void await_change(Lock& lock, std::uint64_t index);
     void note_awaited();

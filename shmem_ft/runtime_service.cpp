@@ -44,7 +44,7 @@ bool Runtime::watch_processes(std::string& error) {
     allow_descriptors(control_.n_slots());
     pidfds_.assign(static_cast<std::size_t>(control_.n_slots()), -1);
     for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
-        if (ProcId(process) == self()) {
+        if (ProcId(process) == self() || is_remote(ProcId(process))) {
             continue;
         }
         const ProcessSlot& slot = control_.slot(ProcId(process));
@@ -103,7 +103,10 @@ void Runtime::serve() noexcept {
         coordinator_->process_died({process, {FailureKind::died, 0}, true});
     }
     constexpr std::int64_t kNsPerMs = 1'000'000;
-    HangWatch hang_watch({.control = &control_, .self = self(), .bound_ns = config_.hang_timeout_ms * kNsPerMs},
+    HangWatch hang_watch({.control = &control_,
+                          .self = self(),
+                          .bound_ns = config_.hang_timeout_ms * kNsPerMs,
+                          .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_},
                          now_ns());
     const auto kill = [this](ProcId process) {
         if (pidfds_[process.index()] >= 0) {
@@ -144,6 +147,7 @@ void Runtime::serve() noexcept {
         refresh_status();
         if (polled[2].revents != 0) {
             coordinator_->pump();
+            look_for_gone();
         }
         if (polled[3].revents != 0) {
             wait_is_due();
@@ -182,6 +186,31 @@ void Runtime::process_ended(ProcId process) noexcept {
     coordinator_->process_died({process, reason, true});
 }
 
+// Processes of other nodes, which the kernel does not tell of: their ports do.
+void Runtime::look_for_gone() noexcept {
+    std::vector<RemoteMail::Gone> gone = coordinator_->take_gone();
+    if (gone.empty()) {
+        return;
+    }
+    const std::int64_t seen_ns = now_ns();
+    // What they said before their ends comes first.
+    while (coordinator_->pump()) {
+    }
+    for (const RemoteMail::Gone& item : gone) {
+        if (item.goodbye) {
+            coordinator_->process_left(item.process, *item.goodbye == static_cast<std::uint64_t>(Stage::ended)
+                                                         ? Stage::ended
+                                                         : Stage::finished);
+            continue;
+        }
+        const FailureReason reason{FailureKind::died, 0};
+        note_death(item.process, reason, seen_ns);
+        coordinator_->process_died({item.process, reason, true});
+        // Its neighbours have probably met the same fate, and nobody else of this node may be talking to them.
+        coordinator_->probe_node_of(item.process);
+    }
+}
+
 // Told once, by whoever is first.
 void Runtime::note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept {
     const JobState state = coordinator_->state();
@@ -216,6 +245,9 @@ void Runtime::heard_of_death(const Death& death) {
     {
         const std::lock_guard lock(view_mutex_);
         mark_dead_peers();
+    }
+    if (network_ != nullptr && is_remote(death.process)) {
+        network_->forget(death.process);
     }
     control_.slot(self()).doorbell.ring();
 }
@@ -258,6 +290,8 @@ PeId Runtime::sleep_as_spare() noexcept {
         control_.slot(self()).state.store(ProcessState::finalized);
         report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
         stop_service();
+        say_goodbye(Stage::finished);
+        close_network();
         bootstrap_.disconnect();
         ::_exit(0);
     }
@@ -301,6 +335,7 @@ void Runtime::leave_ended_job() noexcept {
         tell_end(line);
     }
     flush_output();
+    say_goodbye(Stage::ended);
     control_.slot(self()).state.store(ProcessState::ended);
     ::_exit(state.exit_status);
 }
