@@ -146,12 +146,13 @@ void Runtime::connect_channels() {
         doorbells.push_back(&control_.slot(coordinator_->shape().holder(state, PeId(pe))).doorbell);
     }
     engine_.channels.connect(control_.channels(), me_, std::move(doorbells), &engine_.waiter);
+    connect_network();
 }
 
 void Runtime::reset_channels() {
     engine_.channels.reset();
     if (network_ != nullptr) {
-        network_->reset_channels();
+        network_->reset_channels(static_cast<std::uint32_t>(coordinator_->state().view));
     }
     connect_channels();
 }

@@ -90,8 +90,23 @@ bool Runtime::open_network(const BootCard& first, std::string& error) {
         network_.reset();
         return false;
     }
-    engine_.network = network_.get();
     return true;
+}
+
+// Where the PEs are, for the operations.
+void Runtime::connect_network() {
+    if (network_ == nullptr) {
+        return;
+    }
+    const JobState state = coordinator_->state();
+    std::vector<NodeId> nodes;
+    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
+        const ProcId holder = coordinator_->shape().holder(state, PeId(pe));
+        const Contact* const contact = control_.contact(holder);
+        nodes.emplace_back(contact == nullptr ? control_.header().node : contact->node);
+    }
+    network_->set_self(me_);
+    connect_nodes(engine_, *network_, nodes);
 }
 
 void Runtime::close_network() noexcept {
