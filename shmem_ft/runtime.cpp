@@ -140,35 +140,33 @@ bool Runtime::map_peer(PeId pe, ProcId holder, std::string& error) {
 }
 
 void Runtime::connect_channels() {
+    const JobShape& shape = coordinator_->shape();
     const JobState state = coordinator_->state();
     std::vector<Doorbell*> doorbells;
     for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
-        doorbells.push_back(&control_.slot(coordinator_->shape().holder(state, PeId(pe))).doorbell);
+        doorbells.push_back(&control_.slot(shape.holder(state, PeId(pe))).doorbell);
     }
     engine_.channels.connect(control_.channels(), me_, std::move(doorbells), &engine_.waiter);
     if (network_ != nullptr) {
-        std::vector<NodeId> nodes;
+        std::vector<NodeId> node_of_pe;
         for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
-            nodes.push_back(coordinator_->shape().node_of(state, coordinator_->shape().holder(state, PeId(pe))));
+            node_of_pe.push_back(shape.node_of(state, shape.holder(state, PeId(pe))));
         }
-        connect_nodes(engine_, *network_, nodes);
+        connect_nodes(engine_, *network_, node_of_pe);
     }
+    connect_network();
 }
 
-// Within the value `state`: the same on all PEs.
-void Runtime::reset_channels(const JobState& state) {
+void Runtime::reset_channels() {
     engine_.channels.reset();
     if (network_ != nullptr) {
-        network_->reset_channels(static_cast<std::uint32_t>(state.index));
+        network_->reset_channels(static_cast<std::uint32_t>(coordinator_->state().view));
     }
     connect_channels();
 }
 
 bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
-    if (network_ != nullptr) {
-        network_->set_self(pe);
-    }
     if (is_substitute_) {
         control_.slot(self()).taken_pe.store(pe.value() + 1);
         incarnation_.store(incarnation_of(pe));

@@ -135,6 +135,7 @@ private:
     [[nodiscard]] bool is_remote(ProcId process) const noexcept;
     [[nodiscard]] bool open_doors(const BootCard& first, std::string& error);
     [[nodiscard]] bool open_network(const BootCard& first, std::string& error);
+    void connect_network();
     void close_network() noexcept;
     [[nodiscard]] Contact own_contact() const;
     [[nodiscard]] bool learn_nodes(int generation, std::string& error);

@@ -70,12 +70,7 @@ int Runtime::checkpoint() noexcept {
 
 void Runtime::ship(Version version) {
     engine_.init_calls = logical_init_calls();
-    const BackupStore::Shipped shipped = store_.ship(version, live_);
-    stored_bytes_.store(shipped.bytes_stored);
-    if (shipped.keeper_gone) {
-        // If it is dead, its shadow would be gone in any case; if it has refused what it was sent, the job ends here.
-        static_cast<void>(must_be_gone(coordinator_->shape().keeper_to_be(coordinator_->state(), me_), "it takes no copy"));
-    }
+    stored_bytes_.store(store_.ship(version, live_).bytes_stored);
 }
 
 void Runtime::fold(Version version) {
@@ -303,14 +298,14 @@ Duties::Done Runtime::protect(const JobState& state) {
         if (moved) {
             const BackupStore::Shipped shipped = store_.ship(version, live_);
             if (shipped.keeper_gone) {
-                return must_be_gone(keeper, "it takes no copy");
+                return must_be_gone(keeper, "it does not take the copy");
             }
             stored_bytes_.store(shipped.bytes_stored);
         }
     } else {
         store_.forget_keeper();
     }
-    reset_channels(state);
+    reset_channels();
     fault_point(FaultPoint::protect_end);
     return Done::ok;
 }

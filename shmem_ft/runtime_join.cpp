@@ -57,7 +57,7 @@ void Runtime::ask_to_join() {
             everybody.emplace_back(process);
         }
     }
-    coordinator_->request_join(std::move(everybody), NodeId(0));
+    coordinator_->request_join(std::move(everybody), NodeId(control_.header().node));
     // oshrun starts the next one when this one is counted in.
     coordinator_->wait_until([this](const JobState& now) { return has_joined(now, self()) || is_over(now); });
 }

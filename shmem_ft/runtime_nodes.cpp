@@ -61,8 +61,7 @@ bool Runtime::open_doors(const BootCard& first, std::string& error) {
             }
         };
     }
-    return mailbox_.open(options, error) && (bootstrap_.is_one_node() || open_network(first, error)) &&
-           (network_ == nullptr || store_.serve(*network_, error));
+    return mailbox_.open(options, error) && (bootstrap_.is_one_node() || open_network(first, error));
 }
 
 bool Runtime::open_network(const BootCard& first, std::string& error) {
@@ -92,6 +91,22 @@ bool Runtime::open_network(const BootCard& first, std::string& error) {
         return false;
     }
     return true;
+}
+
+// Where the PEs are, for the operations.
+void Runtime::connect_network() {
+    if (network_ == nullptr) {
+        return;
+    }
+    const JobState state = coordinator_->state();
+    std::vector<NodeId> nodes;
+    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
+        const ProcId holder = coordinator_->shape().holder(state, PeId(pe));
+        const Contact* const contact = control_.contact(holder);
+        nodes.emplace_back(contact == nullptr ? control_.header().node : contact->node);
+    }
+    network_->set_self(me_);
+    connect_nodes(engine_, *network_, nodes);
 }
 
 void Runtime::close_network() noexcept {
@@ -183,16 +198,11 @@ void Runtime::say_goodbye(Stage how) noexcept {
 }
 
 BackupStore::Door Runtime::door_of(ProcId process) const {
-    BackupStore::Door door;
-    door.process = process;
-    if (is_remote(process)) {
-        door.network = network_.get();
-    } else {
-        const ProcessSlot& slot = control_.slot(process);
-        door.pid = slot.pid;
-        door.store_fd = slot.store_fd;
-    }
-    return door;
+    const ProcessSlot& slot = control_.slot(process);
+    return {.pid = slot.pid,
+            .store_fd = slot.store_fd,
+            .process = process,
+            .network = is_remote(process) ? network_.get() : nullptr};
 }
 
 }  // namespace sft

@@ -3,9 +3,10 @@
 namespace sft {
 namespace {
 
-// Null for a target that is dead, and for an address that is forgiven while a fault is pending (PeerTable::locate).
+// Null for a target that is dead, and for an address that is not symmetric but forgiven while a fault is pending.
 Network* network_to(const Target& target, const void* address) noexcept {
     const Engine& e = target.engine;
+    e.peers.require_symmetric(address, target.pe);
     const bool is_remote = e.network != nullptr && e.peers.is_remote(target.pe) && e.peers.is_symmetric(address);
     return is_remote ? e.network : nullptr;
 }
