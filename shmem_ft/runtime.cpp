@@ -163,10 +163,10 @@ void Runtime::connect_channels() {
     connect_network();
 }
 
-void Runtime::reset_channels() {
+void Runtime::reset_channels(const JobState& state) {
     engine_.channels.reset();
     if (network_ != nullptr) {
-        network_->reset_channels(channel_epoch(coordinator_->state()));
+        network_->reset_channels(channel_epoch(state));
     }
     connect_channels();
 }
