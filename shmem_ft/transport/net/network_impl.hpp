@@ -173,8 +173,9 @@ private:
     [[nodiscard]] Place expect(const WireHead& head, std::byte* address, bool is_answer);
     // ---- what is sent back: answers.cpp ----
     void on_reply(const WireHead& head, Bytes payload);
-    void on_ack(NetPeer& from, const WireHead& head, Bytes payload);
-    void on_done(NetPeer& from, const WireHead& head);
+    void on_ack(const WireHead& head, Bytes payload);
+    // False: it cannot be.
+    [[nodiscard]] bool take_done(NetPeer& from, std::uint64_t done);
     void end_request(Request& request, bool is_refused);
     bool finish();
     void send_replies();
