@@ -184,7 +184,7 @@ TEST_P(NetFaultsTest, AFullChannelEndsWithTheFault) {
         std::thread service([&] {
             const std::int64_t end_ns = now_ns() + 30'000'000;
             patiently([&] { return now_ns() > end_ns; });
-            node.gate.pending = true;
+            node.gate.pending.store(true);
         });
         bool is_fine = true;
         for (int i = 0; i < 33 && is_fine; ++i) {
