@@ -36,6 +36,7 @@ OfiFabric::~OfiFabric() { close(); }
 
 bool OfiFabric::open(const Options& options, std::string& error_line) {
     options_ = options;
+    owner_ = ::getpid();
     {
         const EnvironmentDefaults defaults(kDefaults);
         if (!device_.open(options, error_line)) {
@@ -88,7 +89,9 @@ bool OfiFabric::post_buffers(std::string& error_line) {
 }
 
 void OfiFabric::close() noexcept {
-    if (device_.endpoint() != nullptr) {
+    if (::getpid() != owner_) {
+        device_.abandon();
+    } else if (device_.endpoint() != nullptr) {
         linger();
     }
     device_.close();
