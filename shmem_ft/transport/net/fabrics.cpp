@@ -34,10 +34,9 @@ constexpr std::array<EnvironmentDefault, 8> kUcxDefaults{{
     {"UCX_WARN_UNUSED_ENV_VARS=n"},
 }};
 
-// Two drivers below libfabric catch signals as soon as they are loaded, on machines without their hardware too.
-constexpr std::array<EnvironmentDefault, 2> kOfiDefaults{{
+// A driver below libfabric (psm) catches signals as soon as it is loaded, on machines without its hardware too.
+constexpr std::array<EnvironmentDefault, 1> kOfiDefaults{{
     {"IPATH_NO_BACKTRACE=1"},
-    {"HFI_NO_BACKTRACE=1"},
 }};
 
 struct Provider {
