@@ -118,7 +118,7 @@ TEST_P(NetFaultsTest, WaitsForADeadProcessEndWhenItIsForgotten) {
 
 // Process 1 writes a pattern without end, and is forgotten in the midst of it: from then on nothing changes.
 TEST_P(NetFaultsTest, NothingOfAForgottenProcessChangesMemory) {
-    for (int turn = 0; turn < 5; ++turn) {
+    for (int turn = 0; turn < 3; ++turn) {
         memory.restart();
         start(1, 2, [](NetNode& node) {
             std::vector<std::byte> data(kLarge / 3);
@@ -237,20 +237,10 @@ struct Attacker {
 
 class StrangersTest : public NetTest {};
 
-TEST_P(StrangersTest, WhatDoesNotFitIsRefused) {
-    start(0, 1, [](NetNode& node) {
-        node.reach(1);
-        node.await_step(2);
-        const std::uint64_t n_refused = node.board.values[0];
-        patiently([&] { return node.network.counters().refused >= n_refused; });
-        EXPECT_EQ(node.network.counters().refused, n_refused);
-        EXPECT_TRUE(std::all_of(heap(), heap(kHeapBytes), [](std::byte byte) { return byte == std::byte{0}; }));
-    });
-    patiently([&] { return memory.board().step >= 1; });
-    Attacker attacker(memory.board(), 3);
-    const WireHead good = attacker.head;
-    std::uint64_t n = 0;
-    const auto attack = [&](const std::function<void(WireHead&)>& change, std::size_t payload = 0) {
+// A put that would be good, with one thing wrong.
+struct Attack {
+    explicit Attack(const NetBoard& board) : attacker(board, 3), good(attacker.head) {}
+    void operator()(const std::function<void(WireHead&)>& change, std::size_t payload = 0) {
         attacker.head = good;
         attacker.head.kind = WireKind::put;
         attacker.head.address = kHeapBase;
@@ -259,7 +249,13 @@ TEST_P(StrangersTest, WhatDoesNotFitIsRefused) {
         change(attacker.head);
         attacker.send(payload);
         ++n;
-    };
+    }
+    Attacker attacker;
+    const WireHead good;
+    std::uint64_t n = 0;
+};
+
+void attack_with_places(Attack& attack) {
     attack([](WireHead& head) { head.secret ^= 1; });
     attack([](WireHead& head) { head.magic = 0; });
     attack([](WireHead& head) { head.to = 1; });
@@ -287,6 +283,9 @@ TEST_P(StrangersTest, WhatDoesNotFitIsRefused) {
     attack([](WireHead& head) { head.length = 10; });
     attack([](WireHead& head) { head.length = 5001; }, 5000);
     attack([](WireHead& head) { head.length = 50'001; }, 50'000);
+}
+
+void attack_with_operations(Attack& attack) {
     for (const unsigned width : {0U, 1U, 2U, 3U, 16U, 255U}) {
         attack([=](WireHead& head) {
             head.kind = WireKind::post;
@@ -326,6 +325,9 @@ TEST_P(StrangersTest, WhatDoesNotFitIsRefused) {
         head.length = wire_pair(100'000, 50);
         head.operand = 0;
     });
+}
+
+void attack_with_kinds(Attack& attack) {
     for (const WireKind kind : {WireKind::reply, WireKind::ack, WireKind::channel, WireKind::credit,
                                 WireKind::store_write, WireKind{0}, WireKind{13}, WireKind{255}}) {
         attack([=](WireHead& head) {
@@ -342,10 +344,26 @@ TEST_P(StrangersTest, WhatDoesNotFitIsRefused) {
             100'000);
     }
     for (const std::size_t bytes : {0U, 1U, 63U}) {
-        attacker.send_bytes(std::as_bytes(std::span(&attacker.head, 1)).first(bytes), {});
-        ++n;
+        attack.attacker.send_bytes(std::as_bytes(std::span(&attack.attacker.head, 1)).first(bytes), {});
+        ++attack.n;
     }
-    memory.board().values[0] = n;
+}
+
+TEST_P(StrangersTest, WhatDoesNotFitIsRefused) {
+    start(0, 1, [](NetNode& node) {
+        node.reach(1);
+        node.await_step(2);
+        const std::uint64_t n_refused = node.board.values[0];
+        patiently([&] { return node.network.counters().refused >= n_refused; });
+        EXPECT_EQ(node.network.counters().refused, n_refused);
+        EXPECT_TRUE(std::all_of(heap(), heap(kHeapBytes), [](std::byte byte) { return byte == std::byte{0}; }));
+    });
+    patiently([&] { return memory.board().step >= 1; });
+    Attack attack(memory.board());
+    attack_with_places(attack);
+    attack_with_operations(attack);
+    attack_with_kinds(attack);
+    memory.board().values[0] = attack.n;
     memory.board().step = 2;
     EXPECT_EQ(children[0]->end(), 0);
 }

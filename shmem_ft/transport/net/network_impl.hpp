@@ -214,7 +214,7 @@ private:
     void begin_polling();
     void end_polling();
     void pass_time(Lock& lock, std::uint32_t turn);
-    void sleep(Lock& lock);
+    void doze(Lock& lock);
     void wake_sleepers();
     void watch_fabric(bool is_on);
     void run_thread();
@@ -241,7 +241,7 @@ private:
 
     int epoll_ = -1;
     int stop_ = -1;  // wakes the progress thread
-    int wake_ = -1;  // wakes the thread that sleeps on the fabric in sleep()
+    int wake_ = -1;  // wakes the thread that sleeps on the fabric in doze()
     bool is_open_ = false;
     bool is_stopping_ = false;
     bool is_watched_ = false;
