@@ -95,7 +95,8 @@ void Coordinator::decided(const JobState& before, const JobState& after) {
         snapshot_ = after;
     }
     leads_.store(agreement_.leader() == agreement_.self());
-    news_.push_back({.kind = News::Kind::decision, .death = {}, .before = before, .after = after, .awaited = {}});
+    news_.push_back(
+        {.kind = News::Kind::decision, .death = {}, .before = before, .after = after, .awaited = {}, .why_stop = {}});
     changed_.notify_all();
 }
 
@@ -107,11 +108,12 @@ void Coordinator::heard_of_death(const Death& death) {
     } else if (!death.is_certain) {
         mailbox_->give_up(death.process);
     }
-    news_.push_back({.kind = News::Kind::death, .death = death, .before = {}, .after = {}, .awaited = {}});
+    news_.push_back(
+        {.kind = News::Kind::death, .death = death, .before = {}, .after = {}, .awaited = {}, .why_stop = {}});
 }
 
-void Coordinator::must_stop() {
-    news_.push_back({.kind = News::Kind::stop, .death = {}, .before = {}, .after = {}, .awaited = {}});
+void Coordinator::must_stop(const Stop& why) {
+    news_.push_back({.kind = News::Kind::stop, .death = {}, .before = {}, .after = {}, .awaited = {}, .why_stop = why});
 }
 
 // Follows from everything that calls tell(), so it is looked for there.
@@ -125,8 +127,12 @@ void Coordinator::note_awaited() {
     }
     if (now != awaited_) {
         awaited_ = now;
-        news_.push_back(
-            {.kind = News::Kind::awaiting, .death = {}, .before = {}, .after = {}, .awaited = std::move(now)});
+        news_.push_back({.kind = News::Kind::awaiting,
+                         .death = {},
+                         .before = {},
+                         .after = {},
+                         .awaited = std::move(now),
+                         .why_stop = {}});
     }
 }
 
@@ -146,7 +152,7 @@ void Coordinator::tell(Lock& lock) {
             switch (item.kind) {
                 case News::Kind::death: observer_->heard_of_death(item.death); break;
                 case News::Kind::decision: observer_->decided(item.before, item.after); break;
-                case News::Kind::stop: observer_->must_stop(); break;
+                case News::Kind::stop: observer_->must_stop(item.why_stop); break;
                 case News::Kind::awaiting: observer_->awaits_spares(item.awaited); break;
             }
         }
@@ -226,9 +232,9 @@ void Coordinator::leave(Stage how, std::int64_t end_ns) {
     }
 }
 
-void Coordinator::request_join(std::vector<ProcId> everybody) {
+void Coordinator::request_join(std::vector<ProcId> everybody, NodeId node) {
     Lock lock(mutex_);
-    agreement_.request_join(std::move(everybody));
+    agreement_.request_join(std::move(everybody), node);
     tell(lock);
 }
 

@@ -50,7 +50,7 @@ public:
 
     virtual void heard_of_death(const Death& death) = 0;
     virtual void decided(const JobState& before, const JobState& after) = 0;
-    virtual void must_stop() = 0;
+    virtual void must_stop(const Stop& why) = 0;
     // This process leads, and nobody is there to take over these PEs; empty: that is over. Only with a policy that
     // waits.
     virtual void awaits_spares(const std::vector<PeId>& pes) = 0;
@@ -101,7 +101,7 @@ public:
     bool pump();
     void process_died(const Death& death);
     void process_left(ProcId process, Stage how);
-    void request_join(std::vector<ProcId> everybody);
+    void request_join(std::vector<ProcId> everybody, NodeId node);
     [[nodiscard]] int fd() const noexcept { return mailbox_->fd(); }
     // Several nodes (transport/mail/mailbox.hpp). probe_node_of: all processes of the node that are not known to be
     // dead.
@@ -124,7 +124,7 @@ private:
     void send(ProcId to, const Message& message) override;
     void decided(const JobState& before, const JobState& after) override;
     void heard_of_death(const Death& death) override;
-    void must_stop() override;
+    void must_stop(const Stop& why) override;
 
     struct News {
         enum class Kind : std::uint8_t { death, decision, stop, awaiting } kind{};
@@ -132,6 +132,7 @@ private:
         JobState before;
         JobState after;
         std::vector<PeId> awaited;
+        Stop why_stop;
     };
     using Lock = std::unique_lock<std::mutex>;
     bool take_messages();

@@ -105,7 +105,7 @@ private:
     // JobObserver: runtime_service.cpp
     void heard_of_death(const Death& death) override;
     void decided(const JobState& before, const JobState& after) override;
-    void must_stop() override;
+    void must_stop(const Stop& why) override;
     void awaits_spares(const std::vector<PeId>& pes) override;  // runtime_policy.cpp
 
     // runtime.cpp

@@ -287,7 +287,7 @@ Duties::Done Runtime::protect(const JobState& state) {
     }
     fault_point(FaultPoint::protect_begin);
     const ProcId keeper = shape.keeper_to_be(state, me_);
-    const bool moved = shape.keeper(state, me_) == kNoProc;
+    const bool moved = shape.needs_new_shadow(state, me_);
     const Version version = state.version;
     if (config_.backup_mode != BackupMode::none && keeper != kNoProc) {
         std::string gone;
@@ -296,7 +296,11 @@ Duties::Done Runtime::protect(const JobState& state) {
             return must_be_gone(keeper, gone);
         }
         if (moved) {
-            stored_bytes_.store(store_.ship(version, live_).bytes_stored);
+            const BackupStore::Shipped shipped = store_.ship(version, live_);
+            if (shipped.keeper_gone) {
+                return must_be_gone(keeper, "it does not take the copy");
+            }
+            stored_bytes_.store(shipped.bytes_stored);
         }
     } else {
         store_.forget_keeper();

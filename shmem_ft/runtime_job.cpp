@@ -225,10 +225,10 @@ void Runtime::finish() noexcept {
     report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
     stop_service();
     say_goodbye(Stage::finished);
-    close_network();
     mailbox_.close();
     scrubber_.stop();
     store_.release();
+    close_network();
 }
 
 // ---- fork ----

@@ -57,18 +57,16 @@ void Runtime::ask_to_join() {
             everybody.emplace_back(process);
         }
     }
-    coordinator_->request_join(std::move(everybody));
+    coordinator_->request_join(std::move(everybody), NodeId(control_.header().node));
     // oshrun starts the next one when this one is counted in.
-    coordinator_->wait_until([this](const JobState& now) {
-        return std::binary_search(now.joined.begin(), now.joined.end(), self()) || is_over(now);
-    });
+    coordinator_->wait_until([this](const JobState& now) { return has_joined(now, self()) || is_over(now); });
 }
 
 // By the service thread: the kernel shall tell of their ends, too.
 void Runtime::watch_joined() noexcept {
     const JobState state = coordinator_->state();
     for (; n_joined_watched_ < state.joined.size(); ++n_joined_watched_) {
-        const ProcId process = state.joined[n_joined_watched_];
+        const ProcId process = state.joined[n_joined_watched_].process;
         if (process == self() || is_remote(process) || process.value() < 0 || process.value() >= control_.n_slots()) {
             continue;
         }

@@ -199,7 +199,10 @@ void Runtime::say_goodbye(Stage how) noexcept {
 
 BackupStore::Door Runtime::door_of(ProcId process) const {
     const ProcessSlot& slot = control_.slot(process);
-    return {.pid = slot.pid, .store_fd = slot.store_fd};
+    return {.pid = slot.pid,
+            .store_fd = slot.store_fd,
+            .process = process,
+            .network = is_remote(process) ? network_.get() : nullptr};
 }
 
 }  // namespace sft

@@ -270,8 +270,15 @@ void Runtime::decided(const JobState& before, const JobState& after) {
     }
 }
 
-void Runtime::must_stop() {
-    say("error: process %d was declared dead by the others and ends", self().value());
+void Runtime::must_stop(const Stop& why) {
+    if (why.reason == Stop::Reason::no_quorum) {
+        const PeId pe = me_;
+        const std::string who = pe == kNoPe ? format("process %d", self().value()) : format("PE %d", pe.value());
+        say("error: %s: cut off from the majority of the job (%d of %d PEs reachable): ends", who.c_str(),
+            why.n_reachable, why.n_all);
+    } else {
+        say("error: process %d was declared dead by the others and ends", self().value());
+    }
     flush_output();
     ::_exit(kExitError);
 }

@@ -327,7 +327,7 @@ void SimProcess::heard_of_death(const Death& death) {
     }
 }
 
-void SimProcess::must_stop() { world_.leave(self_, Gone::stopped_itself); }
+void SimProcess::must_stop(const Stop& /*why*/) { world_.leave(self_, Gone::stopped_itself); }
 
 // Heartbeats by message to those next in the ring; who is watched for another reason is looked at.
 void SimProcess::tick() {

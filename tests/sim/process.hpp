@@ -39,7 +39,7 @@ public:
     void send(ProcId to, const Message& message) override;
     void decided(const JobState& before, const JobState& after) override;
     void heard_of_death(const Death& death) override;
-    void must_stop() override;
+    void must_stop(const Stop& why) override;
 
 private:
     struct Put {

@@ -21,7 +21,7 @@
 
 namespace sft {
 
-using Bytes = std::vector<std::byte>;
+using Buffer = std::vector<std::byte>;
 
 inline constexpr std::size_t kBytesMax = 160 * 1024;
 inline constexpr int kPatienceMs = 20'000;
@@ -42,14 +42,14 @@ inline void open_or_fail(Mailbox& mailbox, const Mailbox::Options& options) {
 }
 
 // Number `i` of a sequence: its length and bytes follow from it.
-inline Bytes numbered(std::uint32_t i, std::size_t length_max = 3000) {
-    Bytes bytes(sizeof i + i * 7919U % length_max, static_cast<std::byte>(i & 0xff));
+inline Buffer numbered(std::uint32_t i, std::size_t length_max = 3000) {
+    Buffer bytes(sizeof i + i * 7919U % length_max, static_cast<std::byte>(i & 0xff));
     std::memcpy(bytes.data(), &i, sizeof i);
     return bytes;
 }
 
 inline bool is_number(std::span<const std::byte> message, std::uint32_t i) {
-    const Bytes expected = numbered(i);
+    const Buffer expected = numbered(i);
     return std::equal(message.begin(), message.end(), expected.begin(), expected.end());
 }
 
@@ -78,7 +78,7 @@ inline bool flush_all(Mailbox& mailbox) {
 // More than any socket has room for: nothing waits afterwards only if it was dropped.
 inline bool is_dropped(Mailbox& mailbox, ProcId to) {
     for (int i = 0; i < 200; ++i) {
-        mailbox.send(to, Bytes(10'000));
+        mailbox.send(to, Buffer(10'000));
     }
     return mailbox.n_waiting() == 0;
 }
