@@ -147,13 +147,6 @@ void Runtime::connect_channels() {
         doorbells.push_back(&control_.slot(shape.holder(state, PeId(pe))).doorbell);
     }
     engine_.channels.connect(control_.channels(), me_, std::move(doorbells), &engine_.waiter);
-    if (network_ != nullptr) {
-        std::vector<NodeId> node_of_pe;
-        for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
-            node_of_pe.push_back(shape.node_of(state, shape.holder(state, PeId(pe))));
-        }
-        connect_nodes(engine_, *network_, node_of_pe);
-    }
     connect_network();
 }
 

@@ -90,7 +90,7 @@ bool Runtime::open_network(const BootCard& first, std::string& error) {
         network_.reset();
         return false;
     }
-    return true;
+    return store_.serve(*network_, error);
 }
 
 // Where the PEs are, for the operations.
@@ -98,12 +98,11 @@ void Runtime::connect_network() {
     if (network_ == nullptr) {
         return;
     }
+    const JobShape& shape = coordinator_->shape();
     const JobState state = coordinator_->state();
     std::vector<NodeId> nodes;
     for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
-        const ProcId holder = coordinator_->shape().holder(state, PeId(pe));
-        const Contact* const contact = control_.contact(holder);
-        nodes.emplace_back(contact == nullptr ? control_.header().node : contact->node);
+        nodes.push_back(shape.node_of(state, shape.holder(state, PeId(pe))));
     }
     network_->set_self(me_);
     connect_nodes(engine_, *network_, nodes);
