@@ -90,7 +90,7 @@ bool Runtime::open_network(const BootCard& first, std::string& error) {
         network_.reset();
         return false;
     }
-    return true;
+    return store_.serve(*network_, error);
 }
 
 // Where the PEs are, for the operations.
