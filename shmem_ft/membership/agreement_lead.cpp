@@ -84,6 +84,21 @@ void Agreement::begin_ballot() {
     collect.state = state_;
     collect.deaths = ballot_dead_;
     forward(collect);
+    if (!shape_.is_one_node()) {
+        tell_spares_of_deaths();
+    }
+}
+
+// On one node the kernel tells everybody of every death. Between nodes a sleeping spare may be the only one left on its
+// node to tell of a death there, and has to know whom.
+void Agreement::tell_spares_of_deaths() const {
+    Message message = make(MessageKind::deaths);
+    message.deaths = ballot_dead_;
+    for (const ProcId spare : shape_.idle_spares(state_, dead_)) {
+        if (spare != self_ && spare != state_.witness && !is_mutated(Mutation::leave_spares_untold)) {
+            world_->send(spare, message);
+        }
+    }
 }
 
 void Agreement::forward(const Message& message) {

@@ -121,7 +121,8 @@ Time World::message_delay() noexcept {
 Time World::cut_until(ProcId a, ProcId b) const noexcept {
     Time until = 0;
     for (const Partition& cut : scenario_.partitions) {
-        if (now_ >= cut.begin && now_ < cut.end && cut.side[a.index()] != cut.side[b.index()]) {
+        if (now_ >= cut.begin && now_ < cut.end && cut.side[a.index()] != cut.side[b.index()] &&
+            cut.side[a.index()] != 2 && cut.side[b.index()] != 2) {
             until = std::max(until, cut.end);
         }
     }
@@ -154,7 +155,8 @@ void World::send(ProcId from, ProcId to, const Message& message, std::int32_t ho
         return;
     }
     tell(&Observer::sent, from, to, message, hops);
-    if (with_trace_ && message.kind != MessageKind::heartbeat) {
+    const bool is_beat = message.kind == MessageKind::heartbeat || message.kind == MessageKind::ping;
+    if (with_trace_ && !is_beat) {
         trace(from, format("-> p%d %s", to.value(), to_string(message).c_str()));
     }
     if (is_alive(to)) {
