@@ -380,6 +380,12 @@ void Agreement::request_end(EndReason reason, std::int32_t exit_status) {
 void Agreement::look_after_orphans() {
     const std::vector<ProcId> idle = shape_.idle_spares(state_, dead_);
     if (idle.empty() || idle.front() != self_) {
+        // Between nodes the lowest one may know of other deaths than this one, and believe that somebody leads.
+        if (!idle.empty() && !shape_.is_one_node()) {
+            Message message = make(MessageKind::deaths);
+            message.deaths = dead_;
+            world_->send(idle.front(), message);
+        }
         return;
     }
     if (!has_census_begun_) {

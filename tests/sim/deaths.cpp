@@ -140,6 +140,10 @@ void World::spread_news(ProcId process) {
             at(now_ + message_delay(), ProcId(to), [this, to, process] {
                 pass(process, ProcId(to), [this, to, process] { tell_fate(ProcId(to), process, true); });
             });
+        } else if (is_alive(ProcId(to)) && !is_here && has_talked(process, ProcId(to))) {
+            at(now_ + message_delay(), ProcId(to), [this, to, process] {
+                pass(process, ProcId(to), [this, to, process] { break_connection(process, ProcId(to)); });
+            });
         } else if (is_alive(ProcId(to)) && is_here) {
             --n_left;
             later(ProcId(to), random_.between(100, scenario_.news_max),
@@ -170,6 +174,21 @@ void World::fence(ProcId by, ProcId suspect) {
         disturbed_until_ = std::max(disturbed_until_, now_);
         later(by, message_delay(), [this, by, suspect, is_reached] { tell_fate(by, suspect, is_reached); });
     });
+}
+
+bool World::has_talked(ProcId a, ProcId b) const {
+    return channels_[a.index()].contains(b.value()) || channels_[b.index()].contains(a.value());
+}
+
+// While its host is there the other end of a connection sees at once that a process is gone.
+void World::break_connection(ProcId dead, ProcId other) {
+    bool is_host_there = scenario_.are_ports_refused;
+    for (std::int32_t process = 0; process < scenario_.shape.n_processes && !is_host_there; ++process) {
+        is_host_there = is_alive(ProcId(process)) && node_of(scenario_, ProcId(process)) == node_of(scenario_, dead);
+    }
+    if (is_host_there) {
+        tell_fate(other, dead, true);
+    }
 }
 
 void World::call_lost(ProcId by, const Death& death) {

@@ -162,6 +162,10 @@ void World::send(ProcId from, ProcId to, const Message& message, std::int32_t ho
     if (is_alive(to)) {
         channels_[from.index()][to.value()].push_back({*decoded, hops});
         at(now_ + message_delay(), to, [this, from, to] { deliver(from, to); });
+    } else if (scenario_.detection == Detection::nodes && fates_[to.index()].how != Gone::finished &&
+               fates_[to.index()].how != Gone::ended) {
+        at(now_ + message_delay(), from,
+           [this, from, to] { pass(to, from, [this, from, to] { break_connection(to, from); }); });
     }
     for (PlannedKill& planned : kills_) {
         if (planned.kill.trigger == Trigger::send && planned.kill.kind == message.kind) {

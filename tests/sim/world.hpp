@@ -107,6 +107,8 @@ private:
     [[nodiscard]] Time cut_until(ProcId a, ProcId b) const noexcept;
     void kill(ProcId process, FailureReason reason);
     void strike(const Kill& kill, ProcId victim);
+    [[nodiscard]] bool has_talked(ProcId a, ProcId b) const;
+    void break_connection(ProcId dead, ProcId other);
     void lose_messages_of(ProcId process);
     void spread_news(ProcId process);
     void tell_fate(ProcId to, ProcId of, bool is_certain);
