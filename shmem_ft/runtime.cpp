@@ -41,6 +41,12 @@ WaitStyle style_of_job(const ControlSegment& control) {
     return first.is_crowded != 0 ? kCrowded : kAlone;
 }
 
+// Larger at every reset: attempts of a restart are counted anew in each view.
+std::uint32_t channel_epoch(const JobState& state) {
+    constexpr std::uint32_t kAttemptsMax = 1U << 12;
+    return (state.view + 1) * kAttemptsMax + state.attempt;
+}
+
 }  // namespace
 
 // The service thread polls the channel, and may already run.
@@ -150,10 +156,10 @@ void Runtime::connect_channels() {
     connect_network();
 }
 
-void Runtime::reset_channels() {
+void Runtime::reset_channels(const JobState& state) {
     engine_.channels.reset();
     if (network_ != nullptr) {
-        network_->reset_channels(static_cast<std::uint32_t>(coordinator_->state().view));
+        network_->reset_channels(channel_epoch(state));
     }
     connect_channels();
 }

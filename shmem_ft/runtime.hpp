@@ -119,7 +119,7 @@ private:
     [[nodiscard]] bool become_substitute(std::string& error);
     [[nodiscard]] bool start_scrubber(std::string& error);
     void connect_channels();
-    void reset_channels();
+    void reset_channels(const JobState& state);
     void print_about() const;
     void tell_fault_points();
 

@@ -70,7 +70,13 @@ int Runtime::checkpoint() noexcept {
 
 void Runtime::ship(Version version) {
     engine_.init_calls = logical_init_calls();
-    stored_bytes_.store(store_.ship(version, live_).bytes_stored);
+    const BackupStore::Shipped shipped = store_.ship(version, live_);
+    stored_bytes_.store(shipped.bytes_stored);
+    if (shipped.keeper_gone) {
+        // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
+        const JobState state = coordinator_->state();
+        static_cast<void>(must_be_gone(coordinator_->shape().keeper_to_be(state, me_), "it does not take the copy"));
+    }
 }
 
 void Runtime::fold(Version version) {
@@ -305,7 +311,7 @@ Duties::Done Runtime::protect(const JobState& state) {
     } else {
         store_.forget_keeper();
     }
-    reset_channels();
+    reset_channels(state);
     fault_point(FaultPoint::protect_end);
     return Done::ok;
 }

@@ -116,11 +116,12 @@ public:
             if (!is_root_ && !lane.await(parent_)) {
                 return false;
             }
+            // A message to another node waits for the data in front of it.
             for (const PeId child : children_) {
                 links_.push(child, at(dest, offset), at(data, offset), std::min(kChunkBytes, bytes - offset));
-                if (!lane.notify(child)) {
-                    return false;
-                }
+            }
+            if (!std::all_of(children_.begin(), children_.end(), [&](PeId child) { return lane.notify(child); })) {
+                return false;
             }
         }
         return true;

@@ -20,7 +20,7 @@ std::int32_t index_before(const PeGroup& group, std::int32_t k) noexcept {
     return index < 0 ? index + group.size : index;
 }
 
-// Every member gives every other one block: send(k, pe) for the k-th member after this one, then receive(index).
+// Every member gives every other one message: send(k, pe) for the k-th member after this one, then receive(index).
 template <class Send, class Receive>
 bool exchange(const PeGroup& group, Send&& send, Receive&& receive) noexcept {
     for (std::int32_t k = 1; k < group.size; ++k) {
@@ -34,6 +34,24 @@ bool exchange(const PeGroup& group, Send&& send, Receive&& receive) noexcept {
         }
     }
     return true;
+}
+
+// The same with data: push(k, pe), then an empty message. A message to another node waits for the data in front of it,
+// so there all of the data is on its way before the first message.
+template <class Links, class Push>
+bool exchange_data(const Links& links, const PeGroup& group, Push&& push) noexcept {
+    for (std::int32_t k = 1; Links::kPushesFirst && k < group.size; ++k) {
+        push(k, member_after(group, k));
+    }
+    return exchange(
+        group,
+        [&](std::int32_t k, PeId pe) {
+            if (!Links::kPushesFirst) {
+                push(k, pe);
+            }
+            return links.lane().notify(pe);
+        },
+        [&](std::int32_t index) { return links.lane().await(group.pe(index)); });
 }
 
 // In every other barrier a member has to run several times before all can leave it. Out of line: sync() is shorter
@@ -134,13 +152,8 @@ bool fcollect(Engine& e, const PeGroup& group, void* dest, const void* source, s
                 group, [&](std::int32_t, PeId pe) { return lane.send(pe, source, bytes); },
                 [&](std::int32_t index) { return lane.recv(group.pe(index), place_of(index), bytes); });
         }
-        return exchange(
-            group,
-            [&](std::int32_t, PeId pe) {
-                links.push(pe, place_of(group.me), source, bytes);
-                return lane.notify(pe);
-            },
-            [&](std::int32_t index) { return lane.await(group.pe(index)); });
+        return exchange_data(links, group,
+                             [&](std::int32_t, PeId pe) { links.push(pe, place_of(group.me), source, bytes); });
     });
 }
 
@@ -166,15 +179,11 @@ bool collect(Engine& e, const PeGroup& group, void* dest, const void* source, st
         if (bytes != 0) {
             copy_own(e, at(dest, offset), source, bytes);
         }
-        return exchange(
-            group,
-            [&](std::int32_t, PeId pe) {
-                if (bytes != 0) {
-                    links.push(pe, at(dest, offset), source, bytes);
-                }
-                return lane.notify(pe);
-            },
-            [&](std::int32_t index) { return lane.await(group.pe(index)); });
+        return exchange_data(links, group, [&](std::int32_t, PeId pe) {
+            if (bytes != 0) {
+                links.push(pe, at(dest, offset), source, bytes);
+            }
+        });
     });
 }
 
@@ -194,13 +203,9 @@ bool alltoall(Engine& e, const PeGroup& group, void* dest, const void* source, s
                     return lane.recv(group.pe(index), at(dest, offset_of(index)), block_bytes);
                 });
         }
-        return exchange(
-            group,
-            [&](std::int32_t k, PeId pe) {
-                links.push(pe, at(dest, offset_of(group.me)), block_after(k), block_bytes);
-                return lane.notify(pe);
-            },
-            [&](std::int32_t index) { return lane.await(group.pe(index)); });
+        return exchange_data(links, group, [&](std::int32_t k, PeId pe) {
+            links.push(pe, at(dest, offset_of(group.me)), block_after(k), block_bytes);
+        });
     });
 }
 
@@ -209,7 +214,6 @@ bool alltoalls(Engine& e, const PeGroup& group, void* dest, const void* source, 
         return !e.waiter.fault_pending();
     }
     return with_links(e, group, [&](const auto& links) {
-        const auto& lane = links.lane();
         const auto offset_of = [&](std::int32_t index, std::ptrdiff_t stride) {
             return static_cast<std::size_t>(index) * block.nelems * static_cast<std::size_t>(stride) *
                    block.element_bytes;
@@ -217,13 +221,9 @@ bool alltoalls(Engine& e, const PeGroup& group, void* dest, const void* source, 
         void* const place = at(dest, offset_of(group.me, block.strides.dest));
         const auto block_for = [&](std::int32_t index) { return at(source, offset_of(index, block.strides.source)); };
         copy_elements(place, block_for(group.me), block);
-        return exchange(
-            group,
-            [&](std::int32_t k, PeId pe) {
-                links.push(pe, place, block_for((group.me + k) % group.size), block);
-                return lane.notify(pe);
-            },
-            [&](std::int32_t index) { return lane.await(group.pe(index)); });
+        return exchange_data(links, group, [&](std::int32_t k, PeId pe) {
+            links.push(pe, place, block_for((group.me + k) % group.size), block);
+        });
     });
 }
 

@@ -42,6 +42,8 @@ inline void copy_elements(void* dest, const void* source, const StridedBlock& bl
 // How the members of a group on one node reach each other.
 class NodeLinks {
 public:
+    static constexpr bool kPushesFirst = false;
+
     NodeLinks(Engine& e, const PeGroup& group) noexcept : engine_(e), lane_(e.channels.lane(group.lane)) {}
 
     [[nodiscard]] const Channels::Lane& lane() const noexcept { return lane_; }
@@ -69,6 +71,8 @@ private:
 // The same where they are on several nodes.
 class WideLinks {
 public:
+    static constexpr bool kPushesFirst = true;
+
     WideLinks(Engine& e, const PeGroup& group) noexcept
         : engine_(e), here_(e, group), lane_(e.channels, e.waiter, e.nodes, group.lane) {}
 

@@ -34,6 +34,11 @@ constexpr std::array<EnvironmentDefault, 8> kUcxDefaults{{
     {"UCX_WARN_UNUSED_ENV_VARS=n"},
 }};
 
+// A driver below libfabric (psm) catches signals as soon as it is loaded, on machines without its hardware too.
+constexpr std::array<EnvironmentDefault, 1> kOfiDefaults{{
+    {"IPATH_NO_BACKTRACE=1"},
+}};
+
 struct Provider {
     std::string_view name;
     const char* build_package;
@@ -43,7 +48,7 @@ struct Provider {
 
 constexpr std::array<Provider, 2> kProviders{{
     {"ucx", "libucx-dev", "libucx0", kUcxDefaults},
-    {"ofi", "libfabric-dev", "libfabric1", {}},
+    {"ofi", "libfabric-dev", "libfabric1", kOfiDefaults},
 }};
 
 bool is_built(std::string_view name) {

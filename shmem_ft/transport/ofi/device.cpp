@@ -179,6 +179,15 @@ void Device::close() noexcept {
     queue_fd_ = -1;
 }
 
+void Device::abandon() noexcept {
+    static_cast<void>(endpoint_.release());
+    static_cast<void>(queue_.release());
+    static_cast<void>(addresses_.release());
+    static_cast<void>(domain_.release());
+    static_cast<void>(fabric_.release());
+    close();
+}
+
 fi_addr_t Device::insert(Bytes address) noexcept {
     // The provider's addresses have one length, which it reads without knowing how much there is.
     fi_addr_t place = FI_ADDR_NOTAVAIL;

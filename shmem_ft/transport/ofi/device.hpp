@@ -41,6 +41,8 @@ public:
     [[nodiscard]] bool open(const Fabric::Options& options, std::string& error_line);
     // Nothing of the provider touches memory after this.
     void close() noexcept;
+    // In the child of a fork, where everything belongs to the parent: closing would end the parent's connections.
+    void abandon() noexcept;
 
     [[nodiscard]] fid_ep* endpoint() const noexcept { return endpoint_.get(); }
     [[nodiscard]] fid_cq* queue() const noexcept { return queue_.get(); }

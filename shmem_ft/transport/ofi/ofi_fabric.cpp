@@ -1,5 +1,6 @@
 #include "shmem_ft/transport/ofi/ofi_fabric.hpp"
 
+#include <poll.h>
 #include <rdma/fi_errno.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
@@ -36,6 +37,7 @@ OfiFabric::~OfiFabric() { close(); }
 
 bool OfiFabric::open(const Options& options, std::string& error_line) {
     options_ = options;
+    owner_ = ::getpid();
     {
         const EnvironmentDefaults defaults(kDefaults);
         if (!device_.open(options, error_line)) {
@@ -88,7 +90,9 @@ bool OfiFabric::post_buffers(std::string& error_line) {
 }
 
 void OfiFabric::close() noexcept {
-    if (device_.endpoint() != nullptr) {
+    if (::getpid() != owner_) {
+        device_.abandon();
+    } else if (device_.endpoint() != nullptr) {
         linger();
     }
     device_.close();
@@ -115,7 +119,8 @@ void OfiFabric::linger() noexcept {
     const std::int64_t end_ns = now_ns() + kLingerMs * 1'000'000;
     while (std::any_of(peers_.begin(), peers_.end(), is_under_way) && now_ns() < end_ns) {
         if (!read_queue()) {
-            ::usleep(100);
+            pollfd fd{.fd = epoll_fd_, .events = POLLIN, .revents = 0};
+            ::poll(&fd, 1, 1);
         }
         flush_all();
     }

@@ -14,6 +14,8 @@
 // What was lost is never skipped: after an error to a process everything further to it is gone.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -83,6 +85,7 @@ private:
 
     Options options_;
     Device device_;
+    pid_t owner_ = 0;  // the process that has opened it
     std::uint64_t key_ = 0;
     std::vector<std::byte> address_;
     int epoll_fd_ = -1;

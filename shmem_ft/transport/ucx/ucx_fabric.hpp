@@ -99,7 +99,7 @@ private:
     void close_incoming(ProcId process);
     void reap();
     [[nodiscard]] Send* take_send();
-    void close_endpoints();
+    void flush();
 
     Options options_;
     pid_t owner_ = 0;
@@ -114,7 +114,7 @@ private:
     std::vector<std::unique_ptr<Send>> sends_;
     std::vector<Send*> free_sends_;
     std::list<Receive> receives_;
-    std::vector<void*> closing_;  // requests of endpoints
+    std::vector<void*> closing_;  // requests that are not about messages
 };
 
 }  // namespace sft
