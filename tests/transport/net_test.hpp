@@ -116,6 +116,8 @@ public:
     }
     [[nodiscard]] std::byte* store(int process) const { return stores_[process]; }
     [[nodiscard]] NetBoard& board() const { return *board_; }
+    // For the next job of the same test.
+    void restart() { board_ = new (board_) NetBoard{}; }
 
 private:
     int fds_[kProcessesMax];

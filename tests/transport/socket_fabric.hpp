@@ -12,12 +12,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shmem_ft/base/report.hpp"
@@ -135,6 +137,12 @@ public:
             }
         }
         sweep();
+    }
+
+    // Nothing waits to be sent.
+    [[nodiscard]] bool is_idle() const {
+        return std::all_of(peers_.begin(), peers_.end(),
+                           [](const Peer& peer) { return peer.large.empty() && peer.begin == peer.waiting.size(); });
     }
 
     [[nodiscard]] std::string describe() const override { return "sockets of a test"; }

@@ -7,22 +7,21 @@ namespace sft {
 
 // ---- where it was asked ----
 
-void Network::Impl::on_done(NetPeer& from, const WireHead& head) {
-    if (head.done == from.done) {
-        return;
+bool Network::Impl::take_done(NetPeer& from, std::uint64_t done) {
+    if (done == from.done) {
+        return true;
     }
-    if (head.done - from.done > from.issued - from.done) {
-        refuse(head, "it acknowledges what was not sent");
-        return;
+    if (done - from.done > from.issued - from.done) {
+        return false;
     }
-    while (from.done != head.done) {
+    for (; from.done != done; ++from.done) {
         from.bytes_done += from.bytes_of[from.done % kWindowMessages];
-        ++from.done;
     }
     has_news_ = true;
+    return true;
 }
 
-void Network::Impl::on_ack(NetPeer& from, const WireHead& head, Bytes payload) {
+void Network::Impl::on_ack(const WireHead& head, Bytes payload) {
     if (payload.size() % sizeof(std::uint64_t) != 0 || head.length != payload.size() / sizeof(std::uint64_t)) {
         refuse(head, "an acknowledgement of another size");
         return;
@@ -38,7 +37,6 @@ void Network::Impl::on_ack(NetPeer& from, const WireHead& head, Bytes payload) {
             end_request(*request, (id & kAckRefused) != 0);
         }
     }
-    static_cast<void>(from);
 }
 
 void Network::Impl::end_request(Request& request, bool is_refused) {

@@ -173,8 +173,9 @@ private:
     [[nodiscard]] Place expect(const WireHead& head, std::byte* address, bool is_answer);
     // ---- what is sent back: answers.cpp ----
     void on_reply(const WireHead& head, Bytes payload);
-    void on_ack(NetPeer& from, const WireHead& head, Bytes payload);
-    void on_done(NetPeer& from, const WireHead& head);
+    void on_ack(const WireHead& head, Bytes payload);
+    // False: it cannot be.
+    [[nodiscard]] bool take_done(NetPeer& from, std::uint64_t done);
     void end_request(Request& request, bool is_refused);
     bool finish();
     void send_replies();
@@ -213,7 +214,7 @@ private:
     void begin_polling();
     void end_polling();
     void pass_time(Lock& lock, std::uint32_t turn);
-    void sleep(Lock& lock);
+    void doze(Lock& lock);
     void wake_sleepers();
     void watch_fabric(bool is_on);
     void run_thread();
@@ -240,7 +241,7 @@ private:
 
     int epoll_ = -1;
     int stop_ = -1;  // wakes the progress thread
-    int wake_ = -1;  // wakes the thread that sleeps on the fabric in sleep()
+    int wake_ = -1;  // wakes the thread that sleeps on the fabric in doze()
     bool is_open_ = false;
     bool is_stopping_ = false;
     bool is_watched_ = false;

@@ -216,7 +216,7 @@ void Network::Impl::end_polling() {
 void Network::Impl::pass_time(Lock& lock, std::uint32_t turn) {
     const WaitStyle& style = options_.wait_style;
     if (turn >= style.spins + style.yields) {
-        sleep(lock);
+        doze(lock);
         return;
     }
     lock.unlock();
@@ -230,7 +230,7 @@ void Network::Impl::pass_time(Lock& lock, std::uint32_t turn) {
     lock.lock();
 }
 
-void Network::Impl::sleep(Lock& lock) {
+void Network::Impl::doze(Lock& lock) {
     if (has_sleeper_) {
         ++n_waiting_for_sleeper_;
         sleeper_is_back_.wait(lock);

@@ -115,7 +115,10 @@ NetPeer* Network::Impl::admit(Bytes bytes, WireHead& head) {
         ++counters_.stale;
         return nullptr;
     }
-    on_done(from, head);
+    if (!take_done(from, head.done)) {
+        refuse(head, "it acknowledges what was not sent");
+        return nullptr;
+    }
     return &from;
 }
 
@@ -137,7 +140,7 @@ void Network::Impl::message(Bytes bytes, Bytes payload) {
         case WireKind::credit: return on_credit(head);
         case WireKind::store_write: return on_store_write(*from, head, payload);
         case WireKind::store_read: return on_get(head, regions_.stored(head.address, head.length));
-        case WireKind::ack: return on_ack(*from, head, payload);
+        case WireKind::ack: return on_ack(head, payload);
     }
     refuse(head, "its kind is not known");
 }
