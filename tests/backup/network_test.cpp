@@ -1,6 +1,7 @@
 // Shadows between real processes, over sockets and over every fabric that has been built: what comes back is what was
 // shipped, also when the owner or the keeper is killed in the middle.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <cstring>
 #include <thread>
@@ -48,7 +49,7 @@ struct KnownState : LiveMemory {
 // Waits without taking time from the processes that work.
 void await(const std::function<bool()>& is_done) {
     patiently([&] {
-        ::usleep(500);
+        ::poll(nullptr, 0, 1);
         return is_done();
     });
 }
@@ -158,7 +159,7 @@ TEST_P(NetBackup, AnOwnerMayBeKilledWhileItShips) {
         });
         // In the middle of the fourth ship or of what follows.
         await([&] { return board.values[1] >= 4; });
-        ::usleep(static_cast<useconds_t>(round) * 700);
+        ::poll(nullptr, 0, round);
         children[1]->end(SIGKILL);
         board.step = 1;
         children.erase(children.begin() + 1);
@@ -202,7 +203,7 @@ TEST_P(NetBackup, AKeeperMayBeKilledWhileAPeShips) {
     });
     NetBoard& board = memory.board();
     await([&] { return board.values[1] >= 3; });
-    ::usleep(3000);
+    ::poll(nullptr, 0, 3);
     children[0]->end(SIGKILL);
     board.step = 1;
     children.erase(children.begin());
