@@ -36,7 +36,7 @@ int Guardian::timeout_ms() const {
     }
     const std::optional<std::int64_t> agents = hub_.next_deadline_ns();
     deadline = deadline && agents ? std::min(*deadline, *agents) : deadline ? deadline : agents;
-    if (hub_.has_lost_any() && ledger_.all_ended()) {
+    if (may_launcher_wait_for_ever()) {
         const std::int64_t look = now_ns() + kLauncherLook_ns;
         deadline = deadline ? std::min(*deadline, look) : look;
     }
