@@ -78,7 +78,7 @@ TEST(AgentWire, StrangersAreRefused) {
     for (const FrameHeader& header : {foreign_magic, other_version, too_long}) {
         Pair pair(sizeof(HelloFrame));
         pair.write(header);
-        pair.stream.receive();
+        EXPECT_EQ(pair.stream.receive(), FrameStream::State::open);
         EXPECT_FALSE(pair.stream.next());
         EXPECT_TRUE(pair.stream.is_broken());
     }
@@ -89,7 +89,7 @@ TEST(AgentWire, ALongerFrameIsBelievedFromAMember) {
     pair.stream.believe();
     const std::string bytes = bytes_of(FrameKind::start, std::string(1000, 'x'));
     pair.write(bytes.data(), bytes.size());
-    pair.stream.receive();
+    EXPECT_EQ(pair.stream.receive(), FrameStream::State::open);
     ASSERT_TRUE(pair.stream.next());
 }
 
@@ -123,8 +123,9 @@ TEST(AgentWire, Addresses) {
     guardian.guardian_secret[15] = 0x0c;
     const std::string text = to_text(guardian);
     EXPECT_EQ(parse_guardian_address(text), guardian);
-    for (const std::string& wrong : {std::string(), text + ",x", text.substr(0, text.rfind(',')),
-                                     "10.0.0.1,0" + text.substr(text.find(",", 10)), "a,1,zz,zz,h"}) {
+    const std::string wrong_texts[] = {"", text + ",x", text.substr(0, text.rfind(',')),
+                                       "10.0.0.1,0" + text.substr(text.find(',', 10)), "a,1,zz,zz,h"};
+    for (const std::string& wrong : wrong_texts) {
         EXPECT_EQ(parse_guardian_address(wrong), std::nullopt) << wrong;
     }
 }
