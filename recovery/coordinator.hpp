@@ -50,7 +50,7 @@ public:
 
     virtual void heard_of_death(const Death& death) = 0;
     virtual void decided(const JobState& before, const JobState& after) = 0;
-    virtual void must_stop() = 0;
+    virtual void must_stop(const Stop& why) = 0;
     // This process leads, and nobody is there to take over these PEs; empty: that is over. Only with a policy that
     // waits.
     virtual void awaits_spares(const std::vector<PeId>& pes) = 0;
@@ -101,8 +101,18 @@ public:
     bool pump();
     void process_died(const Death& death);
     void process_left(ProcId process, Stage how);
-    void request_join(std::vector<ProcId> everybody);
+    void request_join(std::vector<ProcId> everybody, NodeId node);
     [[nodiscard]] int fd() const noexcept { return mailbox_->fd(); }
+    // Several nodes (transport/mail/mailbox.hpp). probe_node_of: all processes of the node that are not known to be
+    // dead.
+    [[nodiscard]] std::vector<RemoteMail::Gone> take_gone();
+    void probe_node_of(ProcId process);
+    // From whom something has come since the last call; and questions whether they live.
+    [[nodiscard]] std::vector<ProcId> take_heard();
+    void ping(const std::vector<ProcId>& processes);
+    // The job is over for this process: waits until all others have what was sent to them, or that time has come
+    // (now_ns()), and says goodbye.
+    void leave(Stage how, std::int64_t end_ns);
 
     // Of the last restart, for the summary (CLOCK_MONOTONIC, ns).
     struct Times {
@@ -117,7 +127,7 @@ private:
     void send(ProcId to, const Message& message) override;
     void decided(const JobState& before, const JobState& after) override;
     void heard_of_death(const Death& death) override;
-    void must_stop() override;
+    void must_stop(const Stop& why) override;
 
     struct News {
         enum class Kind : std::uint8_t { death, decision, stop, awaiting } kind{};
@@ -125,8 +135,10 @@ private:
         JobState before;
         JobState after;
         std::vector<PeId> awaited;
+        Stop why_stop;
     };
     using Lock = std::unique_lock<std::mutex>;
+    bool take_messages();
     [[nodiscard]] Participant::Do drive(Lock& lock, Participant::Do next);
     void await_change(Lock& lock, std::uint64_t index);
     void note_awaited();
@@ -145,6 +157,7 @@ private:
     Participant participant_;
     std::vector<PeId> awaited_;  // as the observer knows it
     std::vector<News> news_;
+    std::vector<ProcId> heard_;  // several nodes: since take_heard()
     bool is_telling_ = false;
     Times times_;
     mutable std::mutex snapshot_mutex_;  // taken last, and for a copy only

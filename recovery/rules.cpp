@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/membership/placement.hpp"
 
 namespace sft {
 namespace {
@@ -53,15 +54,35 @@ JobState next_of(const JobState& state) {
 
 struct JobRules::News {
     std::vector<FailedPe> failed;
-    bool is_keeper_lost = false;
+    bool is_witness_lost = false;
 };
 
 JobState JobRules::first_state(const JobShape& shape) {
     JobState first;
-    if (shape.n_pes == 1 && shape.n_processes > 1) {
-        first.witness = ProcId(1);
+    if (shape.n_pes == 1) {
+        first.witness = witness_for(shape, first, ProcId(0));
     }
     return first;
+}
+
+// Of the spares that may take part after `holder` (the order of leaders needs higher numbers) the lowest one on another
+// node, so that the loss of a node leaves a copy; if there is none the lowest.
+ProcId JobRules::witness_for(const JobShape& shape, const JobState& state, ProcId holder) {
+    std::vector<Death> dead;
+    for (const Death& death : state.deaths) {
+        sft::insert_sorted(dead, death);
+    }
+    ProcId lowest = kNoProc;
+    for (const ProcId spare : shape.idle_spares(state, dead)) {
+        if (spare < holder) {
+            continue;
+        }
+        if (shape.node_of(state, spare) != shape.node_of(state, holder)) {
+            return spare;
+        }
+        lowest = lowest == kNoProc ? spare : lowest;
+    }
+    return lowest;
 }
 
 std::uint64_t JobRules::hash_of(std::span<const std::int32_t> pes) noexcept {
@@ -80,31 +101,42 @@ std::uint64_t JobRules::hash_of(std::span<const FailedPe> failed) {
     return hash;
 }
 
-// Enters the deaths that `state` does not have. A PE is exposed when whoever holds, or was to hold, its shadow is dead.
+// Enters the deaths that `state` does not have. A PE is exposed when whoever has its shadow is dead: the process that
+// had it when everybody was protected last. Who was only to get it takes nothing away.
 JobRules::News JobRules::note_deaths(JobState& state, std::span<const Death> dead) const {
     News news;
+    const bool has_placement = shape_.n_pes > 1;
+    std::optional<Placement> settled;
     for (const Death& death : dead) {
         if (is_among(state.deaths, death.process)) {
             continue;
         }
         state.deaths.push_back(death);
-        const PeId pe = shape_.held_by(state, death.process);
-        if (pe != kNoPe) {
+        if (const PeId pe = shape_.held_by(state, death.process); pe != kNoPe) {
             news.failed.push_back({pe, death.reason});
         }
-        if (pe != kNoPe && shape_.n_pes > 1) {
-            news.is_keeper_lost = true;
-            if (!is_mutated(Mutation::forget_exposed)) {
-                insert_sorted(state.exposed, PeId((pe.value() + shape_.n_pes - 1) % shape_.n_pes));
+        const PeId held_then = has_placement ? held_in(state.settled, death.process) : kNoPe;
+        if (held_then != kNoPe && !is_mutated(Mutation::forget_exposed)) {
+            if (!settled) {
+                settled.emplace(shape_, state, state.settled);
+            }
+            for (const PeId pe : settled->kept_by(held_then)) {
+                insert_sorted(state.exposed, pe);
             }
         }
         if (death.process == state.witness) {
-            news.is_keeper_lost = true;
+            news.is_witness_lost = true;
             state.witness = kNoProc;
             insert_sorted(state.exposed, PeId(0));
         }
     }
     return news;
+}
+
+PeId JobRules::held_in(const std::vector<Replacement>& replacements, ProcId process) const {
+    JobState then;
+    then.replacements = replacements;
+    return shape_.held_by(then, process);
 }
 
 // PEs whose holder is dead, in the order of the deaths.
@@ -148,21 +180,17 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
     if (next.version == kNoVersion) {
         return ended(next, EndReason::nothing_committed, {});
     }
-    std::vector<ProcId> spares = shape_.idle_spares(next, dead);
-    auto spare = spares.begin();
+    std::vector<ProcId> spares = spares_for(next, dead);
     std::vector<PeId> without_copy;
     std::vector<PeId> without_spare;
-    std::vector<Replacement> takeovers;
+    std::vector<PeId> moved;
     for (const PeId pe : without_holder(next)) {
         if (shape_.keeper(next, pe) == kNoProc || !keeps_copies_) {
             without_copy.push_back(pe);
-        } else if (spare == spares.end()) {
+        } else if (moved.size() == spares.size()) {
             without_spare.push_back(pe);
         } else {
-            takeovers.push_back({pe, *spare});
-            if (!is_mutated(Mutation::same_spare_twice)) {
-                ++spare;
-            }
+            moved.push_back(pe);
         }
     }
     if (!without_copy.empty()) {
@@ -177,16 +205,52 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
     if (is_mutated(Mutation::restore_wrong_version) && next.version.value() > 1) {
         next.version = Version(next.version.value() - 1);
     }
-    for (const Replacement& takeover : takeovers) {
+    const auto unused = spares.begin() + static_cast<std::ptrdiff_t>(moved.size());
+    for (const Replacement& takeover : shared_out(state, moved, {spares.begin(), unused})) {
         set_holder(next.replacements, takeover.pe, takeover.process);
     }
-    if (is_mutated(Mutation::reuse_bound_spare) && next.attempt > 1 && spare != spares.end()) {
+    if (is_mutated(Mutation::reuse_bound_spare) && next.attempt > 1 && unused != spares.end()) {
         for (Replacement& replacement : next.replacements) {
-            replacement.process = *spare;
+            replacement.process = *unused;
             break;
         }
     }
+    if (is_mutated(Mutation::settle_early)) {
+        next.settled = next.replacements;
+    }
     return next;
+}
+
+// Who may take over, best first. The lowest numbers: leaders follow each other in the order of numbers, so whoever
+// begins to take part has to have a higher one than everybody who has before. (oshrun spreads spares over the nodes, so
+// the lowest ones are on different nodes.) An only PE goes to its witness, which has the copy and takes part already.
+std::vector<ProcId> JobRules::spares_for(const JobState& state, std::span<const Death> dead) const {
+    if (shape_.n_pes > 1) {
+        return shape_.idle_spares(state, dead);
+    }
+    return state.witness == kNoProc ? std::vector<ProcId>{} : std::vector{state.witness};
+}
+
+// Which of them takes which PE is free: one on the node where the PE was before, if there is one, since then the fewest
+// shadows have to move.
+std::vector<Replacement> JobRules::shared_out(const JobState& before, std::vector<PeId> pes,
+                                              std::vector<ProcId> spares) const {
+    std::vector<Replacement> takeovers;
+    std::erase_if(pes, [&](PeId pe) {
+        const NodeId old = shape_.node_of(before, shape_.holder(before, pe));
+        const auto at = std::find_if(spares.begin(), spares.end(),
+                                     [&](ProcId spare) { return shape_.node_of(before, spare) == old; });
+        if (at == spares.end() || shape_.is_one_node()) {
+            return false;
+        }
+        takeovers.push_back({pe, *at});
+        spares.erase(at);
+        return true;
+    });
+    for (std::size_t i = 0; i < pes.size(); ++i) {
+        takeovers.push_back({pes[i], spares[is_mutated(Mutation::same_spare_twice) ? 0 : i]});
+    }
+    return takeovers;
 }
 
 JobState JobRules::after_ready(const JobState& state, Goal goal) const {
@@ -206,12 +270,7 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
                 // The old witness may have become the PE: its shadow needs another place.
                 const ProcId old = state.witness;
                 if (old == kNoProc || shape_.held_by(state, old) != kNoPe) {
-                    std::vector<Death> dead;
-                    for (const Death& death : state.deaths) {
-                        sft::insert_sorted(dead, death);
-                    }
-                    const std::vector<ProcId> idle = shape_.idle_spares(state, dead);
-                    next.witness = idle.empty() ? kNoProc : idle.front();
+                    next.witness = witness_for(shape_, state, shape_.holder(state, PeId(0)));
                     next.exposed = {PeId(0)};
                 }
             }
@@ -219,6 +278,7 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
                 next.stage = Stage::running;
                 ++next.view;
                 next.exposed.clear();
+                next.settled = next.replacements;
             }
             break;
         case Goal::protect:
@@ -226,6 +286,7 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
             ++next.view;
             next.attempt = 0;
             next.exposed.clear();
+            next.settled = next.replacements;
             if (shape_.n_pes == 1 && state.witness == kNoProc) {
                 next.exposed = {PeId(0)};
             }
@@ -275,7 +336,7 @@ std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<
             // Nobody is left to ask for the restart.
             return is_anybody_left ? std::nullopt : planned(state, dead);
         case Stage::planned:
-        case Stage::restored: return news.failed.empty() && !news.is_keeper_lost ? std::nullopt : planned(state, dead);
+        case Stage::restored: return news.failed.empty() && !news.is_witness_lost ? std::nullopt : planned(state, dead);
         default: return std::nullopt;
     }
 }
@@ -305,7 +366,7 @@ std::vector<PeId> JobRules::awaiting_spares(const JobState& state, std::span<con
     }
     JobState now = state;
     static_cast<void>(note_deaths(now, dead));
-    const std::size_t spares = shape_.idle_spares(now, dead).size();
+    const std::size_t spares = spares_for(now, dead).size();
     std::vector<PeId> awaiting = without_holder(now);
     awaiting.erase(awaiting.begin(), awaiting.begin() + static_cast<std::ptrdiff_t>(std::min(spares, awaiting.size())));
     return awaiting;
@@ -320,7 +381,7 @@ std::int32_t JobRules::protected_losses(const JobState& state, std::span<const D
     if (!now.exposed.empty()) {
         return 0;
     }
-    return shape_.idle_spares(now, dead).empty() ? 0 : 1;
+    return spares_for(now, dead).empty() ? 0 : 1;
 }
 
 }  // namespace sft

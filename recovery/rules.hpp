@@ -6,7 +6,7 @@
 //
 // Invariants (besides those of job_state.hpp)
 //  1. A PE whose holder lives keeps it; so a spare that was given a PE is never given another.
-//  2. Every PE that gets a new holder has a shadow: its keeper lives and has had it since the last commit.
+//  2. Every PE that gets a new holder has a shadow: whoever has kept it since everybody was protected last lives.
 //  3. A PE is exposed from its keeper's death until everybody has been protected again.
 //  4. The list of failed PEs that a fault was declared with never changes before the restart is over.
 #pragma once
@@ -60,6 +60,11 @@ private:
     [[nodiscard]] JobState faulted(const JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] std::optional<JobState> planned(const JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] std::vector<PeId> without_holder(const JobState& state) const;
+    [[nodiscard]] PeId held_in(const std::vector<Replacement>& replacements, ProcId process) const;
+    [[nodiscard]] std::vector<ProcId> spares_for(const JobState& state, std::span<const Death> dead) const;
+    [[nodiscard]] std::vector<Replacement> shared_out(const JobState& before, std::vector<PeId> pes,
+                                                      std::vector<ProcId> spares) const;
+    [[nodiscard]] static ProcId witness_for(const JobShape& shape, const JobState& state, ProcId holder);
     [[nodiscard]] JobState ended(const JobState& state, EndReason reason, std::vector<PeId> lost) const;
 
     JobShape shape_;

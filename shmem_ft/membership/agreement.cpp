@@ -31,12 +31,12 @@ std::size_t Agreement::bytes() const noexcept {
         return state.deaths.capacity() * sizeof(Death) + state.replacements.capacity() * sizeof(Replacement) +
                state.exposed.capacity() * sizeof(PeId) +
                (state.failed.capacity() + state.further.capacity()) * sizeof(FailedPe) +
-               state.lost.capacity() * sizeof(PeId) + state.joined.capacity() * sizeof(ProcId);
+               state.lost.capacity() * sizeof(PeId) + state.settled.capacity() * sizeof(Replacement) +
+               state.joined.capacity() * sizeof(Joined);
     };
     return sizeof *this + state_bytes(state_) + (dead_.capacity() + ballot_dead_.capacity()) * sizeof(Death) +
-           children_.capacity() * sizeof(Child) +
-           (census_awaited_.capacity() + joining_.capacity() + asked_.capacity()) * sizeof(ProcId) +
-           (proposal_ ? sizeof(JobState) + state_bytes(*proposal_) : 0);
+           children_.capacity() * sizeof(Child) + (census_awaited_.capacity() + asked_.capacity()) * sizeof(ProcId) +
+           joining_.capacity() * sizeof(Joined) + (proposal_ ? sizeof(JobState) + state_bytes(*proposal_) : 0);
 }
 
 ProcId Agreement::leader() const { return Tree(shape_, state_, dead_, fan_out_).root(); }
@@ -46,9 +46,9 @@ ProcId Agreement::depends_on() const {
     return is_over() || leading == self_ ? kNoProc : leading;
 }
 
-void Agreement::stop() {
+void Agreement::stop(const Stop& why) {
     is_stopped_ = true;
-    world_->must_stop();
+    world_->must_stop(why);
 }
 
 void Agreement::ready(std::uint64_t index, Goal goal, std::uint64_t hash) {
@@ -67,7 +67,7 @@ void Agreement::receive(ProcId from, const Message& message) {
     }
     if (message.kind == MessageKind::excluded) {
         if (!is_mutated(Mutation::ignore_exclusion)) {
-            stop();
+            stop({});
         }
         return;
     }
@@ -93,7 +93,8 @@ void Agreement::receive(ProcId from, const Message& message) {
         case MessageKind::end_request: take_end_request(message); break;
         case MessageKind::census:
         case MessageKind::census_reply: take_census(from, message); break;
-        case MessageKind::join: take_join(from); break;
+        case MessageKind::join: take_join(from, message.node); break;
+        case MessageKind::ping: world_->send(from, make(MessageKind::heartbeat)); break;
         case MessageKind::excluded:
         case MessageKind::heartbeat: break;
     }
@@ -101,38 +102,47 @@ void Agreement::receive(ProcId from, const Message& message) {
 
 // ---- spares that come while the job runs ----
 
-void Agreement::request_join(std::vector<ProcId> everybody) {
+void Agreement::request_join(std::vector<ProcId> everybody, NodeId node) {
     asked_ = std::move(everybody);
+    own_node_ = node;
     say_join();
 }
 
 void Agreement::say_join() const {
-    if (std::find(state_.joined.begin(), state_.joined.end(), self_) != state_.joined.end()) {
+    if (has_joined(state_, self_)) {
         return;
     }
+    Message join = make(MessageKind::join);
+    join.node = own_node_;
     for (const ProcId process : asked_) {
         if (!contains(dead_, process)) {
-            world_->send(process, make(MessageKind::join));
+            world_->send(process, join);
         }
     }
 }
 
-void Agreement::take_join(ProcId from) {
-    const std::vector<ProcId>& joined = state_.joined;
-    if (from.value() < shape_.n_processes || std::find(joining_.begin(), joining_.end(), from) != joining_.end()) {
+void Agreement::take_join(ProcId from, NodeId node) {
+    const auto is_from = [&](const Joined& other) { return other.process == from; };
+    if (from.value() < shape_.n_processes || std::any_of(joining_.begin(), joining_.end(), is_from)) {
         return;
     }
-    if (std::find(joined.begin(), joined.end(), from) != joined.end()) {
+    const std::int32_t n_nodes = shape_.nodes != nullptr ? shape_.nodes->n_nodes() : 1;
+    if (node.value() >= n_nodes) {
+        world_->send(from, make(MessageKind::excluded));  // nobody would know whom to keep its copies away from
+        return;
+    }
+    if (has_joined(state_, from)) {
         Message decide = make(MessageKind::decide);  // whoever was to tell it may have died
         decide.state = state_;
         world_->send(from, decide);
         return;
     }
-    if (!joined.empty() && from < joined.back()) {
+    if (!state_.joined.empty() && from < state_.joined.back().process) {
         world_->send(from, make(MessageKind::excluded));  // it could lead after one that is higher
         return;
     }
-    joining_.insert(std::lower_bound(joining_.begin(), joining_.end(), from), from);
+    const auto is_lower = [](const Joined& other, ProcId process) { return other.process < process; };
+    joining_.insert(std::lower_bound(joining_.begin(), joining_.end(), from, is_lower), {from, node});
     progress();
 }
 
@@ -141,7 +151,7 @@ void Agreement::take_join(ProcId from) {
 bool Agreement::learn(const Death& death) {
     if (death.process == self_) {
         if (!is_mutated(Mutation::ignore_exclusion)) {
-            stop();
+            stop({});
         }
         return false;
     }
@@ -177,7 +187,7 @@ void Agreement::process_left(ProcId process, Stage how) {
         if (proposal_ && proposal_->stage == how) {
             adopt(JobState(*proposal_));
         } else {
-            stop();
+            stop({});
         }
     } else if (how == Stage::finished) {
         adopt(rules_->after_ready(state_, Goal::finish));

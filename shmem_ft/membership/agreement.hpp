@@ -3,8 +3,9 @@
 // Fault model: any participant may die at any step, the leader included, any number of them. A process that is declared
 // dead is dead (it was killed before, or stops itself when it learns of it); deaths reach somebody's process_died()
 // sooner or later. Messages between two living processes arrive once and in order; nothing is said about different
-// pairs. A dead process's messages may or may not arrive. Nobody lies. Under a partition at most the side that has more
-// than half of the slots which are not certainly dead decides anything; the other side stops itself.
+// pairs. A dead process's messages may or may not arrive. Nobody lies. Under a partition at most one side decides
+// anything, the one that has more than half of the participants, or half of them with the lowest one among these
+// (has_quorum); the other side stops itself.
 //
 // Participants are the living holders of the PEs, in the order of their process numbers (a job of one PE adds the spare
 // that keeps its copy). The first one leads; since the dead do not come back and substitutes have higher numbers than
@@ -92,6 +93,18 @@ public:
     [[nodiscard]] virtual JobState after_loss_of_all(const JobState& state, std::span<const Death> dead) const = 0;
 };
 
+// Why a process has to stop although its job may go on elsewhere.
+struct Stop {
+    enum class Reason : std::uint8_t {
+        excluded,   // the others have declared it dead
+        no_quorum,  // too few are left that can be reached: the others may be going on without them
+    };
+    Reason reason = Reason::excluded;
+    // no_quorum: holders of PEs (and the witness) that can be reached, this one among them; those that may be alive.
+    std::int32_t n_reachable = 0;
+    std::int32_t n_all = 0;
+};
+
 // What the agreement does to the world outside. Called from within the calls below, in order.
 class AgreementWorld {
 public:
@@ -102,8 +115,8 @@ public:
     virtual void decided(const JobState& before, const JobState& after) = 0;
     // A death that this process has not known, from whomever it was heard.
     virtual void heard_of_death(const Death& death) = 0;
-    // The others have declared this process dead, or it is on the smaller side of a partition: it must stop at once.
-    virtual void must_stop() = 0;
+    // This process must stop at once, and knows why.
+    virtual void must_stop(const Stop& why) = 0;
 };
 
 class Agreement {
@@ -127,8 +140,9 @@ public:
     void receive(ProcId from, const Message& message);
     void request_end(EndReason reason, std::int32_t exit_status);
     // This process, which is none of those that the job started with, asks to be one of its spares. REQUIRES: it can be
-    // sent to. Everybody is asked, so that it does not matter who dies; once more when this process hears of a death.
-    void request_join(std::vector<ProcId> everybody);
+    // sent to, and runs on `node`, one of the job's. Everybody is asked, so that it does not matter who dies; once more
+    // when this process hears of a death.
+    void request_join(std::vector<ProcId> everybody, NodeId node);
     // The rules have changed their mind: a spare was added, patience has ended.
     void reconsider();
 
@@ -165,14 +179,14 @@ private:
     void take_deaths(const Message& message);
     void take_census(ProcId from, const Message& message);
     void take_end_request(const Message& message);
-    void take_join(ProcId from);
+    void take_join(ProcId from, NodeId node);
     void say_join() const;
     void take_later_state(const Message& message);
     [[nodiscard]] bool learn(const Death& death);
     [[nodiscard]] bool learn_all(std::span<const Death> deaths);
     void react_to_deaths();
     void report_deaths();
-    void stop();
+    void stop(const Stop& why);
 
     // agreement_lead.cpp: the leader's side, and what goes out
     void begin_ballot();
@@ -180,6 +194,7 @@ private:
     void propose(JobState next);
     void decide(JobState next);
     void tell_spares() const;
+    void tell_spares_of_deaths() const;
     void tell_own_share_of_spares() const;
     enum class Lead { as_before, anew };
     void adopt(JobState next, Lead lead = Lead::as_before);
@@ -200,7 +215,12 @@ private:
     [[nodiscard]] Acceptance own_acceptance() const noexcept;
     [[nodiscard]] Acceptance subtree_acceptance() const noexcept;
     [[nodiscard]] bool can_join_now() const;
-    [[nodiscard]] bool has_quorum() const;
+    struct Votes {
+        std::int32_t n_reachable = 0;
+        std::int32_t n_all = 0;
+        bool is_enough = true;
+    };
+    [[nodiscard]] Votes count_votes() const;
     [[nodiscard]] bool is_leading() const noexcept { return parent_ == kNoProc && is_participant_; }
     [[nodiscard]] Child* child(ProcId process) noexcept;
     void look_after_orphans();
@@ -237,8 +257,9 @@ private:
     EndRequest heard_end_;          // anybody's, on its way to the leader
     ProcId told_leader_ = kNoProc;  // who has been told of the own request
     bool is_stopped_ = false;       // nothing is said, heard or decided any more
-    std::vector<ProcId> joining_;   // whose request has been heard, and is not decided
+    std::vector<Joined> joining_;   // whose request has been heard, and is not decided; by process
     std::vector<ProcId> asked_;     // this process wants to join: whom it has asked
+    NodeId own_node_ = kNoNode;     // and where it runs
     std::vector<ProcId> census_awaited_;
     bool has_census_begun_ = false;
 };

@@ -43,21 +43,39 @@ void Agreement::take_place(const Tree& tree) {
     }
 }
 
-// At most one side of a partition has more than half of those that are not certainly dead: each side's living processes
-// are not certainly dead for the other, so two such halves would have to overlap.
-bool Agreement::has_quorum() const {
-    std::vector<Death> certain;
-    std::copy_if(dead_.begin(), dead_.end(), std::back_inserter(certain), [](const Death& d) { return d.is_certain; });
-    if (certain.size() == dead_.size() || is_mutated(Mutation::minority_decides)) {
-        return true;
+// Who counts follows from the value alone: its participants less the deaths that it lists, of whom nobody takes part in
+// a ballot about it. So two ballots that both have enough share a member, whatever either leader has heard and when:
+// more than half, or half with the lowest one. Without deaths that are uncertain and new nobody can be elsewhere.
+Agreement::Votes Agreement::count_votes() const {
+    std::vector<Death> agreed;
+    for (const Death& death : state_.deaths) {
+        insert_sorted(agreed, death);
     }
-    return 2 * Tree(shape_, state_, dead_, fan_out_).size() > Tree(shape_, state_, certain, fan_out_).size();
+    if (is_mutated(Mutation::count_certain_out)) {
+        for (const Death& death : dead_) {
+            if (death.is_certain) {
+                insert_sorted(agreed, death);
+            }
+        }
+    }
+    const bool is_anybody_elsewhere = std::any_of(dead_.begin(), dead_.end(), [&](const Death& death) {
+        return !death.is_certain && !contains(agreed, death.process);
+    });
+    const Tree all(shape_, state_, agreed, fan_out_);
+    const Tree reachable(shape_, state_, dead_, fan_out_);
+    Votes votes{.n_reachable = reachable.size(), .n_all = all.size(), .is_enough = true};
+    if (is_anybody_elsewhere && !is_mutated(Mutation::minority_decides)) {
+        const bool is_half_with_lowest = votes.n_reachable > 0 && 2 * votes.n_reachable == votes.n_all &&
+                                         (reachable.root() == all.root() || is_mutated(Mutation::tie_for_both));
+        votes.is_enough = 2 * votes.n_reachable > votes.n_all || is_half_with_lowest;
+    }
+    return votes;
 }
 
 // REQUIRES: this process leads, as far as it knows. ENSURES: everybody else is asked; nobody has answered yet.
 void Agreement::begin_ballot() {
-    if (!has_quorum()) {
-        stop();
+    if (const Votes votes = count_votes(); !votes.is_enough) {
+        stop({Stop::Reason::no_quorum, votes.n_reachable, votes.n_all});
         return;
     }
     fault_point(FaultPoint::ballot_begin);
@@ -66,6 +84,21 @@ void Agreement::begin_ballot() {
     collect.state = state_;
     collect.deaths = ballot_dead_;
     forward(collect);
+    if (!shape_.is_one_node()) {
+        tell_spares_of_deaths();
+    }
+}
+
+// On one node the kernel tells everybody of every death. Between nodes a sleeping spare may be the only one left on its
+// node to tell of a death there, and has to know whom.
+void Agreement::tell_spares_of_deaths() const {
+    Message message = make(MessageKind::deaths);
+    message.deaths = ballot_dead_;
+    for (const ProcId spare : shape_.idle_spares(state_, dead_)) {
+        if (spare != self_ && spare != state_.witness && !is_mutated(Mutation::leave_spares_untold)) {
+            world_->send(spare, message);
+        }
+    }
 }
 
 void Agreement::forward(const Message& message) {
@@ -310,8 +343,9 @@ void Agreement::adopt(JobState next, Lead lead) {
     for (Child& item : children_) {
         reset(item);
     }
-    std::erase_if(joining_, [&](ProcId process) {
-        return contains(dead_, process) || (!state_.joined.empty() && process <= state_.joined.back());
+    std::erase_if(joining_, [&](const Joined& joined) {
+        return contains(dead_, joined.process) ||
+               (!state_.joined.empty() && joined.process <= state_.joined.back().process);
     });
     static_cast<void>(learn_all(state_.deaths));
     if (lead == Lead::anew) {
@@ -346,6 +380,12 @@ void Agreement::request_end(EndReason reason, std::int32_t exit_status) {
 void Agreement::look_after_orphans() {
     const std::vector<ProcId> idle = shape_.idle_spares(state_, dead_);
     if (idle.empty() || idle.front() != self_) {
+        // Between nodes the lowest one may know of other deaths than this one, and believe that somebody leads.
+        if (!idle.empty() && !shape_.is_one_node()) {
+            Message message = make(MessageKind::deaths);
+            message.deaths = dead_;
+            world_->send(idle.front(), message);
+        }
         return;
     }
     if (!has_census_begun_) {
@@ -363,8 +403,8 @@ void Agreement::count_census() {
     if (!census_awaited_.empty()) {
         return;
     }
-    if (!has_quorum()) {
-        stop();
+    if (const Votes votes = count_votes(); !votes.is_enough) {
+        stop({Stop::Reason::no_quorum, votes.n_reachable, votes.n_all});
         return;
     }
     adopt(rules_->after_loss_of_all(state_, dead_));

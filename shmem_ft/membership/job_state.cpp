@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/membership/mutation.hpp"
+#include "shmem_ft/membership/placement.hpp"
 
 namespace sft {
 namespace {
@@ -61,10 +63,17 @@ bool insert_sorted(std::vector<Death>& deaths, const Death& death) {
     return true;
 }
 
-ProcId JobShape::holder(const JobState& state, PeId pe) const noexcept {
-    const auto at = std::lower_bound(state.replacements.begin(), state.replacements.end(), pe, by_pe);
-    return at != state.replacements.end() && at->pe == pe ? at->process : ProcId(pe.value());
+ProcId holder_in(std::span<const Replacement> replacements, PeId pe) noexcept {
+    const auto at = std::lower_bound(replacements.begin(), replacements.end(), pe, by_pe);
+    return at != replacements.end() && at->pe == pe ? at->process : ProcId(pe.value());
 }
+
+bool has_joined(const JobState& state, ProcId process) noexcept {
+    return std::any_of(state.joined.begin(), state.joined.end(),
+                       [&](const Joined& joined) { return joined.process == process; });
+}
+
+ProcId JobShape::holder(const JobState& state, PeId pe) const noexcept { return holder_in(state.replacements, pe); }
 
 PeId JobShape::held_by(const JobState& state, ProcId process) const noexcept {
     for (const Replacement& replacement : state.replacements) {
@@ -79,12 +88,45 @@ PeId JobShape::held_by(const JobState& state, ProcId process) const noexcept {
     return holder(state, original) == process ? original : kNoPe;
 }
 
-ProcId JobShape::keeper_to_be(const JobState& state, PeId pe) const noexcept {
-    return n_pes == 1 ? state.witness : holder(state, PeId((pe.value() + 1) % n_pes));
+NodeId JobShape::node_of(const JobState& state, ProcId process) const noexcept {
+    if (is_one_node()) {
+        return NodeId(0);
+    }
+    if (process.value() < n_processes) {
+        return nodes->node_of(process);
+    }
+    const auto at = std::find_if(state.joined.begin(), state.joined.end(),
+                                 [&](const Joined& joined) { return joined.process == process; });
+    return at != state.joined.end() ? at->node : kNoNode;
 }
 
-ProcId JobShape::keeper(const JobState& state, PeId pe) const noexcept {
-    return std::binary_search(state.exposed.begin(), state.exposed.end(), pe) ? kNoProc : keeper_to_be(state, pe);
+ProcId JobShape::keeper_to_be(const JobState& state, PeId pe) const {
+    return n_pes == 1 ? state.witness : holder(state, Placement(*this, state, state.replacements).keeper_of(pe));
+}
+
+ProcId JobShape::keeper(const JobState& state, PeId pe) const {
+    if (std::binary_search(state.exposed.begin(), state.exposed.end(), pe)) {
+        return kNoProc;
+    }
+    if (n_pes == 1) {
+        return state.witness;
+    }
+    const auto& then = is_mutated(Mutation::forget_settled) ? state.replacements : state.settled;
+    return holder_in(then, Placement(*this, state, then).keeper_of(pe));
+}
+
+bool JobShape::needs_new_shadow(const JobState& state, PeId pe) const {
+    const bool is_exposed = std::binary_search(state.exposed.begin(), state.exposed.end(), pe);
+    const bool has_moved = !is_mutated(Mutation::skip_moved_shadow) && keeper(state, pe) != keeper_to_be(state, pe);
+    return (is_exposed || has_moved) && keeper_to_be(state, pe) != kNoProc;
+}
+
+std::vector<PeId> JobShape::kept_by(const JobState& state, ProcId process) const {
+    if (n_pes == 1) {
+        return process != kNoProc && process == state.witness ? std::vector{PeId(0)} : std::vector<PeId>{};
+    }
+    const PeId pe = held_by(state, process);
+    return pe == kNoPe ? std::vector<PeId>{} : Placement(*this, state, state.replacements).kept_by(pe);
 }
 
 std::vector<ProcId> JobShape::idle_spares(const JobState& state, std::span<const Death> dead) const {
@@ -94,13 +136,58 @@ std::vector<ProcId> JobShape::idle_spares(const JobState& state, std::span<const
             idle.push_back(ProcId(process));
         }
     }
-    for (const ProcId process : state.joined) {
-        if (held_by(state, process) == kNoPe && !contains(dead, process)) {
-            idle.push_back(process);
+    for (const Joined& joined : state.joined) {
+        if (held_by(state, joined.process) == kNoPe && !contains(dead, joined.process)) {
+            idle.push_back(joined.process);
         }
     }
     return idle;
 }
+
+namespace {
+
+// A PE whose shadow is said to be with a process that is dead.
+PeId unprotected(const JobShape& shape, const JobState& state, std::span<const Death> dead) {
+    if (shape.n_pes == 1) {
+        return contains(dead, state.witness) ? PeId(0) : kNoPe;
+    }
+    const Placement placement(shape, state, state.settled);
+    for (std::int32_t pe = 0; pe < shape.n_pes && !dead.empty(); ++pe) {
+        const bool is_exposed = std::binary_search(state.exposed.begin(), state.exposed.end(), PeId(pe));
+        if (!is_exposed && contains(dead, holder_in(state.settled, placement.keeper_of(PeId(pe))))) {
+            return PeId(pe);
+        }
+    }
+    return kNoPe;
+}
+
+std::string check_step(const JobState& state, const JobState& before) {
+    if (state.joined.size() < before.joined.size() ||
+        !std::equal(before.joined.begin(), before.joined.end(), state.joined.begin())) {
+        return "5: a process that has joined is gone";
+    }
+    if (state.index != before.index + 1) {
+        return "the index does not follow";
+    }
+    if (state.deaths.size() < before.deaths.size() ||
+        !std::equal(before.deaths.begin(), before.deaths.end(), state.deaths.begin())) {
+        return "1: an agreed death has changed";
+    }
+    const bool commits = before.stage == Stage::folding && state.stage == Stage::running;
+    if (state.version.value() != before.version.value() + (commits ? 1U : 0U)) {
+        return "3: the version jumps";
+    }
+    const bool resumes = before.stage == Stage::restored && state.stage == Stage::running;
+    if (state.view != before.view + (resumes ? 1U : 0U)) {
+        return "4: the view jumps";
+    }
+    if (state.settled != (resumes ? state.replacements : before.settled)) {
+        return "6: where the shadows are has changed without a recovery";
+    }
+    return {};
+}
+
+}  // namespace
 
 std::string check_invariants(const JobShape& shape, const JobState& state, const JobState* before) {
     std::vector<Death> seen;
@@ -109,7 +196,8 @@ std::string check_invariants(const JobShape& shape, const JobState& state, const
             return format("1: process %d died twice", death.process.value());
         }
     }
-    if (!is_strictly_sorted(state.replacements, [](auto a, auto b) { return a.pe < b.pe; }) ||
+    const auto is_lower = [](const Replacement& a, const Replacement& b) { return a.pe < b.pe; };
+    if (!is_strictly_sorted(state.replacements, is_lower) || !is_strictly_sorted(state.settled, is_lower) ||
         !is_strictly_sorted(state.exposed, [](auto a, auto b) { return a < b; })) {
         return "2: a list is not sorted by PE";
     }
@@ -120,33 +208,14 @@ std::string check_invariants(const JobShape& shape, const JobState& state, const
             return format("2: process %d holds two PEs", replacement.process.value());
         }
     }
-    if (!is_strictly_sorted(state.joined, [](auto a, auto b) { return a < b; }) ||
-        (!state.joined.empty() && state.joined.front().value() < shape.n_processes)) {
+    if (!is_strictly_sorted(state.joined, [](auto a, auto b) { return a.process < b.process; }) ||
+        (!state.joined.empty() && state.joined.front().process.value() < shape.n_processes)) {
         return "5: who has joined is not in order";
     }
-    if (before == nullptr) {
-        return {};
+    if (const PeId pe = unprotected(shape, state, seen); pe != kNoPe) {
+        return format("7: the keeper of PE %d is dead", pe.value());
     }
-    if (state.joined.size() < before->joined.size() ||
-        !std::equal(before->joined.begin(), before->joined.end(), state.joined.begin())) {
-        return "5: a process that has joined is gone";
-    }
-    if (state.index != before->index + 1) {
-        return "the index does not follow";
-    }
-    if (state.deaths.size() < before->deaths.size() ||
-        !std::equal(before->deaths.begin(), before->deaths.end(), state.deaths.begin())) {
-        return "1: an agreed death has changed";
-    }
-    const bool commits = before->stage == Stage::folding && state.stage == Stage::running;
-    if (state.version.value() != before->version.value() + (commits ? 1U : 0U)) {
-        return "3: the version jumps";
-    }
-    const bool resumes = before->stage == Stage::restored && state.stage == Stage::running;
-    if (state.view != before->view + (resumes ? 1U : 0U)) {
-        return "4: the view jumps";
-    }
-    return {};
+    return before == nullptr ? std::string{} : check_step(state, *before);
 }
 
 std::string to_string(const JobState& state) {
@@ -158,11 +227,16 @@ std::string to_string(const JobState& state) {
     for (const Death& death : state.deaths) {
         text += format(" -p%d", death.process.value());
     }
-    for (const ProcId process : state.joined) {
-        text += format(" +p%d", process.value());
+    for (const Joined& joined : state.joined) {
+        text += format(" +p%d", joined.process.value());
     }
     for (const Replacement& replacement : state.replacements) {
         text += format(" pe%d=p%d", replacement.pe.value(), replacement.process.value());
+    }
+    if (state.settled != state.replacements) {
+        for (const Replacement& replacement : state.settled) {
+            text += format(" settled:pe%d=p%d", replacement.pe.value(), replacement.process.value());
+        }
     }
     for (const PeId pe : state.exposed) {
         text += format(" exposed:%d", pe.value());

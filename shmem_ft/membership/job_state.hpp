@@ -7,11 +7,13 @@
 //      running | shipping --a holder died--> faulted
 //      running | faulted --all restart with one list--> planned        (lists that differ: the same stage again)
 //      planned --all restored--> restored --all protected--> running   (view + 1)
-//      planned | restored --a holder or keeper died--> planned         (attempt + 1)
+//      planned | restored --a holder or the witness died--> planned    (attempt + 1)
 //      running --all finish--> finished;  any but these two --> ended
 //
 // A PE is a number; who holds it follows from the list of replacements: process p holds PE p unless it is listed.
-// So a job without failures has no table of PEs anywhere, whatever its size.
+// So a job without failures has no table of PEs anywhere, whatever its size. Who keeps the shadows follows from the
+// holders (placement.hpp). While a recovery moves PEs about, the shadows stay where they were when everybody was
+// protected last: that is what `settled` remembers, and the shadow there is valid until everybody has one elsewhere.
 //
 // Invariants (check_invariants)
 //  1. deaths grows at its end only; every process is in it at most once.
@@ -19,6 +21,8 @@
 //  3. version grows by one from folding to running, and by no other step.
 //  4. view grows by one from restored to running, and by no other step.
 //  5. joined grows at its end only, and is sorted; its processes are none of those that the job started with.
+//  6. settled is sorted by PE; it becomes what replacements are from restored to running, and changes by no other step.
+//  7. Who keeps the shadow of a PE that is not exposed is not among the deaths.
 #pragma once
 
 #include <cstdint>
@@ -76,6 +80,14 @@ struct Replacement {
     friend bool operator==(Replacement, Replacement) noexcept = default;
 };
 
+// A spare that came while the job ran.
+struct Joined {
+    ProcId process = kNoProc;
+    NodeId node = kNoNode;  // one of the job's
+
+    friend bool operator==(Joined, Joined) noexcept = default;
+};
+
 struct FailedPe {
     PeId pe = kNoPe;
     FailureReason reason;
@@ -96,11 +108,12 @@ struct JobState {
     std::int32_t exit_status = 0;
     std::vector<Death> deaths;  // in agreed order
     std::vector<Replacement> replacements;
-    std::vector<PeId> exposed;      // PEs whose shadow is gone; they have their local copy
-    std::vector<FailedPe> failed;   // the list of shmem_query_fault, until the restart is over
-    std::vector<FailedPe> further;  // who failed after that list was decided
-    std::vector<PeId> lost;         // end_reason copies_lost, no_spare: whose
-    std::vector<ProcId> joined;     // spares that came while the job ran
+    std::vector<Replacement> settled;  // as of the last time that everybody was protected: they say where shadows are
+    std::vector<PeId> exposed;         // PEs whose shadow is gone; they have their local copy
+    std::vector<FailedPe> failed;      // the list of shmem_query_fault, until the restart is over
+    std::vector<FailedPe> further;     // who failed after that list was decided
+    std::vector<PeId> lost;            // end_reason copies_lost, no_spare: whose
+    std::vector<Joined> joined;        // by process
 
     friend bool operator==(const JobState&, const JobState&) = default;
 };
@@ -118,14 +131,25 @@ struct JobShape {
     [[nodiscard]] ProcId holder(const JobState& state, PeId pe) const noexcept;
     // The PE that `process` holds; kNoPe: none.
     [[nodiscard]] PeId held_by(const JobState& state, ProcId process) const noexcept;
-    // The next PE's holder, in a job of one PE the witness; none while the PE is exposed.
-    [[nodiscard]] ProcId keeper(const JobState& state, PeId pe) const noexcept;
-    // The same without regard to whether the shadow exists.
-    [[nodiscard]] ProcId keeper_to_be(const JobState& state, PeId pe) const noexcept;
+    // Who has the shadow of `pe` now; none while it is exposed. While a recovery moves PEs about that is who had it
+    // before. Several nodes: takes O(PEs), as the next two do; a Placement answers for all PEs at that price.
+    [[nodiscard]] ProcId keeper(const JobState& state, PeId pe) const;
+    // Who is to have it when everybody is protected again.
+    [[nodiscard]] ProcId keeper_to_be(const JobState& state, PeId pe) const;
+    // In `protect`: the shadow of `pe` is gone, or is not where it is to be.
+    [[nodiscard]] bool needs_new_shadow(const JobState& state, PeId pe) const;
+    // The PEs whose shadows `process` is to keep, ascending.
+    [[nodiscard]] std::vector<PeId> kept_by(const JobState& state, ProcId process) const;
+    [[nodiscard]] bool is_one_node() const noexcept { return nodes == nullptr || nodes->is_one_node(); }
+    // Of a process that the job started with, or that has joined.
+    [[nodiscard]] NodeId node_of(const JobState& state, ProcId process) const noexcept;
     // Started as a spare or joined as one, holds no PE and is not in `dead` (sorted by process).
     [[nodiscard]] std::vector<ProcId> idle_spares(const JobState& state, std::span<const Death> dead) const;
 };
 
+// Who holds and is held, by a list of replacements as of any time.
+[[nodiscard]] ProcId holder_in(std::span<const Replacement> replacements, PeId pe) noexcept;
+[[nodiscard]] bool has_joined(const JobState& state, ProcId process) noexcept;
 [[nodiscard]] bool contains(std::span<const Death> sorted_by_process, ProcId process) noexcept;
 // Keeps the list sorted by process; an entry that is there stays as it is. True: it was new.
 bool insert_sorted(std::vector<Death>& deaths, const Death& death);

@@ -147,6 +147,16 @@ void require_sorted(Codec& codec, const List& list, Key key) {
     }
 }
 
+template <class Codec, class List>
+void replacements_fields(Codec& codec, List& replacements) {
+    codec.count(replacements, 8);
+    for (auto& replacement : replacements) {
+        codec.id(replacement.pe, 0);
+        codec.id(replacement.process, 0);
+    }
+    require_sorted(codec, replacements, [](const Replacement& replacement) { return replacement.pe; });
+}
+
 template <class Codec, class Value>
 void state_fields(Codec& codec, Value& state) {
     codec.number(state.index);
@@ -166,19 +176,19 @@ void state_fields(Codec& codec, Value& state) {
     codec.id(state.ended_by, kNoProc.value());
     codec.number(state.exit_status);
     deaths_fields(codec, state.deaths);
-    codec.count(state.replacements, 8);
-    for (auto& replacement : state.replacements) {
-        codec.id(replacement.pe, 0);
-        codec.id(replacement.process, 0);
-    }
-    require_sorted(codec, state.replacements, [](const Replacement& replacement) { return replacement.pe; });
+    replacements_fields(codec, state.replacements);
+    replacements_fields(codec, state.settled);
     id_fields(codec, state.exposed);
     require_sorted(codec, state.exposed, [](PeId pe) { return pe; });
     failed_fields(codec, state.failed);
     failed_fields(codec, state.further);
     id_fields(codec, state.lost);
-    id_fields(codec, state.joined);
-    require_sorted(codec, state.joined, [](ProcId process) { return process; });
+    codec.count(state.joined, 8);
+    for (auto& joined : state.joined) {
+        codec.id(joined.process, 0);
+        codec.id(joined.node, 0);
+    }
+    require_sorted(codec, state.joined, [](const Joined& joined) { return joined.process; });
 }
 
 template <class Codec, class Value>
@@ -212,6 +222,9 @@ void message_fields(Codec& codec, Value& message) {
     }
     deaths_fields(codec, message.deaths);
     require_sorted(codec, message.deaths, [](const Death& death) { return death.process; });
+    if (message.kind == MessageKind::join) {
+        codec.id(message.node, 0);
+    }
 }
 
 }  // namespace
@@ -257,6 +270,7 @@ const char* name_of(MessageKind kind) noexcept {
         case MessageKind::excluded: return "excluded";
         case MessageKind::heartbeat: return "heartbeat";
         case MessageKind::join: return "join";
+        case MessageKind::ping: return "ping";
     }
     return "?";
 }

@@ -73,10 +73,11 @@ enum class MessageKind : std::uint8_t {
     excluded,  // to a process that has been declared dead: stop
     heartbeat,
     join,  // to everybody: a spare that has come while the job runs
+    ping,  // to another node: send me a heartbeat
 };
-// Without join, which a job on its own does not send.
+// Without those that a job on its own, or on one node, does not send.
 inline constexpr std::uint8_t kMessageKinds = static_cast<std::uint8_t>(MessageKind::heartbeat);
-inline constexpr MessageKind kLastMessageKind = MessageKind::join;
+inline constexpr MessageKind kLastMessageKind = MessageKind::ping;
 [[nodiscard]] const char* name_of(MessageKind kind) noexcept;
 
 struct Message {
@@ -88,6 +89,7 @@ struct Message {
     EndRequest end;
     std::optional<JobState> state;
     std::vector<Death> deaths;  // sorted by process
+    NodeId node = kNoNode;      // join: where the sender runs
 
     friend bool operator==(const Message&, const Message&) = default;
 };

@@ -34,6 +34,7 @@ Job random_job(std::mt19937_64& random) {
             job.state.exposed.push_back(PeId(pe));
         }
     }
+    job.state.settled = job.state.replacements;
     if (job.shape.n_pes == 1 && !spares.empty()) {
         job.state.witness = ProcId(spares.back());
     }
@@ -88,20 +89,20 @@ TEST(JobShape, SparesThatHaveJoinedAreIdleToo) {
     JobState before;
     JobState state = before;
     state.index = 1;
-    state.joined = {ProcId(6), ProcId(9)};
+    state.joined = {{ProcId(6), NodeId(0)}, {ProcId(9), NodeId(0)}};
     EXPECT_EQ(shape.idle_spares(state, {}), (std::vector<ProcId>{ProcId(3), ProcId(6), ProcId(9)}));
     EXPECT_EQ(check_invariants(shape, state, &before), "");
     std::swap(before, state);
     state.index = 2;
     EXPECT_NE(check_invariants(shape, state, &before), "") << "nobody leaves the list";
-    state.joined = {ProcId(6), ProcId(9), ProcId(9)};
+    state.joined = {{ProcId(6), NodeId(0)}, {ProcId(9), NodeId(0)}, {ProcId(9), NodeId(0)}};
     EXPECT_NE(check_invariants(shape, state, &before), "");
-    state.joined = {ProcId(6), ProcId(9), ProcId(7)};
+    state.joined = {{ProcId(6), NodeId(0)}, {ProcId(9), NodeId(0)}, {ProcId(7), NodeId(0)}};
     EXPECT_NE(check_invariants(shape, state, &before), "") << "it might lead after a higher one";
-    state.joined = {ProcId(2), ProcId(6), ProcId(9)};
+    state.joined = {{ProcId(2), NodeId(0)}, {ProcId(6), NodeId(0)}, {ProcId(9), NodeId(0)}};
     EXPECT_NE(check_invariants(shape, state, &before), "") << "it was there from the start";
 
-    state.joined = {ProcId(6), ProcId(9)};
+    state.joined = {{ProcId(6), NodeId(0)}, {ProcId(9), NodeId(0)}};
     state.replacements = {{PeId(1), ProcId(9)}};
     EXPECT_EQ(shape.idle_spares(state, {}), (std::vector<ProcId>{ProcId(3), ProcId(6)}));
     EXPECT_EQ(shape.held_by(state, ProcId(9)), PeId(1));
@@ -164,6 +165,7 @@ protected:
         before_.view = 2;
         before_.deaths = {{ProcId(2), {FailureKind::signal, 9}, true}};
         before_.replacements = {{PeId(2), ProcId(5)}};
+        before_.settled = before_.replacements;
         after_ = before_;
         after_.index = 8;
         after_.stage = Stage::folding;
@@ -195,6 +197,7 @@ TEST_F(Invariants, AgreedDeathsStay) {
     EXPECT_EQ(of_both(), "1: an agreed death has changed");
     after_.deaths = {{ProcId(2), {FailureKind::signal, 11}, true}};
     EXPECT_EQ(of_both(), "1: an agreed death has changed") << "another reason";
+    after_.exposed = {PeId(0)};
     after_.deaths = {{ProcId(1), {}, true}, before_.deaths[0]};
     EXPECT_EQ(of_both(), "1: an agreed death has changed") << "they grow at the end only";
     EXPECT_EQ(of_one(), "");

@@ -32,6 +32,9 @@ public:
             message.state = state();
         }
         message.deaths = deaths();
+        if (message.kind == MessageKind::join) {
+            message.node = NodeId(below(64));
+        }
         return message;
     }
 
@@ -78,6 +81,9 @@ private:
             state.replacements.push_back({PeId(pe), ProcId(below(5000))});
         }
         for (const std::int32_t pe : numbers()) {
+            state.settled.push_back({PeId(pe), ProcId(below(5000))});
+        }
+        for (const std::int32_t pe : numbers()) {
             state.exposed.push_back(PeId(pe));
         }
         state.failed = failed();
@@ -86,7 +92,7 @@ private:
             state.lost.push_back(PeId(pe));
         }
         for (const std::int32_t process : numbers()) {
-            state.joined.push_back(ProcId(process));
+            state.joined.push_back({ProcId(process), NodeId(below(64))});
         }
         return state;
     }
@@ -99,8 +105,9 @@ Message full_message() {
     for (;;) {
         Message message = random.message();
         if (message.state && message.deaths.size() > 1 && message.state->deaths.size() > 1 &&
-            message.state->replacements.size() > 1 && message.state->exposed.size() > 1 &&
-            !message.state->failed.empty() && !message.state->further.empty() && !message.state->lost.empty()) {
+            message.state->replacements.size() > 1 && message.state->settled.size() > 1 &&
+            message.state->exposed.size() > 1 && !message.state->failed.empty() && !message.state->further.empty() &&
+            !message.state->lost.empty()) {
             return message;
         }
     }
@@ -190,7 +197,7 @@ bool is_refused(Change change) {
 TEST(Message, ValuesOutOfRangeAreRefused) {
     EXPECT_FALSE(is_refused([](Message&) {}));
     EXPECT_TRUE(is_refused([](Message& m) { m.kind = MessageKind{}; }));
-    EXPECT_TRUE(is_refused([](Message& m) { m.kind = static_cast<MessageKind>(14); }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.kind = static_cast<MessageKind>(15); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.ready.goal = static_cast<Goal>(9); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.accepted.kind = static_cast<Acceptance::Kind>(4); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.ballot.leader = -1; }));
@@ -210,6 +217,8 @@ TEST(Message, SortedListsAreChecked) {
     EXPECT_TRUE(is_refused([](Message& m) { m.deaths[1] = m.deaths[0]; }));
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->exposed[0], m.state->exposed[1]); }));
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->replacements[0], m.state->replacements[1]); }));
+    EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->settled[0], m.state->settled[1]); }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.kind = MessageKind::join; })) << "it says where its sender runs";
     EXPECT_FALSE(is_refused([](Message& m) { std::swap(m.state->deaths[0], m.state->deaths[1]); }))
         << "they are in agreed order";
 }
@@ -237,6 +246,7 @@ TEST(Message, TheLargestMessageFits) {
     }
     for (std::int32_t pe = 0; pe < n_pes; ++pe) {
         message.state->replacements.push_back({PeId(pe), ProcId(n_pes + pe)});
+        message.state->settled.push_back({PeId(pe), ProcId(n_pes + pe)});
         message.state->exposed.push_back(PeId(pe));
         message.state->failed.push_back({PeId(pe), {}});
         message.state->further.push_back({PeId(pe), {}});

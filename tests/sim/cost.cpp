@@ -97,7 +97,7 @@ private:
             world.last_decision_ = std::max(world.last_decision_, world.now_);
         }
         void heard_of_death(const Death& /*death*/) override {}
-        void must_stop() override {}
+        void must_stop(const Stop& /*why*/) override {}
 
         CostWorld& world;
         ProcId self;

@@ -14,11 +14,34 @@ const std::vector<std::string>& mutation_names() {
     // In the order of the enumeration.
     static const std::vector<std::string> names = {
 #ifdef SFT_MUTATIONS
-        "decide_without_child",  "answer_before_children", "forget_acceptance",        "ignore_forced_value",
-        "accept_old_ballot",     "keep_lower_ballot",      "no_ballot_after_death",    "drop_deaths_of_others",
-        "commit_before_shipped", "skip_folding",           "restore_wrong_version",    "forget_exposed",
-        "reuse_bound_spare",     "same_spare_twice",       "view_check_missing",       "resume_before_protected",
-        "minority_decides",      "ignore_exclusion",       "adopt_without_forwarding",
+        "decide_without_child",
+        "answer_before_children",
+        "forget_acceptance",
+        "ignore_forced_value",
+        "accept_old_ballot",
+        "keep_lower_ballot",
+        "no_ballot_after_death",
+        "drop_deaths_of_others",
+        "commit_before_shipped",
+        "skip_folding",
+        "restore_wrong_version",
+        "forget_exposed",
+        "reuse_bound_spare",
+        "same_spare_twice",
+        "view_check_missing",
+        "resume_before_protected",
+        "minority_decides",
+        "ignore_exclusion",
+        "adopt_without_forwarding",
+        "keeper_on_own_node",
+        "forget_settled",
+        "skip_moved_shadow",
+        "settle_early",
+        "tie_for_both",
+        "count_certain_out",
+        "forgive_nobody",
+        "ask_one_only",
+        "leave_spares_untold",
 #endif
     };
     return names;
@@ -31,7 +54,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 20, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 29, "name the new bug above");
 #endif
     return true;
 }

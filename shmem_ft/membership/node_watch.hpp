@@ -1,0 +1,93 @@
+// Suspicion between nodes, without I/O: which node has fallen silent.
+//
+// The nodes that have a living process form a ring in the order of their numbers. Each node watches the next `fan` of
+// them: once in a period its speaker asks the lowest living process there for a sign of life (message ping; Agreement
+// answers with heartbeat). So a node sends and gets O(1) messages in a period, however many processes and nodes there
+// are, and only who asks has to know who lives: nobody must begin or cease to send because of a death that it has not
+// heard of yet, as a sleeping spare may not. Whatever arrives from any process of the node is a sign of life; after two
+// periods without any everybody there is asked.
+//
+// The speaker of a node is its lowest living process that responds. The others look at the heartbeat words of the lower
+// ones in the memory that they share; whoever finds that none of those has moved for two of its own ticks speaks, and
+// starts to listen afresh. Two may speak for a while; that costs messages only.
+//
+// A node is lost when nothing has come from it for the bound and a bound's worth of questions of this process has gone
+// unanswered. All processes there are dead then, not certainly: the network may be cut, or the node stand still. (If
+// the owner can find out more, for example that the port of a process refuses connections, it should do that first: a
+// certain death needs no majority.)
+//
+// Fault model: any process may stand still at any time, this one included; messages take any time. Who has not run
+// itself could not hear, and starts afresh. No node is called lost whose processes answer some question of this process
+// within the bound less two periods.
+//
+// Between two nodes of which neither watches the other silence is not noticed here: with a fan of 2 that needs six
+// nodes and a cut of just that link, which who sends on it must report.
+//
+// Time: nanoseconds of any clock that only goes forward. Threads: the owner's, one at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "shmem_ft/membership/job_state.hpp"
+
+namespace sft {
+
+class NodeWatch {
+public:
+    static constexpr std::int64_t kPeriodsPerBound = 5;
+
+    struct Options {
+        JobShape shape;
+        ProcId self = kNoProc;
+        std::int64_t bound_ns = 0;  // silence that makes a node lost; 0: none ever is
+        std::int32_t fan = 2;
+    };
+    explicit NodeWatch(const Options& options) : options_(options) {}
+
+    // Who lives, and where, as far as this process knows; has to be called before the first tick, and when that
+    // changes.
+    void update(const JobState& state, std::span<const Death> dead, std::int64_t now_ns);
+    // Something has come from this process of another node.
+    void heard(ProcId from, std::int64_t now_ns);
+
+    struct Round {
+        std::vector<ProcId> ask;  // send each of them a ping
+        std::vector<Death> lost;  // each named once, unless something is heard of its node again
+    };
+    // One period is over; to be called after all has been handled that has arrived. beat_of: the heartbeat word of a
+    // process of this node.
+    [[nodiscard]] Round tick(std::int64_t now_ns, const std::function<std::uint32_t(ProcId)>& beat_of);
+
+    [[nodiscard]] std::int64_t period_ns() const noexcept { return options_.bound_ns / kPeriodsPerBound; }
+    // False: there is nothing to do in ticks.
+    [[nodiscard]] bool is_needed() const noexcept { return options_.bound_ns > 0 && !watches_.empty(); }
+    [[nodiscard]] bool is_speaker() const noexcept { return is_speaker_; }
+    [[nodiscard]] std::vector<NodeId> watched() const;
+
+private:
+    struct Watch {
+        NodeId node;
+        std::vector<ProcId> living;  // ascending
+        std::int64_t heard_ns = 0;
+        std::int64_t n_unanswered = 0;  // questions since
+        bool is_lost = false;
+    };
+    struct Lower {  // a living process of this node with a lower number
+        ProcId process;
+        std::uint32_t beat = 0;
+        std::int64_t n_still = 0;  // ticks since the word has moved
+    };
+    void listen_afresh(std::int64_t now_ns);
+    void look_at_lower(std::int64_t now_ns, const std::function<std::uint32_t(ProcId)>& beat_of);
+
+    Options options_;
+    std::vector<Watch> watches_;
+    std::vector<Lower> lower_;
+    std::int64_t ticked_ns_ = -1;
+    bool is_speaker_ = false;
+};
+
+}  // namespace sft

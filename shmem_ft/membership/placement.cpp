@@ -1,0 +1,68 @@
+#include "shmem_ft/membership/placement.hpp"
+
+#include <algorithm>
+
+#include "shmem_ft/membership/mutation.hpp"
+
+namespace sft {
+
+Placement::Placement(const JobShape& shape, const JobState& state, std::span<const Replacement> replacements)
+    : n_pes_(shape.n_pes) {
+    if (shape.is_one_node() || is_mutated(Mutation::keeper_on_own_node)) {
+        return;
+    }
+    std::vector<NodeId> nodes;
+    nodes.reserve(static_cast<std::size_t>(n_pes_));
+    auto replaced = replacements.begin();
+    for (std::int32_t pe = 0; pe < n_pes_; ++pe) {
+        ProcId holder(pe);
+        if (replaced != replacements.end() && replaced->pe == PeId(pe)) {
+            holder = replaced->process;
+            ++replaced;
+        }
+        nodes.push_back(shape.node_of(state, holder));
+        by_node_.push_back(PeId(pe));
+    }
+    std::stable_sort(by_node_.begin(), by_node_.end(),
+                     [&](PeId a, PeId b) { return nodes[a.index()] < nodes[b.index()]; });
+    place_.resize(by_node_.size());
+    group_.resize(by_node_.size());
+    for (std::size_t i = 0; i < by_node_.size(); ++i) {
+        if (i == 0 || nodes[by_node_[i].index()] != nodes[by_node_[i - 1].index()]) {
+            begin_.push_back(static_cast<std::int32_t>(i));
+        }
+        place_[by_node_[i].index()] = static_cast<std::int32_t>(i) - begin_.back();
+        group_[by_node_[i].index()] = static_cast<std::int32_t>(begin_.size()) - 1;
+    }
+    if (begin_.size() == 1) {
+        begin_.clear();  // all PEs are on one of the nodes
+    } else {
+        begin_.push_back(n_pes_);
+    }
+}
+
+PeId Placement::keeper_of(PeId pe) const noexcept {
+    if (is_one_node()) {
+        return PeId((pe.value() + 1) % n_pes_);
+    }
+    const std::size_t next = (static_cast<std::size_t>(group_[pe.index()]) + 1) % (begin_.size() - 1);
+    const std::int32_t size = begin_[next + 1] - begin_[next];
+    return by_node_[static_cast<std::size_t>(begin_[next] + place_[pe.index()] % size)];
+}
+
+std::vector<PeId> Placement::kept_by(PeId pe) const {
+    if (is_one_node()) {
+        return {PeId((pe.value() + n_pes_ - 1) % n_pes_)};
+    }
+    const std::size_t n_groups = begin_.size() - 1;
+    const auto own = static_cast<std::size_t>(group_[pe.index()]);
+    const std::size_t before = (own + n_groups - 1) % n_groups;
+    const std::int32_t size = begin_[own + 1] - begin_[own];
+    std::vector<PeId> kept;
+    for (std::int32_t i = begin_[before] + place_[pe.index()]; i < begin_[before + 1]; i += size) {
+        kept.push_back(by_node_[static_cast<std::size_t>(i)]);
+    }
+    return kept;
+}
+
+}  // namespace sft

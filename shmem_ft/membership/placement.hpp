@@ -1,0 +1,43 @@
+// Which process keeps the shadow of which PE: pure arithmetic over the holders.
+//
+// PEs on two nodes or more: the nodes that hold PEs form a ring in the order of their numbers, and the i-th PE of a
+// node keeps its shadow with the i-th PE of the next node (modulo how many that one has). So a shadow never is on the
+// node of its PE, the loss of one node loses no copy together with its original, and no table has to be agreed on: the
+// holders say it all. PEs on one node: the next PE's holder keeps, as in a job that has one node only. An only PE's
+// shadow is with the witness, which is not looked for here.
+//
+// Made for one value and asked as long as that is looked at; takes O(PEs) of memory in a job of several nodes and
+// nothing in a job of one. Threads: constant after construction.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "shmem_ft/membership/job_state.hpp"
+
+namespace sft {
+
+class Placement {
+public:
+    // REQUIRES: n_pes > 1 to be asked anything. replacements: who holds what (sorted by PE); state: who has joined
+    // where.
+    Placement(const JobShape& shape, const JobState& state, std::span<const Replacement> replacements);
+
+    // The PE whose holder keeps the shadow of `pe`.
+    [[nodiscard]] PeId keeper_of(PeId pe) const noexcept;
+    // The PEs whose shadows the holder of `pe` keeps, ascending.
+    [[nodiscard]] std::vector<PeId> kept_by(PeId pe) const;
+
+private:
+    [[nodiscard]] bool is_one_node() const noexcept { return begin_.empty(); }
+
+    std::int32_t n_pes_;
+    // Several nodes: the PEs node by node, where each node's begin (one more at the end; nodes without PEs left out),
+    // and the place of each PE among them.
+    std::vector<PeId> by_node_;
+    std::vector<std::int32_t> begin_;
+    std::vector<std::int32_t> place_;
+    std::vector<std::int32_t> group_;  // of each PE: which of the nodes
+};
+
+}  // namespace sft
