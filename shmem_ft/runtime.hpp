@@ -180,6 +180,7 @@ private:
     void set_failed(std::vector<FailedPe> failed);
     [[nodiscard]] bool is_fault_known() const;
     void wait_is_due() noexcept;
+    void ask_for_spares(const std::vector<PeId>& pes) noexcept;
     void set_wait_timer(std::int64_t at_ns) noexcept;
     [[nodiscard]] bool handler_ends(int reason, const std::vector<PeId>& pes) noexcept;
     void end_wait(const std::string& why) noexcept;
