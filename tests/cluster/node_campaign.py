@@ -54,7 +54,9 @@ class Reference:
 
 
 def _start(setting: Setting, cluster: Cluster, pes: int, mode: str) -> ClusterJob:
-    command = [setting.command[0], "-n", str(pes), "--spares", str(PROCESSES - pes), *setting.command[1:]]
+    hosts = ",".join(f"{host}:{PROCESSES // HOSTS}" for host in cluster.hosts)
+    command = [setting.command[0], "-n", str(pes), "--spares", str(PROCESSES - pes), "--host", hosts, "--map-by", "node",
+               "--on-demand", "never", *setting.command[1:]]
     env = {"SHMEM_FT_BACKUP_MODE": mode, "SHMEM_FT_NODE_TIMEOUT": str(BOUND_MS),
            "SHMEM_FT_HANG_TIMEOUT": str(BOUND_MS), **setting.env}
     job = ClusterJob(cluster, command, setting.program, env, setting.timeout_s)
