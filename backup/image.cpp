@@ -3,41 +3,15 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "backup/far_image.hpp"
 #include "backup/image_layout.hpp"
 #include "shmem_ft/base/raw_memory.hpp"
 
 namespace sft {
 namespace {
 
-constexpr std::size_t pages_of(std::size_t bytes) { return (bytes + kImagePage - 1) / kImagePage * kImagePage; }
-
-const std::byte* at(const AddressRange& range, std::size_t offset) {
-    return reinterpret_cast<const std::byte*>(range.begin + offset);
-}
 std::byte* at_mutable(const AddressRange& range, std::size_t offset) {
     return reinterpret_cast<std::byte*>(range.begin + offset);
-}
-
-// Calls visit(first_block, end_block) for each run of blocks of the file in which some page exists.
-template <class Visit>
-void each_existing_run(int fd, std::size_t bytes, Visit&& visit) {
-    std::size_t done = 0;  // blocks
-    off_t position = 0;
-    while (static_cast<std::size_t>(position) < bytes) {
-        const off_t data = ::lseek(fd, position, SEEK_DATA);
-        if (data < 0) {
-            break;
-        }
-        const off_t hole = ::lseek(fd, data, SEEK_HOLE);
-        const auto end_byte = hole < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(hole));
-        const std::size_t first = std::max(done, static_cast<std::size_t>(data) / kBlockBytes);
-        const std::size_t end = blocks_of(end_byte);
-        if (first < end) {
-            visit(first, end);
-            done = end;
-        }
-        position = static_cast<off_t>(end_byte);
-    }
 }
 
 void punch(int fd, std::size_t first_block, std::size_t end_block) {
@@ -47,7 +21,8 @@ void punch(int fd, std::size_t first_block, std::size_t end_block) {
 
 }  // namespace
 
-Image::Image(std::byte* base, const LiveState& live) noexcept : header_(reinterpret_cast<Header*>(base)) {
+Image::Image(std::byte* base, const LiveState& live, FarImage* far) noexcept
+    : header_(reinterpret_cast<Header*>(base)), far_(far) {
     std::byte* table = base + kImagePage;
     const std::size_t total =
         blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
@@ -60,62 +35,87 @@ Image::Image(std::byte* base, const LiveState& live) noexcept : header_(reinterp
     }
 }
 
-std::size_t Image::bytes_for(const LiveState& live) noexcept {
+std::size_t Image::front_bytes_for(const LiveState& live) noexcept {
     const std::size_t total =
         blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
-    return kImagePage + pages_of(total * sizeof(std::uint64_t)) + pages_of(live.heap.bytes) +
-           pages_of(live.globals.bytes) + pages_of(live.library.bytes);
+    return kImagePage + pages_of(total * sizeof(std::uint64_t));
 }
 
-void Image::store_block(const Region& region, std::size_t block, const std::byte* live, bool known,
-                        ImageStats& stats) noexcept {
+std::size_t Image::bytes_for(const LiveState& live) noexcept {
+    return front_bytes_for(live) + pages_of(live.heap.bytes) + pages_of(live.globals.bytes) +
+           pages_of(live.library.bytes);
+}
+
+// One store() on its way through the blocks.
+struct Image::Pass {
+    const Storing& storing;
+    const bool known;  // the table was sound before
+    const std::uint64_t* const table;
+    ImageStats stats;
+
+    [[nodiscard]] bool differs(std::size_t number, const std::byte* stored, const std::byte* live,
+                               std::size_t bytes) const noexcept {
+        return storing.differing != nullptr ? storing.differing->contains(number) : !raw_equal(stored, live, bytes);
+    }
+};
+
+void Image::store_block(const Region& region, std::size_t block, const std::byte* live, Pass& pass) noexcept {
     std::byte* stored = region.data + block * kBlockBytes;
     const std::size_t bytes = block_bytes(region.bytes, block);
-    stats.bytes_stored += bytes;
-    if (known && region.table[block] != kAbsent && raw_equal(stored, live, bytes)) {
+    const auto number = static_cast<std::size_t>(region.table + block - pass.table);
+    pass.stats.bytes_stored += bytes;
+    if (pass.known && region.table[block] != kAbsent && !pass.differs(number, stored, live, bytes)) {
         return;
     }
     raw_copy(stored, live, bytes);
     // Of the copy, while it is in the cache, and not of live memory: a thread of the application that goes on writing
     // would make a copy that looks bad. The table may be torn by a death here; the header does not vouch for it now.
     region.table[block] = checksum(stored, bytes);
-    stats.bytes_copied += bytes;
-}
-
-void Image::store_whole(const Region& region, const AddressRange& live, bool known, ImageStats& stats) noexcept {
-    for (std::size_t block = 0; block < blocks_of(region.bytes); ++block) {
-        store_block(region, block, at(live, block * kBlockBytes), known, stats);
+    pass.stats.bytes_copied += bytes;
+    if (pass.storing.copied != nullptr) {
+        pass.storing.copied->insert(number);
     }
 }
 
-void Image::store_heap(const LiveState& live, bool known, ImageStats& stats) noexcept {
-    const std::size_t known_blocks = known ? header_->heap_blocks : 0;
+void Image::store_whole(const Region& region, const AddressRange& live, Pass& pass) noexcept {
+    for (std::size_t block = 0; block < blocks_of(region.bytes); ++block) {
+        store_block(region, block, at(live, block * kBlockBytes), pass);
+    }
+}
+
+void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
+    const std::size_t known_blocks = pass.known ? header_->heap_blocks : 0;
     std::size_t used = 0;
+    const auto forget = [&](std::size_t block) {
+        if (heap_.table[block] != kAbsent) {
+            heap_.table[block] = kAbsent;
+        }
+    };
     each_existing_run(live.heap_fd, live.heap.bytes, [&](std::size_t first, std::size_t end) {
         // Also what a torn or damaged table may say of blocks between the runs is forgotten.
         for (std::size_t hole = used; hole < first; ++hole) {
-            if (heap_.table[hole] != kAbsent) {
-                heap_.table[hole] = kAbsent;
-            }
+            forget(hole);
         }
         for (std::size_t block = first; block < end; ++block) {
-            store_block(heap_, block, at(live.heap, block * kBlockBytes), block < known_blocks, stats);
+            if (block >= known_blocks) {
+                forget(block);
+            }
+            store_block(heap_, block, at(live.heap, block * kBlockBytes), pass);
         }
         used = end;
     });
     header_->heap_blocks = used;
 }
 
-ImageStats Image::store(Version version, const LiveState& live, FaultPoint middle) noexcept {
-    ImageStats stats;
-    const bool known = sound(this->version());
+ImageStats Image::store(Version version, const LiveState& live, const Storing& storing) noexcept {
+    Pass pass{storing, sound(this->version()), heap_.table, {}};
     begin_change();
-    store_heap(live, known, stats);
-    fault_point(middle);
-    store_whole(globals_, live.globals, known, stats);
-    store_whole(library_, live.library, known, stats);
+    store_heap(live, pass);
+    fault_point(storing.middle);
+    store_whole(globals_, live.globals, pass);
+    store_whole(library_, live.library, pass);
     seal(version);
-    return stats;
+    return pass.stats;
 }
 
 class Image::Loader {
@@ -128,12 +128,13 @@ public:
         const std::size_t first = extent.offset / kBlockBytes;
         const std::size_t end = blocks_of(extent.offset + extent.bytes);
         for (std::size_t block = first; block < end; ++block) {
-            if (!verified(image_.first_block(region) + block)) {
+            const std::byte* data = verified(image_.first_block(region) + block);
+            if (data == nullptr) {
                 return false;
             }
             const std::size_t begin_byte = std::max(extent.offset, block * kBlockBytes);
             const std::size_t end_byte = std::min(extent.offset + extent.bytes, (block + 1) * kBlockBytes);
-            const std::byte* from = region.data + begin_byte;
+            const std::byte* from = data + (begin_byte - block * kBlockBytes);
             std::byte* to = at_mutable(live, begin_byte);
             if (!raw_equal(to, from, end_byte - begin_byte)) {
                 raw_copy(to, from, end_byte - begin_byte);
@@ -143,20 +144,25 @@ public:
     }
 
 private:
-    bool verified(std::size_t block) {
+    // The data of the block, or null.
+    const std::byte* verified(std::size_t block) {
         if (block == last_) {
-            return true;
+            return data_;
         }
         ++findings_.checked;
-        if (!image_.intact(block)) {
+        last_ = block;
+        data_ = image_.data_if_intact(block);
+        if (data_ == nullptr && image_.gone()) {
+            findings_.gone = true;
+        } else if (data_ == nullptr) {
             if (other_ == nullptr || !image_.mend_block(version_, block, *other_)) {
                 findings_.bad.push_back(block);
-                return false;
+                return nullptr;
             }
             ++findings_.mended;
+            data_ = image_.data_if_intact(block);
         }
-        last_ = block;
-        return true;
+        return data_;
     }
 
     Image& image_;
@@ -164,6 +170,7 @@ private:
     const Image* other_;
     Findings& findings_;
     std::size_t last_ = SIZE_MAX;
+    const std::byte* data_ = nullptr;
 };
 
 bool Image::prepare(Version version, const Image* other, Findings& findings) noexcept {
@@ -181,12 +188,14 @@ Findings Image::load_front(Version version, const LiveState& live, std::size_t h
     }
     Loader loader(*this, version, nullptr, findings);
     const std::size_t end = std::min<std::size_t>(blocks_of(heap_bytes), header_->heap_blocks);
+    expect(0, end);
     for (std::size_t block = 0; block < end; ++block) {
         if (heap_.table[block] != kAbsent &&
             !loader.load(heap_, live.heap, {block * kBlockBytes, block_bytes(heap_.bytes, block)})) {
             return findings;
         }
     }
+    expect(first_block(library_), blocks());
     static_cast<void>(loader.load(library_, live.library, {0, library_.bytes}));
     return findings;
 }
@@ -197,6 +206,7 @@ Findings Image::load(Version version, const LiveState& live, const Image* other)
         return findings;
     }
     Loader loader(*this, version, other, findings);
+    expect(0, blocks());
     std::size_t absent_from = 0;
     for (std::size_t block = 0; block < header_->heap_blocks; ++block) {
         if (heap_.table[block] == kAbsent) {

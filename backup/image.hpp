@@ -2,11 +2,22 @@
 // collective state (teams, contexts, counters that must go back with the data).
 //
 // The same layout serves as a local copy (private memory of the PE) and as a slot of a shadow (memory of the keeper,
-// mapped by the owner). It is a flat piece of memory: header, a table with one checksum per block, the data.
+// mapped by the owner, or "far": on another node). It is a flat piece of memory: header, a table with one checksum per
+// block, the data.
 //
 // Storing is differential without any tracking: a block is compared with what the image holds and copied only if it
 // differs, so whoever changed it (the owner, a put, an atomic, a store through shmem_ptr) is noticed. A comparison
 // ends at the first difference; where most blocks change it costs next to nothing.
+//
+// Of a far image, header and table are here as well, in a mirror; the data are written and read by messages
+// (far_image.hpp). What differs is then known without reading the far side, from two signs, either of which is enough
+// to send a block (Image::ship):
+//  - the local copy, if there is one: the block differs from it, or has been noted as different in this slot from the
+//    local copy (BackupStore keeps these notes). That is exact.
+//  - the checksum in the mirror: it differs from that of live memory, or the block was absent. Without a local copy,
+//    and in the first two checkpoints of a substitute, this alone decides. Two contents of a block with one checksum
+//    (64 bits) would go unnoticed: one in 10^19 changed blocks; whoever restores trusts the same sums. With a local
+//    copy it catches what the comparison cannot: a flipped bit there that equals the change.
 //
 // Fault model
 //  - The process that stores may die at any instruction. The header's version is cleared before the first byte changes
@@ -37,11 +48,14 @@
 #include <string>
 #include <vector>
 
+#include "backup/block_set.hpp"
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/transport/shm/peer_table.hpp"
 
 namespace sft {
+
+class FarImage;
 
 inline constexpr std::size_t kBlockBytes = 16 * 1024;
 
@@ -71,17 +85,22 @@ struct Findings {
     std::size_t checked = 0;       // blocks
     std::vector<std::size_t> bad;  // blocks that are bad and could not be mended
     std::size_t mended = 0;        // blocks (or the header and table, counted as one) that are right again
+    bool gone = false;             // the process with the far image has died before everything was looked at
 
-    [[nodiscard]] bool intact() const noexcept { return sound && bad.empty(); }
+    [[nodiscard]] bool intact() const noexcept { return sound && bad.empty() && !gone; }
 };
 
 class Image {
 public:
     Image() = default;
-    Image(std::byte* base, const LiveState& live) noexcept;
+    Image(std::byte* base, const LiveState& live) noexcept : Image(base, live, nullptr) {}
+    // A far image; `mirror` are as many addresses, of which the first front_bytes_for() can be read and written.
+    Image(std::byte* mirror, const LiveState& live, FarImage* far) noexcept;
 
     // Bytes of memory an image of such a state takes (addresses; untouched pages cost nothing).
     [[nodiscard]] static std::size_t bytes_for(const LiveState& live) noexcept;
+    // Of them, header and table.
+    [[nodiscard]] static std::size_t front_bytes_for(const LiveState& live) noexcept;
 
     // The header says so and is intact.
     [[nodiscard]] bool holds(Version version) const noexcept;
@@ -89,8 +108,26 @@ public:
     [[nodiscard]] Version version() const noexcept;
     // holds(version), and the table is intact as well.
     [[nodiscard]] bool sound(Version version) const noexcept;
-    // live -> image. middle: the fault point between the heap and the globals.
-    ImageStats store(Version version, const LiveState& live, FaultPoint middle = FaultPoint::fold_middle) noexcept;
+    // live -> image, which is not far.
+    struct Storing {
+        FaultPoint middle = FaultPoint::fold_middle;  // between the heap and the globals
+        const BlockSet* differing = nullptr;          // the blocks that differ, if that is known already
+        BlockSet* copied = nullptr;                   // if given, gets the blocks that were copied
+    };
+    ImageStats store(Version version, const LiveState& live) noexcept { return store(version, live, Storing()); }
+    ImageStats store(Version version, const LiveState& live, const Storing& storing) noexcept;
+
+    // live -> far image. Live memory must not change meanwhile.
+    struct Shipping {
+        const Image* local = nullptr;            // a sound local copy, of whatever version
+        const BlockSet* slot_differs = nullptr;  // with it: what may differ between it and the far image
+        BlockSet* live_differs = nullptr;        // with it: gets what differs between it and live memory
+        ImageStats stats;
+    };
+    // False: the process with the far image is dead. `live_differs` is complete in both cases.
+    [[nodiscard]] bool ship(Version version, const LiveState& live, Shipping& shipping) noexcept;
+    // Fills the mirror. False: the process is dead.
+    [[nodiscard]] bool read_front();
     // image -> live; what is bad is first mended from `other`, an image of the same version, if there is one. The
     // findings are not intact() if the version could not be loaded; the live state is then partly written, see above.
     [[nodiscard]] Findings load(Version version, const LiveState& live, const Image* other = nullptr);
@@ -100,7 +137,7 @@ public:
 
     // ---- integrity (image_integrity.cpp) ----
 
-    // Checks header, table and every block. Writes nothing.
+    // Checks header, table (of a far image: their mirror) and every block. Writes nothing.
     [[nodiscard]] Findings verify(Version version) const;
     // Checks everything and mends what is bad from `other`, an image of the same version. Nothing that was good is
     // touched, and a death in the middle leaves what was bad bad.
@@ -111,6 +148,12 @@ public:
     [[nodiscard]] std::size_t blocks() const noexcept;
     [[nodiscard]] std::size_t next_existing(std::size_t block) const noexcept;
     [[nodiscard]] bool intact(std::size_t block) const noexcept;
+    // Header and table of a far image are what the mirror says.
+    [[nodiscard]] bool front_matches() const;
+    // Writes them anew. REQUIRES: sound(version).
+    bool rewrite_front(Version version) noexcept;
+    // The process with the far image is dead.
+    [[nodiscard]] bool gone() const noexcept;
     bool mend_table(Version version, const Image& other) noexcept;
     bool mend_block(Version version, std::size_t block, const Image& other) noexcept;
     // "block 12 of the heap"
@@ -135,20 +178,39 @@ private:
     // Goes through the blocks that are loaded; remembers which one was verified last, because the saved parts of the
     // globals may be many small ones in one block.
     class Loader;
+    class Shipper;
+    struct Pass;
 
     [[nodiscard]] static std::uint64_t checksum(const std::byte* data, std::size_t bytes) noexcept;
     [[nodiscard]] Block block(std::size_t number) const noexcept;
     [[nodiscard]] std::size_t first_block(const Region& region) const noexcept;
     [[nodiscard]] std::uint64_t table_sum() const noexcept;
-    void begin_change() noexcept;
-    void seal(Version version) noexcept;
-    static void store_block(const Region& region, std::size_t block, const std::byte* live, bool known,
-                            ImageStats& stats) noexcept;
-    static void store_whole(const Region& region, const AddressRange& live, bool known, ImageStats& stats) noexcept;
-    void store_heap(const LiveState& live, bool known, ImageStats& stats) noexcept;
+    // In the image; the entries that mean something.
+    [[nodiscard]] std::vector<ByteExtent> table_extents() const;
+    void publish_table() const;
+    [[nodiscard]] bool flip_at(std::byte* place, std::byte bits) const;
+    // Of a far image, from its process; good until the next call. Null: it is gone.
+    [[nodiscard]] const std::byte* data_of(const Block& block) const noexcept;
+    // The same, if it is intact; null otherwise.
+    [[nodiscard]] const std::byte* data_if_intact(std::size_t block) const noexcept;
+    // Of an image that is not far: whether the block differs from that piece of live memory.
+    [[nodiscard]] bool differs(std::size_t number, const std::byte* live) const noexcept;
+    void put(const Block& block, const std::byte* from) noexcept;
+    // Sends what has changed here, of the mirror; nothing to do unless the image is far.
+    void publish(const void* begin, std::size_t bytes) const noexcept;
+    [[nodiscard]] std::size_t offset_of(const void* address) const noexcept;
+    // The existing blocks from `first` to `end` are going to be read one after the other.
+    void expect(std::size_t first, std::size_t end) const;
+    // False, also of seal(): the process with the far image is dead.
+    bool begin_change() noexcept;
+    bool seal(Version version) noexcept;
+    static void store_block(const Region& region, std::size_t block, const std::byte* live, Pass& pass) noexcept;
+    static void store_whole(const Region& region, const AddressRange& live, Pass& pass) noexcept;
+    void store_heap(const LiveState& live, Pass& pass) noexcept;
     [[nodiscard]] bool prepare(Version version, const Image* other, Findings& findings) noexcept;
 
     Header* header_ = nullptr;
+    FarImage* far_ = nullptr;
     Region heap_;
     Region globals_;
     Region library_;

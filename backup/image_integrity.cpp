@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 
+#include "backup/far_image.hpp"
 #include "backup/image_layout.hpp"
 #include "shmem_ft/base/raw_memory.hpp"
 #include "shmem_ft/base/report.hpp"
@@ -56,15 +57,22 @@ Version Image::version() const noexcept {
 
 bool Image::sound(Version version) const noexcept { return holds(version) && header_->table_sum == table_sum(); }
 
-void Image::begin_change() noexcept {
+bool Image::begin_change() noexcept {
     header_->version.store(kNoVersion.value(), std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    publish(header_, sizeof(Header));
+    return far_ == nullptr || far_->flush();  // nothing that follows may overtake it
 }
 
-void Image::seal(Version version) noexcept {
+bool Image::seal(Version version) noexcept {
+    const bool is_there = far_ == nullptr || far_->flush();
     header_->table_sum = table_sum();
     header_->header_sum = sum_of_header(version.value(), *header_);
-    header_->version.store(version.value(), std::memory_order_seq_cst);
+    if (is_there) {
+        header_->version.store(version.value(), std::memory_order_seq_cst);
+        publish(header_, sizeof(Header));
+    }
+    return far_ == nullptr || far_->flush();
 }
 
 // ---- blocks ----
@@ -85,10 +93,13 @@ std::size_t Image::next_existing(std::size_t number) const noexcept {
     return number < end ? number : std::max(number, first_block(globals_));
 }
 
-bool Image::intact(std::size_t number) const noexcept {
+const std::byte* Image::data_if_intact(std::size_t number) const noexcept {
     const Block own = block(number);
-    return *own.entry != kAbsent && checksum(own.data, own.bytes) == *own.entry;
+    const std::byte* data = *own.entry != kAbsent ? data_of(own) : nullptr;
+    return data != nullptr && checksum(data, own.bytes) == *own.entry ? data : nullptr;
 }
+
+bool Image::intact(std::size_t number) const noexcept { return data_if_intact(number) != nullptr; }
 
 std::string Image::name_of(std::size_t number) const {
     const bool is_heap = number < first_block(globals_);
@@ -108,9 +119,14 @@ Findings Image::verify(Version version) const {
     if (!findings.sound) {
         return findings;
     }
+    expect(0, blocks());
     for (std::size_t number = next_existing(0); number < blocks(); number = next_existing(number + 1)) {
         ++findings.checked;
         if (!intact(number)) {
+            if (gone()) {
+                findings.gone = true;
+                break;
+            }
             findings.bad.push_back(number);
         }
     }
@@ -120,19 +136,22 @@ Findings Image::verify(Version version) const {
 Findings Image::mend(Version version, const Image& other) {
     Findings findings;
     if (!prepare(version, &other, findings)) {
+        findings.gone = gone();
         return findings;
     }
-    for (std::size_t number = next_existing(0); number < blocks(); number = next_existing(number + 1)) {
+    expect(0, blocks());
+    for (std::size_t number = next_existing(0); number < blocks() && !gone(); number = next_existing(number + 1)) {
         ++findings.checked;
         if (intact(number)) {
             continue;
         }
         if (mend_block(version, number, other)) {
             ++findings.mended;
-        } else {
+        } else if (!gone()) {
             findings.bad.push_back(number);
         }
     }
+    findings.gone = gone();
     return findings;
 }
 
@@ -144,8 +163,8 @@ bool Image::mend_table(Version version, const Image& other) noexcept {
     header_->heap_blocks = other.header_->heap_blocks;
     raw_copy(heap_.table, other.heap_.table, header_->heap_blocks * sizeof(std::uint64_t));
     raw_copy(globals_.table, other.globals_.table, (blocks() - first_block(globals_)) * sizeof(std::uint64_t));
-    seal(version);  // the data may be anything: the checksums of the other copy will tell
-    return true;
+    publish_table();
+    return seal(version);  // the data may be anything: the checksums of the other copy will tell
 }
 
 bool Image::mend_block(Version version, std::size_t number, const Image& other) noexcept {
@@ -156,23 +175,25 @@ bool Image::mend_block(Version version, std::size_t number, const Image& other) 
     const Block theirs = other.block(number);
     // The own table is sound now, so whatever has the checksum in it is right, wherever it comes from. The entry stays
     // and a death in the middle leaves the block as bad as it was.
-    if (checksum(theirs.data, theirs.bytes) == *own.entry) {
-        raw_copy(own.data, theirs.data, own.bytes);
+    const std::byte* data = other.data_of(theirs);
+    if (data != nullptr && checksum(data, theirs.bytes) == *own.entry) {
+        put(own, data);
         return intact(number);
     }
     // Or it is the own entry that is wrong: flipped while the table was being made, or left behind because a flip had
     // turned the old contents into the new ones before the two were compared.
-    if (!other.sound(version) || (*theirs.entry != kAbsent && !other.intact(number))) {
+    if (!other.sound(version)) {
+        return false;
+    }
+    const std::vector<std::byte> zeros(*theirs.entry == kAbsent ? own.bytes : 0);
+    data = *theirs.entry == kAbsent ? zeros.data() : other.data_if_intact(number);
+    if (data == nullptr) {
         return false;
     }
     begin_change();
-    if (*theirs.entry == kAbsent) {
-        std::memset(own.data, 0, own.bytes);
-        *own.entry = checksum(own.data, own.bytes);
-    } else {
-        raw_copy(own.data, theirs.data, own.bytes);
-        *own.entry = *theirs.entry;
-    }
+    put(own, data);
+    *own.entry = *theirs.entry == kAbsent ? checksum(data, own.bytes) : *theirs.entry;
+    publish(own.entry, sizeof *own.entry);
     seal(version);
     return intact(number);
 }
@@ -187,7 +208,9 @@ std::string Image::flip_bit(Version version, std::uint64_t seed) {
     const auto flip = [&](void* memory, std::size_t bytes, const std::string& where) {
         const std::size_t byte = random() % bytes;
         const auto bit = static_cast<unsigned>(random() % 8);
-        static_cast<std::byte*>(memory)[byte] ^= std::byte(1U << bit);
+        if (!flip_at(static_cast<std::byte*>(memory) + byte, std::byte(1U << bit))) {
+            return std::string();
+        }
         return format("bit %u of byte %zu of %s", bit, byte, where.c_str());
     };
     std::vector<std::size_t> existing;

@@ -1,6 +1,8 @@
 // The inside of an image, for the two files that implement it.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -16,6 +18,35 @@ inline constexpr std::uint64_t kAbsent = 0;
 [[nodiscard]] constexpr std::size_t blocks_of(std::size_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes; }
 [[nodiscard]] constexpr std::size_t block_bytes(std::size_t region_bytes, std::size_t block) {
     return std::min(kBlockBytes, region_bytes - block * kBlockBytes);
+}
+
+[[nodiscard]] constexpr std::size_t pages_of(std::size_t bytes) {
+    return (bytes + kImagePage - 1) / kImagePage * kImagePage;
+}
+[[nodiscard]] inline const std::byte* at(const AddressRange& range, std::size_t offset) {
+    return reinterpret_cast<const std::byte*>(range.begin + offset);
+}
+
+// Calls visit(first_block, end_block) for each run of blocks of the file in which some page exists.
+template <class Visit>
+void each_existing_run(int fd, std::size_t bytes, Visit&& visit) {
+    std::size_t done = 0;  // blocks
+    off_t position = 0;
+    while (static_cast<std::size_t>(position) < bytes) {
+        const off_t data = ::lseek(fd, position, SEEK_DATA);
+        if (data < 0) {
+            break;
+        }
+        const off_t hole = ::lseek(fd, data, SEEK_HOLE);
+        const auto end_byte = hole < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(hole));
+        const std::size_t first = std::max(done, static_cast<std::size_t>(data) / kBlockBytes);
+        const std::size_t end = blocks_of(end_byte);
+        if (first < end) {
+            visit(first, end);
+            done = end;
+        }
+        position = static_cast<off_t>(end_byte);
+    }
 }
 
 struct Image::Header {

@@ -3,11 +3,16 @@
 //
 //   local copy   private memory; what the PE rolls back from without asking anybody (mode double_copy)
 //   shadow       two slots at the keeper, version v in slot v mod 2, so v stays whole while v + 1 is written;
-//                the owner maps the keeper's memory and writes there itself, the keeper need not take part
+//                the owner maps the keeper's memory and writes there itself, or writes through the network if the
+//                keeper is on another node ("far"); the keeper need not take part
 //   own store    a memory file with room for the shadow of every PE of the job; only what is used costs memory
 //
 // Ownership: the store belongs to the keeper's process. When that process dies its memory stays as long as an owner
-// has it mapped, which is how a PE in mode single_copy can still roll back after its keeper's death.
+// has it mapped, which is how a PE in mode single_copy can still roll back after its keeper's death. A far shadow is
+// lost with its keeper: in mode single_copy the owner then has nothing to go back to, and says so in roll_back().
+//
+// What is sent to a far shadow: a ship compares live memory with the local copy, and knows for each slot in which
+// blocks it may differ from the local copy (slot_differs_); see image.hpp. What it has found serves the fold as well.
 //
 // Damage: the owner, while it lives, is the only one who writes either copy, so it mends each from the other (equal
 // version, equal contents): when it rolls back, in mend(), and in the background (scrubber.hpp). A substitute has the
@@ -15,15 +20,17 @@
 //
 // Threads: the protocols call from the application's thread, the scrubber from its own. A mutex keeps them apart; the
 // scrubber lets go of it after each batch and does not take it again while somebody waits, so that a checkpoint waits
-// for one batch at most.
+// for one batch at most (of a far shadow, that takes as long as the network needs to bring it).
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 
+#include "backup/far_shadow.hpp"
 #include "backup/image.hpp"
 #include "shmem_ft/base/config.hpp"
 #include "shmem_ft/base/ids.hpp"
@@ -33,21 +40,32 @@ namespace sft {
 
 class BackupStore {
 public:
-    // Where a keeper's store can be opened.
+    // Where a keeper's store can be opened: on this node through its process, else through the network.
     struct Door {
         std::int32_t pid = 0;
         int store_fd = -1;
+        ProcId process = kNoProc;
+        Network* network = nullptr;  // null: on this node
+        StoreWire* wire = nullptr;   // in place of the network, for tests
+        [[nodiscard]] bool is_far() const noexcept { return network != nullptr || wire != nullptr; }
     };
 
     [[nodiscard]] bool create(BackupMode mode, const LiveState& live, std::int32_t n_pes, std::string& error);
+    // Lets processes of other nodes write and read what they keep here. Until release(), which the network outlives.
+    [[nodiscard]] bool serve(Network& network, std::string& error);
     void release() noexcept;
     [[nodiscard]] int fd() const noexcept { return kept_.fd(); }
 
-    // Maps the room for `pe`'s shadow at a keeper. False: the keeper is gone (error says what failed).
+    // Opens the room for `pe`'s shadow at a keeper, whatever was used before; what the old keeper has stays there.
+    // False: the keeper is gone (error says what failed).
     [[nodiscard]] bool use_keeper(const Door& door, PeId pe, const LiveState& live, std::string& error);
     void forget_keeper() noexcept;
 
-    ImageStats ship(Version version, const LiveState& live) noexcept;
+    // keeper_gone: a far keeper has died, and there is no shadow until the next use_keeper().
+    struct Shipped : ImageStats {
+        bool keeper_gone = false;
+    };
+    Shipped ship(Version version, const LiveState& live) noexcept;
     // Also says that `version` is the committed one, which is what scrubbing checks.
     ImageStats fold(Version version, const LiveState& live) noexcept;
     // From the local copy, mended from the shadow where it is bad, or else from the shadow. False: neither has all;
@@ -86,6 +104,7 @@ public:
         std::uint64_t checked = 0;   // blocks
         std::uint64_t bad = 0;       // of them; header and table of a copy count as one block
         std::uint64_t repaired = 0;  // of the bad ones
+        std::uint64_t shipped = 0;   // bytes that differed and were written into shadows
     };
     [[nodiscard]] Counters counters() const noexcept;
 
@@ -112,7 +131,17 @@ private:
         bool has_shadow = false;
     };
     [[nodiscard]] Pair copies(const LiveState& live) const noexcept;
+    [[nodiscard]] bool has_local_copy() const noexcept { return mode_ == BackupMode::double_copy; }
+    [[nodiscard]] Image shadow_slot(Version version, const LiveState& live) const noexcept;
+    [[nodiscard]] static bool open_far(FarShadow& far, const Door& door, PeId pe, const LiveState& live,
+                                       std::string& error);
+    [[nodiscard]] bool use_far(const Door& door, PeId pe, const LiveState& live, std::string& error);
+    [[nodiscard]] bool ship_far(Version version, const LiveState& live, ImageStats& stats) noexcept;
+    [[nodiscard]] std::string lost_with_keeper(Version version) const;
+    [[nodiscard]] Findings mend_front(Image& image, const Image* other) const;
     void describe_once(ScrubPlace& place, const Pair& pair);
+    [[nodiscard]] static std::string tell(PeId pe, const Findings& findings, const Image& image,
+                                          const std::string& where);
     // Counts what was found; false, with an explanation, if something is bad for good.
     bool take_in(const Findings& findings, const Image& image, const std::string& where);
 
@@ -120,8 +149,11 @@ private:
     class Use;
 
     BackupMode mode_ = BackupMode::none;
-    Segment kept_;   // shadows kept for others; not mapped here
-    Window shadow_;  // own shadow, in the keeper's memory
+    Segment kept_;  // shadows kept for others; not mapped here
+    Network* served_ = nullptr;
+    Window shadow_;                   // own shadow, in the keeper's memory
+    std::unique_ptr<FarShadow> far_;  // or on another node; not null: this is the one that counts
+    ProcId keeper_ = kNoProc;         // of far_
     bool has_shadow_ = false;
     bool shadow_readable_ = false;  // it stays so when the keeper has died
     Window local_;                  // private memory
@@ -132,10 +164,14 @@ private:
     Version committed_ = kNoVersion;      // what both copies should hold
     Version local_version_ = kNoVersion;  // folded by this process
     Version shadow_versions_[2] = {};     // by slot: shipped by this process, or found at the keeper
+    BlockSet slot_differs_[2];            // by slot: blocks in which it may differ from the local copy
+    BlockSet changed_;                    // blocks in which live memory differs from the local copy,
+    Version changed_in_ = kNoVersion;     // as this version was shipped, or kNoVersion: not known
     std::string explanation_;
     std::atomic<std::uint64_t> checked_{0};
     std::atomic<std::uint64_t> bad_{0};
     std::atomic<std::uint64_t> repaired_{0};
+    std::atomic<std::uint64_t> shipped_{0};
 };
 
 }  // namespace sft

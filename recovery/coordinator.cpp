@@ -1,5 +1,8 @@
 #include "recovery/coordinator.hpp"
 
+#include <poll.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "shmem_ft/base/clock.hpp"
@@ -100,6 +103,12 @@ void Coordinator::decided(const JobState& before, const JobState& after) {
 
 void Coordinator::heard_of_death(const Death& death) {
     leads_.store(agreement_.leader() == agreement_.self());
+    // On this node the kernel will tell, and what it has sent is to be heard first.
+    if (death.is_certain && shape_.nodes != nullptr) {
+        mailbox_->forget(death.process);
+    } else if (!death.is_certain) {
+        mailbox_->give_up(death.process);
+    }
     news_.push_back(
         {.kind = News::Kind::death, .death = death, .before = {}, .after = {}, .awaited = {}, .why_stop = {}});
 }
@@ -157,19 +166,29 @@ void Coordinator::tell(Lock& lock) {
 
 bool Coordinator::pump() {
     Lock lock(mutex_);
-    const bool has_worked = mailbox_->pump([this](ProcId from, std::span<const std::byte> bytes) {
-        fault_point(FaultPoint::message_receive);
-        if (const std::optional<Message> message = decode(bytes)) {
-            agreement_.receive(from, *message);
-        }
-    });
+    const bool has_worked = take_messages();
     tell(lock);
     return has_worked;
 }
 
+// REQUIRES: the mutex is held.
+bool Coordinator::take_messages() {
+    return mailbox_->pump([this](ProcId from, std::span<const std::byte> bytes) {
+        fault_point(FaultPoint::message_receive);
+        if (shape_.nodes != nullptr && std::find(heard_.begin(), heard_.end(), from) == heard_.end()) {
+            heard_.push_back(from);
+        }
+        if (const std::optional<Message> message = decode(bytes)) {
+            agreement_.receive(from, *message);
+        }
+    });
+}
+
 void Coordinator::process_died(const Death& death) {
     Lock lock(mutex_);
-    mailbox_->forget(death.process);
+    if (death.is_certain) {
+        mailbox_->forget(death.process);
+    }
     agreement_.process_died(death);
     tell(lock);
 }
@@ -178,6 +197,59 @@ void Coordinator::process_left(ProcId process, Stage how) {
     Lock lock(mutex_);
     agreement_.process_left(process, how);
     tell(lock);
+}
+
+// ---- several nodes ----
+
+std::vector<RemoteMail::Gone> Coordinator::take_gone() {
+    const Lock lock(mutex_);
+    return mailbox_->take_gone();
+}
+
+void Coordinator::probe_node_of(ProcId process) {
+    const Lock lock(mutex_);
+    if (shape_.nodes == nullptr || process.value() >= shape_.n_processes) {
+        return;
+    }
+    const NodeId node = shape_.nodes->node_of(process);
+    for (std::int32_t other = 0; other < shape_.n_processes; ++other) {
+        if (shape_.nodes->node_of(ProcId(other)) == node && !contains(agreement_.known_deaths(), ProcId(other))) {
+            mailbox_->probe(ProcId(other));
+        }
+    }
+}
+
+std::vector<ProcId> Coordinator::take_heard() {
+    const Lock lock(mutex_);
+    return std::exchange(heard_, {});
+}
+
+void Coordinator::ping(const std::vector<ProcId>& processes) {
+    const Lock lock(mutex_);
+    Message question;
+    question.kind = MessageKind::ping;
+    question.ballot = agreement_.ballot();
+    question.index = agreement_.decided().index;
+    for (const ProcId process : processes) {
+        send(process, question);
+    }
+}
+
+// The agreement may hear what comes meanwhile, but nobody is told any more.
+void Coordinator::leave(Stage how, std::int64_t end_ns) {
+    constexpr int kLook_ms = 10;
+    for (;;) {
+        {
+            const Lock lock(mutex_);
+            take_messages();
+            if (mailbox_->is_settled() || now_ns() >= end_ns) {
+                mailbox_->leave(static_cast<std::uint64_t>(how));
+                return;
+            }
+        }
+        pollfd entry{mailbox_->fd(), POLLIN, 0};
+        ::poll(&entry, 1, kLook_ms);
+    }
 }
 
 void Coordinator::request_join(std::vector<ProcId> everybody, NodeId node) {

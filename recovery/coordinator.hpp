@@ -103,6 +103,16 @@ public:
     void process_left(ProcId process, Stage how);
     void request_join(std::vector<ProcId> everybody, NodeId node);
     [[nodiscard]] int fd() const noexcept { return mailbox_->fd(); }
+    // Several nodes (transport/mail/mailbox.hpp). probe_node_of: all processes of the node that are not known to be
+    // dead.
+    [[nodiscard]] std::vector<RemoteMail::Gone> take_gone();
+    void probe_node_of(ProcId process);
+    // From whom something has come since the last call; and questions whether they live.
+    [[nodiscard]] std::vector<ProcId> take_heard();
+    void ping(const std::vector<ProcId>& processes);
+    // The job is over for this process: waits until all others have what was sent to them, or that time has come
+    // (now_ns()), and says goodbye.
+    void leave(Stage how, std::int64_t end_ns);
 
     // Of the last restart, for the summary (CLOCK_MONOTONIC, ns).
     struct Times {
@@ -128,6 +138,7 @@ private:
         Stop why_stop;
     };
     using Lock = std::unique_lock<std::mutex>;
+    bool take_messages();
     [[nodiscard]] Participant::Do drive(Lock& lock, Participant::Do next);
     void await_change(Lock& lock, std::uint64_t index);
     void note_awaited();
@@ -146,6 +157,7 @@ private:
     Participant participant_;
     std::vector<PeId> awaited_;  // as the observer knows it
     std::vector<News> news_;
+    std::vector<ProcId> heard_;  // several nodes: since take_heard()
     bool is_telling_ = false;
     Times times_;
     mutable std::mutex snapshot_mutex_;  // taken last, and for a copy only

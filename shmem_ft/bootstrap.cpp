@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <unordered_map>
 
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
@@ -25,10 +27,68 @@ bool get_number(const pmix_proc_t& process, const char* key, std::int32_t& numbe
     if (PMIx_Get(&process, key, nullptr, 0, &value) != PMIX_SUCCESS) {
         return false;
     }
-    const bool is_number = value->type == PMIX_UINT32;
-    number = is_number ? static_cast<std::int32_t>(value->data.uint32) : 0;
+    const bool is_number = value->type == PMIX_UINT32 || value->type == PMIX_PROC_RANK;
+    if (is_number) {
+        number = static_cast<std::int32_t>(value->type == PMIX_UINT32 ? value->data.uint32 : value->data.rank);
+    }
     PMIX_VALUE_RELEASE(value);
     return is_number;
+}
+
+bool get_text(const pmix_proc_t& process, const char* key, std::string& text) {
+    pmix_value_t* value = nullptr;
+    if (PMIx_Get(&process, key, nullptr, 0, &value) != PMIX_SUCCESS) {
+        return false;
+    }
+    const bool is_text = value->type == PMIX_STRING && value->data.string != nullptr;
+    text = is_text ? value->data.string : "";
+    PMIX_VALUE_RELEASE(value);
+    return is_text;
+}
+
+// Where a process publishes something: each initialisation of the library has keys of its own.
+struct Key {
+    char text[PMIX_MAX_KEYLEN + 1];
+    Key(const char* what, int generation) { std::snprintf(text, sizeof text, "shmem-ft.%s.%d", what, generation); }
+};
+
+bool put_bytes(const Key& key, Bytes bytes, std::string& error) {
+    pmix_value_t value;
+    std::vector<std::byte> copy(bytes.begin(), bytes.end());
+    pmix_byte_object_t object{reinterpret_cast<char*>(copy.data()), copy.size()};
+    PMIX_VALUE_LOAD(&value, &object, PMIX_BYTE_OBJECT);
+    const pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key.text, &value);
+    PMIX_VALUE_DESTRUCT(&value);
+    if (status != PMIX_SUCCESS || PMIx_Commit() != PMIX_SUCCESS) {
+        error = "cannot publish start-up data through PMIx";
+        return false;
+    }
+    return true;
+}
+
+// False: there is nothing, or something else than `take` can take.
+template <class Take>
+bool get_bytes(const char* name_space, ProcId process, const Key& key, Take take) {
+    pmix_proc_t whose;
+    PMIX_PROC_LOAD(&whose, name_space, static_cast<pmix_rank_t>(process.value()));
+    pmix_value_t* value = nullptr;
+    if (PMIx_Get(&whose, key.text, nullptr, 0, &value) != PMIX_SUCCESS) {
+        return false;
+    }
+    const bool is_taken = value->type == PMIX_BYTE_OBJECT &&
+                          take(Bytes(reinterpret_cast<const std::byte*>(value->data.bo.bytes), value->data.bo.size));
+    PMIX_VALUE_RELEASE(value);
+    return is_taken;
+}
+
+template <class Record>
+bool get_record(const char* name_space, ProcId process, const Key& key, Record& record) {
+    return get_bytes(name_space, process, key, [&](Bytes bytes) {
+        if (bytes.size() == sizeof record) {
+            std::memcpy(&record, bytes.data(), sizeof record);
+        }
+        return bytes.size() == sizeof record;
+    });
 }
 
 bool fence_of(const char* name_space, bool collect) {
@@ -41,13 +101,9 @@ bool fence_of(const char* name_space, bool collect) {
     return status == PMIX_SUCCESS;
 }
 
-void card_key(int generation, char (&key)[PMIX_MAX_KEYLEN + 1]) {
-    std::snprintf(key, sizeof key, "shmem-ft.card.%d", generation);
-}
-
 }  // namespace
 
-bool Bootstrap::connect(std::string& error) {
+bool Bootstrap::connect(std::uint32_t pretend_nodes, std::string& error) {
     fault_point(FaultPoint::init_begin);
     pmix_proc_t self;
     const pmix_status_t status = PMIx_Init(&self, nullptr, 0);
@@ -59,20 +115,60 @@ bool Bootstrap::connect(std::string& error) {
     }
     std::snprintf(name_space_, sizeof name_space_, "%s", self.nspace);
     self_ = ProcId(static_cast<std::int32_t>(self.rank));
+    pretend_nodes_ = pretend_nodes;
     pmix_proc_t job;
     PMIX_PROC_LOAD(&job, self.nspace, PMIX_RANK_WILDCARD);
-    if (!get_number(job, PMIX_JOB_SIZE, n_processes_) || !get_number(job, PMIX_LOCAL_SIZE, n_processes_on_node_)) {
+    std::int32_t n_on_node = 0;
+    if (!get_number(job, PMIX_JOB_SIZE, n_processes_) || !get_number(job, PMIX_LOCAL_SIZE, n_on_node)) {
         // Started without a launcher: a job of this one process.
-        n_processes_ = n_processes_on_node_ = 1;
+        n_processes_ = n_on_node = 1;
         self_ = ProcId(0);
+    }
+    is_one_node_ = n_on_node == n_processes_;
+    if (pretend_nodes != 0 && !is_one_node_) {
+        error = "SHMEM_FT_PRETEND_NODES is for jobs on one node, and this one is on several";
+        return false;
+    }
+    if (pretend_nodes != 0) {
+        is_one_node_ = pretend_nodes == 1 || n_processes_ == 1;
+        node_leader_ = ProcId(self_.value() % static_cast<std::int32_t>(pretend_nodes));
+    } else if (!is_one_node_) {
+        std::int32_t lowest = 0;
+        if (!get_number(job, PMIX_LOCALLDR, lowest)) {
+            error = "the launcher does not tell which processes share a node (PMIX_LOCALLDR)";
+            return false;
+        }
+        node_leader_ = ProcId(lowest);
     }
     fault_point(FaultPoint::init_connected);
     return true;
 }
 
-void Bootstrap::come_late(ProcId self, std::int32_t n_processes) noexcept {
+void Bootstrap::come_late(ProcId self, std::int32_t n_processes, bool is_one_node) noexcept {
     self_ = self;
-    n_processes_ = n_processes_on_node_ = n_processes;
+    n_processes_ = n_processes;
+    is_one_node_ = is_one_node;
+}
+
+bool Bootstrap::find_nodes(std::vector<NodeId>& nodes, std::string& error) const {
+    nodes.clear();
+    std::unordered_map<std::string, NodeId> numbers;
+    for (std::int32_t process = 0; process < n_processes_; ++process) {
+        if (is_one_node_ || pretend_nodes_ != 0) {
+            nodes.emplace_back(is_one_node_ ? 0 : process % static_cast<std::int32_t>(pretend_nodes_));
+            continue;
+        }
+        pmix_proc_t whose;
+        PMIX_PROC_LOAD(&whose, name_space_, static_cast<pmix_rank_t>(process));
+        std::string name;
+        if (!get_text(whose, PMIX_HOSTNAME, name)) {
+            error = format("the launcher does not tell on which node process %d runs (PMIX_HOSTNAME)", process);
+            return false;
+        }
+        const auto next = NodeId(static_cast<std::int32_t>(numbers.size()));
+        nodes.push_back(numbers.emplace(name, next).first->second);
+    }
+    return true;
 }
 
 std::int32_t Bootstrap::rank_by_environment() noexcept {
@@ -82,44 +178,51 @@ std::int32_t Bootstrap::rank_by_environment() noexcept {
 
 void Bootstrap::disconnect() noexcept { PMIx_Finalize(nullptr, 0); }
 
-bool Bootstrap::fence() noexcept { return n_processes_ == 1 || fence_of(name_space_, false); }
+bool Bootstrap::fence(Collect collect) noexcept {
+    return n_processes_ == 1 || fence_of(name_space_, collect == Collect::yes);
+}
 
-bool Bootstrap::share_card(BootCard& card, int generation, std::string& error) {
+bool Bootstrap::share_cards(BootCard& card, SegmentCard& segment, int generation, std::string& error) {
     if (n_processes_ == 1) {
         return true;
     }
-    char key[PMIX_MAX_KEYLEN + 1];
-    card_key(generation, key);
-    if (self_ == ProcId(0)) {
-        pmix_value_t value;
-        pmix_byte_object_t bytes{reinterpret_cast<char*>(&card), sizeof card};
-        PMIX_VALUE_LOAD(&value, &bytes, PMIX_BYTE_OBJECT);
-        const pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key, &value);
-        PMIX_VALUE_DESTRUCT(&value);
-        if (status != PMIX_SUCCESS || PMIx_Commit() != PMIX_SUCCESS) {
-            error = "cannot publish start-up data through PMIx";
-            return false;
-        }
+    const Key card_key("card", generation);
+    const Key segment_key("segment", generation);
+    if ((self_ == ProcId(0) && !put_bytes(card_key, std::as_bytes(std::span(&card, 1)), error)) ||
+        (self_ == node_leader_ && !put_bytes(segment_key, std::as_bytes(std::span(&segment, 1)), error))) {
+        return false;
     }
     if (!fence_of(name_space_, true)) {
         error = "a process of the job ended inside shmem_init";
         return false;
     }
-    pmix_proc_t first;
-    PMIX_PROC_LOAD(&first, name_space_, 0);
-    pmix_value_t* value = nullptr;
-    if (PMIx_Get(&first, key, nullptr, 0, &value) != PMIX_SUCCESS) {
-        error = "process 0 ended inside shmem_init";
+    if (!get_record(name_space_, ProcId(0), card_key, card)) {
+        error = "process 0 ended inside shmem_init, or runs another version of this library";
         return false;
     }
-    const bool fits = value->type == PMIX_BYTE_OBJECT && value->data.bo.size == sizeof card;
-    if (fits) {
-        std::memcpy(&card, value->data.bo.bytes, sizeof card);
-    } else {
-        error = "process 0 runs another version of this library";
+    if (!get_record(name_space_, node_leader_, segment_key, segment)) {
+        error = format("process %d ended inside shmem_init", node_leader_.value());
+        return false;
     }
-    PMIX_VALUE_RELEASE(value);
-    return fits;
+    return true;
+}
+
+bool Bootstrap::publish_contact(const Contact& contact, int generation, std::string& error) {
+    return put_bytes(Key("contact", generation), contact.bytes(), error);
+}
+
+bool Bootstrap::read_contact_of(ProcId process, int generation, Contact& contact, std::string& error) const {
+    const bool is_there = get_bytes(name_space_, process, Key("contact", generation), [&](Bytes bytes) {
+        const std::optional<Contact> read = read_contact(bytes);
+        if (read) {
+            contact = *read;
+        }
+        return read.has_value();
+    });
+    if (!is_there) {
+        error = format("process %d ended inside shmem_init", process.value());
+    }
+    return is_there;
 }
 
 void Bootstrap::watch_launcher(void (*lost)()) noexcept {

@@ -1,8 +1,10 @@
 // How the processes of a job find each other: PMIx, and nothing else.
 //
-// Process 0 creates the control segment and publishes where it is; everything else is exchanged through the segment,
-// so start-up moves O(1) data per process besides the fences. Whatever must be alike in all processes is in the card
-// of process 0, and every process compares it with its own.
+// The lowest process of each node creates the node's control segment and publishes where it is; what concerns one node
+// is exchanged through the segment. In a job on several nodes every process also publishes how it is reached from
+// others (Contact), and the lowest of each node collects these in the segment. So start-up moves O(1) data per process
+// besides the fences, and one process per node looks at all. Whatever must be alike in all processes is in the card of
+// process 0, and every process compares it with its own.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +12,16 @@
 #include <functional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "shmem_ft/base/ids.hpp"
+#include "shmem_ft/transport/contact.hpp"
 
 namespace sft {
 
 // Published by process 0. Fixed layout, compared field by field.
 struct BootCard {
-    std::uint32_t layout = 3;
-    std::int32_t pid = 0;
-    std::int32_t control_fd = -1;
+    std::uint32_t layout = 4;
     std::uint32_t spares = 0;
     std::uint64_t heap_base = 0;
     std::uint64_t heap_bytes = 0;
@@ -28,7 +30,7 @@ struct BootCard {
     std::uint64_t program_fingerprint = 0;
     std::uint32_t backup_mode = 0;
     std::uint32_t check_mode = 0;
-    std::uint32_t is_crowded = 0;  // process 0 decides: more PEs than processors
+    std::uint32_t is_crowded = 0;  // process 0 decides: more PEs on a node than it has processors
     std::uint32_t reserved = 0;
     std::uint64_t mail_name = 0;  // MailToken
     std::uint64_t mail_secret = 0;
@@ -37,32 +39,50 @@ struct BootCard {
 };
 static_assert(std::is_trivially_copyable_v<BootCard>);
 
+// Published by the lowest process of each node: where its control segment can be opened.
+struct SegmentCard {
+    std::int32_t pid = 0;
+    std::int32_t control_fd = -1;
+};
+
 class Bootstrap {
 public:
-    // Connects to the PMIx server of the launcher.
-    [[nodiscard]] bool connect(std::string& error);
+    // Connects to the PMIx server of the launcher. pretend_nodes: SHMEM_FT_PRETEND_NODES.
+    [[nodiscard]] bool connect(std::uint32_t pretend_nodes, std::string& error);
     // What self() will be, known before connect().
     [[nodiscard]] static std::int32_t rank_by_environment() noexcept;
     // Instead of connect(): this process comes to a job that runs, as one more.
-    void come_late(ProcId self, std::int32_t n_processes) noexcept;
+    void come_late(ProcId self, std::int32_t n_processes, bool is_one_node) noexcept;
     // As often as connect() succeeded, at the end of the process.
     static void disconnect() noexcept;
 
     [[nodiscard]] ProcId self() const noexcept { return self_; }
     [[nodiscard]] std::int32_t n_processes() const noexcept { return n_processes_; }
-    [[nodiscard]] std::int32_t n_processes_on_node() const noexcept { return n_processes_on_node_; }
+    [[nodiscard]] bool is_one_node() const noexcept { return is_one_node_; }
+    // The lowest process of this node.
+    [[nodiscard]] ProcId node_leader() const noexcept { return node_leader_; }
+    // By process. Nodes are numbered in the order of their lowest processes. Looks at all processes, so for the lowest
+    // of each node only.
+    [[nodiscard]] bool find_nodes(std::vector<NodeId>& nodes, std::string& error) const;
 
-    // Collective: process 0's card becomes `card` everywhere. `generation` counts the initialisations of the library.
-    [[nodiscard]] bool share_card(BootCard& card, int generation, std::string& error);
-    // Collective. False: a process of the job has ended.
-    [[nodiscard]] bool fence() noexcept;
+    // Collective: process 0's card becomes `card` everywhere, the one of the lowest process of the node `segment`.
+    // `generation` counts the initialisations of the library.
+    [[nodiscard]] bool share_cards(BootCard& card, SegmentCard& segment, int generation, std::string& error);
+    // To be read by others after the next fence.
+    [[nodiscard]] bool publish_contact(const Contact& contact, int generation, std::string& error);
+    [[nodiscard]] bool read_contact_of(ProcId process, int generation, Contact& contact, std::string& error) const;
+    // Collective. collects: what was published before can be read afterwards. False: a process of the job has ended.
+    enum class Collect { no, yes };
+    [[nodiscard]] bool fence(Collect collect = Collect::no) noexcept;
     // Calls `lost` (on a thread of PMIx) when the launcher is gone.
     void watch_launcher(void (*lost)()) noexcept;
 
 private:
     ProcId self_ = kNoProc;
     std::int32_t n_processes_ = 0;
-    std::int32_t n_processes_on_node_ = 0;
+    bool is_one_node_ = true;
+    std::uint32_t pretend_nodes_ = 0;
+    ProcId node_leader_{0};
     char name_space_[256] = {};
 };
 

@@ -14,7 +14,13 @@ HangWatch::HangWatch(const Options& options, std::int64_t now_ns)
                  .n_processes = options.control->n_slots(),
                  .period_ns = period_ns_,
                  .bound_ns = options.bound_ns}),
-      last_seen_(static_cast<std::size_t>(options.control->n_slots())) {}
+      last_seen_(static_cast<std::size_t>(options.control->n_slots())) {
+    for (std::int32_t process = 0; options.nodes != nullptr && process < options.control->n_processes(); ++process) {
+        if (options.nodes->node_of(ProcId(process)) != options.nodes->node_of(options.self)) {
+            elsewhere_.push_back({ProcId(process), {}, true});
+        }
+    }
+}
 
 int HangWatch::timeout_ms(std::int64_t now_ns) const noexcept {
     constexpr std::int64_t kNsPerMs = 1'000'000;
@@ -35,8 +41,12 @@ void HangWatch::tick(std::span<const Death> dead, std::int64_t now_ns, const std
     if (own.exit_status.load() == 0) {
         own.heartbeat.fetch_add(1);
     }
-    // Slots that no joined spare has taken are left out of the ring like the dead.
-    std::vector<Death> absent(dead.begin(), dead.end());
+    // Who is on another node, and slots that no joined spare of this node has taken, are left out of the ring like the
+    // dead.
+    std::vector<Death> absent = elsewhere_;
+    for (const Death& death : dead) {
+        insert_sorted(absent, death);
+    }
     for (std::int32_t process = control_->n_processes(); process < control_->n_slots(); ++process) {
         if (control_->slot(ProcId(process)).state.load() == ProcessState::starting) {
             insert_sorted(absent, {ProcId(process), {}, true});
@@ -55,6 +65,10 @@ void HangWatch::tick(std::span<const Death> dead, std::int64_t now_ns, const std
         detector_.forgive(now_ns);
     }
     for (const ProcId suspect : detector_.suspects(now_ns)) {
+        if (is_traced(control_->slot(suspect).pid)) {
+            detector_.heard(suspect, now_ns);
+            continue;
+        }
         control_->slot(suspect).is_hung.store(1);
         kill(suspect);
     }

@@ -7,7 +7,8 @@
 // Fault model: a process may be stopped and continued at any time, also this one, or all at once (a suspended job):
 // then nobody could have heard anybody, and watching starts afresh. A word that moves proves that the service thread
 // runs, not that the application gets on; an application may compute for as long as it likes. Who has called exit()
-// without shmem_finalize stops counting, so it may take that long for its exit handlers and not longer.
+// without shmem_finalize stops counting, so it may take that long for its exit handlers and not longer. Who is traced
+// is in a debugger, and has all the time that the user takes.
 //
 // Threads: the service thread only.
 #pragma once
@@ -26,7 +27,8 @@ public:
     struct Options {
         ControlSegment* control = nullptr;
         ProcId self = kNoProc;
-        std::int64_t bound_ns = 0;  // 0: nobody is suspected
+        std::int64_t bound_ns = 0;       // 0: nobody is suspected
+        const NodeMap* nodes = nullptr;  // null: all processes are on this node
     };
     HangWatch(const Options& options, std::int64_t now_ns);
 
@@ -46,6 +48,7 @@ private:
     std::int64_t last_tick_ns_;
     Detector detector_;
     std::vector<std::uint32_t> last_seen_;  // by process: its word
+    std::vector<Death> elsewhere_;          // sorted: on other nodes, so not watched
 };
 
 }  // namespace sft

@@ -1,6 +1,5 @@
 #include "shmem_ft/runtime.hpp"
 
-#include <gnu/libc-version.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -34,8 +33,6 @@ std::uint64_t memory_bytes() {
 // Whoever would wait for this job's result is gone.
 void launcher_lost() { ::_exit(kExitError); }
 
-bool is_crowd(std::int32_t n_pes) { return n_pes > ::sysconf(_SC_NPROCESSORS_ONLN); }
-
 // As process 0 has found it: barriers take another way in a crowd, so all must be of one opinion, also a process that
 // takes over when the number of processors is another one.
 WaitStyle style_of_job(const ControlSegment& control) {
@@ -44,15 +41,26 @@ WaitStyle style_of_job(const ControlSegment& control) {
     return first.is_crowded != 0 ? kCrowded : kAlone;
 }
 
+// Larger at every reset: attempts of a restart are counted anew in each view.
+std::uint32_t channel_epoch(const JobState& state) {
+    constexpr std::uint32_t kAttemptsMax = 1U << 12;
+    return (state.view + 1) * kAttemptsMax + state.attempt;
+}
+
 }  // namespace
 
+// The service thread polls the channel, and may already run.
 void Runtime::abandon(const std::string& line) noexcept {
     tell_end(line);
+    stop_service();
+    close_network();
+    mailbox_.close();
     channel_.close();
 }
 
 Runtime::~Runtime() {
     stop_service();
+    close_network();
     forget_fault_self();  // it points into this object
     globals_.unshare();
 }
@@ -97,119 +105,22 @@ bool Runtime::create_memory(std::string& error) {
     return true;
 }
 
-bool Runtime::compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const {
-    const int rank = self().value();
-    if (mine.layout != first.layout) {
-        error = format("process %d and process 0 run different versions of this library", rank);
-    } else if (std::strcmp(mine.libc_version, first.libc_version) != 0) {
-        error = format("process %d runs with libc %s, process 0 with libc %s: use the same system on all", rank,
-                       mine.libc_version, first.libc_version);
-    } else if (mine.program_fingerprint != first.program_fingerprint) {
-        error = format("process %d runs another program (%s) than process 0 (%s): all PEs must run the same file", rank,
-                       mine.program, first.program);
-    } else if (mine.globals_begin != first.globals_begin || mine.globals_bytes != first.globals_bytes) {
-        error = format(
-            "the globals of process %d lie at another address than those of process 0: link with -no-pie "
-            "(oshcc does) or start with oshrun",
-            rank);
-    } else if (mine.check_mode != first.check_mode) {
-        error = format("process %d has another SHMEM_FT_CHECK than process 0: it must be the same for all", rank);
-    } else if (mine.heap_base != first.heap_base || mine.heap_bytes != first.heap_bytes) {
-        error = format(
-            "process %d has another symmetric heap than process 0: SHMEM_SYMMETRIC_SIZE and "
-            "SHMEM_FT_HEAP_BASE must be the same for all",
-            rank);
-    } else if (mine.spares != first.spares || mine.backup_mode != first.backup_mode) {
-        error = format(
-            "process %d has other settings than process 0: SHMEM_FT_SPARES and SHMEM_FT_BACKUP_MODE must be "
-            "the same for all",
-            rank);
-    }
-    return error.empty();
-}
-
-void Runtime::publish_slot() {
-    ProcessSlot& slot = control_.slot(self());
-    slot.pid = ::getpid();
-    slot.start_time = process_start_time(slot.pid);
-    slot.heap_fd = heap_segment_.fd();
-    slot.globals_fd = globals_.segment().fd();
-    slot.store_fd = store_.fd();
-    slot.state.store(ProcessState::ready, std::memory_order_release);
-}
-
-BootCard Runtime::own_card() const {
-    BootCard mine;
-    mine.spares = config_.spares;
-    mine.heap_base = live_.heap.begin;
-    mine.heap_bytes = live_.heap.bytes;
-    mine.globals_begin = live_.globals.begin;
-    mine.globals_bytes = live_.globals.bytes;
-    mine.program_fingerprint = program_fingerprint();
-    mine.backup_mode = static_cast<std::uint32_t>(config_.backup_mode);
-    mine.check_mode = static_cast<std::uint32_t>(config_.check);
-    std::snprintf(mine.libc_version, sizeof mine.libc_version, "%s", ::gnu_get_libc_version());
-    const ssize_t length = ::readlink("/proc/self/exe", mine.program, sizeof mine.program - 1);
-    mine.program[length < 0 ? 0 : length] = '\0';
-    return mine;
-}
-
-bool Runtime::meet_the_others(int generation, std::string& error) {
-    const std::int32_t n_processes = bootstrap_.n_processes();
-    const std::int32_t n_pes = first_spare();
-    if (bootstrap_.n_processes_on_node() != n_processes) {
-        error = format("the job has %d processes but only %d on this node: this version runs jobs on one node",
-                       n_processes, bootstrap_.n_processes_on_node());
-        return false;
-    }
-    if (n_pes < 1) {
-        error = format("SHMEM_FT_SPARES=%u leaves no PE: the job has %d processes", config_.spares, n_processes);
-        return false;
-    }
-    if (n_processes > kProcessesMax) {
-        error = format("the job has %d processes: this version takes at most %d", n_processes, kProcessesMax);
-        return false;
-    }
-    BootCard mine = own_card();
-    if (self() == ProcId(0)) {
-        if (!control_.create(n_pes, n_processes, error)) {
-            return false;
-        }
-        mine.pid = ::getpid();
-        mine.control_fd = control_.fd();
-        const std::optional<MailToken> token = make_mail_token();
-        if (!token) {
-            error = format("the system gives no random numbers: %s", std::strerror(errno));
-            return false;
-        }
-        mine.mail_name = token->name;
-        mine.mail_secret = token->secret;
-        mine.is_crowded = is_crowd(n_pes) ? 1 : 0;
-        static_assert(sizeof mine <= kCardBytesMax);
-        std::memcpy(control_.header().card, &mine, sizeof mine);
-    }
-    BootCard first = mine;
-    if (!bootstrap_.share_card(first, generation, error) || !compare_cards(mine, first, error) ||
-        (self() != ProcId(0) && !control_.attach(first.pid, first.control_fd, error)) ||
-        !store_.create(config_.backup_mode, live_, n_pes, error) ||
-        !mailbox_.open({.token = {first.mail_name, first.mail_secret}, .self = self(), .bytes_max = kMessageBytesMax},
-                       error)) {
-        return false;
-    }
-    publish_slot();
-    if (!bootstrap_.fence()) {
-        error = "a process of the job ended inside shmem_init";
-        return false;
-    }
-    return true;
-}
-
 bool Runtime::map_peer(PeId pe, ProcId holder, std::string& error) {
     PeerEntry& entry = entries_[pe.index()];
     if (pe == me_) {
         entry.heap_difference.store(0);
         entry.globals_difference.store(0);
         return true;
+    }
+    if (is_remote(holder)) {
+        mapped_holder_[pe.index()] = holder;
+        entry.globals_difference.store(kRemote);
+        entry.heap_difference.store(kRemote);
+        network_->set_holder(pe, holder);
+        return true;
+    }
+    if (network_ != nullptr) {
+        network_->set_holder(pe, kNoProc);
     }
     const ProcessSlot& slot = control_.slot(holder);
     const int heap_fd = open_descriptor_of(slot.pid, slot.heap_fd);
@@ -235,16 +146,21 @@ bool Runtime::map_peer(PeId pe, ProcId holder, std::string& error) {
 }
 
 void Runtime::connect_channels() {
+    const JobShape& shape = coordinator_->shape();
     const JobState state = coordinator_->state();
     std::vector<Doorbell*> doorbells;
     for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
-        doorbells.push_back(&control_.slot(coordinator_->shape().holder(state, PeId(pe))).doorbell);
+        doorbells.push_back(&control_.slot(shape.holder(state, PeId(pe))).doorbell);
     }
     engine_.channels.connect(control_.channels(), me_, std::move(doorbells), &engine_.waiter);
+    connect_network();
 }
 
-void Runtime::reset_channels() {
+void Runtime::reset_channels(const JobState& state) {
     engine_.channels.reset();
+    if (network_ != nullptr) {
+        network_->reset_channels(channel_epoch(state));
+    }
     connect_channels();
 }
 
@@ -305,8 +221,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     }
     const ProcId keeper = shape.keeper(state, me_);
     if (keeper != kNoProc && config_.backup_mode != BackupMode::none) {
-        const ProcessSlot& slot = control_.slot(keeper);
-        return store_.use_keeper({slot.pid, slot.store_fd}, me_, live_, error);
+        return store_.use_keeper(door_of(keeper), me_, live_, error);
     }
     return true;
 }
@@ -331,6 +246,10 @@ void Runtime::print_about() const {
     if (config_.debug) {
         say("%d PEs, %u spares, symmetric heap of %zu bytes at %#llx", control_.n_pes(), config_.spares,
             heap_.range().bytes, static_cast<unsigned long long>(live_.heap.begin));
+        if (network_ != nullptr) {
+            say("%d nodes; between them %s by interface %s (%s)", node_map_.n_nodes(), network_->describe().c_str(),
+                interface_.name.c_str(), to_string(interface_.address).c_str());
+        }
         say("globals at %#llx, %zu bytes; %zu bytes of library state in every version",
             static_cast<unsigned long long>(live_.globals.begin), live_.globals.bytes, live_.library.bytes);
     }
@@ -381,7 +300,7 @@ bool Runtime::start(int generation, std::string& error) {
         if (!join_running_job(error)) {
             return false;
         }
-    } else if (!bootstrap_.connect(error)) {
+    } else if (!bootstrap_.connect(config_.pretend_nodes, error)) {
         return false;
     } else {
         bootstrap_.watch_launcher(&launcher_lost);
@@ -398,7 +317,9 @@ bool Runtime::start(int generation, std::string& error) {
     const bool starts_as_spare = self().value() >= first_spare();
     const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
     coordinator_ = std::make_unique<Coordinator>(
-        Coordinator::Options{.shape = {.n_pes = first_spare(), .n_processes = bootstrap_.n_processes()},
+        Coordinator::Options{.shape = {.n_pes = first_spare(),
+                                       .n_processes = bootstrap_.n_processes(),
+                                       .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_},
                              .self = self(),
                              .keeps_copies = config_.backup_mode != BackupMode::none,
                              .policy = policy,

@@ -32,9 +32,12 @@
 #include "shmem_ft/base/job_channel.hpp"
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/bootstrap.hpp"
+#include "shmem_ft/membership/node_map.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/job.hpp"
+#include "shmem_ft/transport/contact.hpp"
+#include "shmem_ft/transport/net/network.hpp"
 #include "shmem_ft/transport/shm/control.hpp"
 #include "symheap/block_table.hpp"
 #include "symheap/globals.hpp"
@@ -107,22 +110,40 @@ private:
 
     // runtime.cpp
     [[nodiscard]] bool create_memory(std::string& error);
-    [[nodiscard]] bool meet_the_others(int generation, std::string& error);
     // Instead of the two above, for a spare that comes while the job runs (runtime_join.cpp).
     [[nodiscard]] bool join_running_job(std::string& error);
     void ask_to_join();
     void watch_joined() noexcept;
-    [[nodiscard]] BootCard own_card() const;
-    [[nodiscard]] bool compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const;
-    void publish_slot();
     [[nodiscard]] bool take_pe(PeId pe, std::string& error);
     [[nodiscard]] bool map_peer(PeId pe, ProcId holder, std::string& error);
     [[nodiscard]] bool become_substitute(std::string& error);
     [[nodiscard]] bool start_scrubber(std::string& error);
     void connect_channels();
-    void reset_channels();
+    void reset_channels(const JobState& state);
     void print_about() const;
     void tell_fault_points();
+
+    // runtime_meet.cpp
+    [[nodiscard]] bool check_sizes(std::string& error) const;
+    [[nodiscard]] bool prepare_cards(BootCard& card, SegmentCard& segment, std::string& error);
+    [[nodiscard]] bool meet_the_others(int generation, std::string& error);
+    [[nodiscard]] BootCard own_card() const;
+    [[nodiscard]] bool compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const;
+    void publish_slot();
+
+    // runtime_nodes.cpp
+    [[nodiscard]] bool is_remote(ProcId process) const noexcept;
+    [[nodiscard]] bool open_doors(const BootCard& first, std::string& error);
+    [[nodiscard]] bool open_network(const BootCard& first, std::string& error);
+    void connect_network();
+    void close_network() noexcept;
+    [[nodiscard]] Contact own_contact() const;
+    [[nodiscard]] bool learn_nodes(int generation, std::string& error);
+    [[nodiscard]] bool read_node_map(std::string& error);
+    [[nodiscard]] bool gather_contacts(int generation, std::string& error);
+    void quiet_network() noexcept;
+    void say_goodbye(Stage how) noexcept;
+    [[nodiscard]] BackupStore::Door door_of(ProcId process) const;
 
     // runtime_service.cpp
     [[nodiscard]] bool watch_processes(std::string& error);
@@ -130,6 +151,8 @@ private:
     void stop_service() noexcept;
     void serve() noexcept;
     void process_ended(ProcId process) noexcept;
+    void look_for_gone() noexcept;
+    void lose_nodes(const std::vector<Death>& lost) noexcept;
     void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
     void mark_dead_peers() noexcept;
     PeId sleep_as_spare() noexcept;
@@ -188,6 +211,10 @@ private:
     BackupStore store_;
     Scrubber scrubber_;
     Mailbox mailbox_;
+    // In a job on several nodes.
+    NodeMap node_map_;
+    NodeInterface interface_;
+    std::unique_ptr<Network> network_;
     std::unique_ptr<Coordinator> coordinator_;
 
     Engine engine_;

@@ -53,6 +53,7 @@ int Runtime::checkpoint() noexcept {
     const std::int64_t begin = now_ns();
     fault_point(FaultPoint::checkpoint_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    quiet_network();  // what this PE has put elsewhere belongs to the version
     const Participant::Do outcome = coordinator_->checkpoint();
     fault_point(FaultPoint::checkpoint_leave);
     const JobState state = coordinator_->state();
@@ -69,7 +70,13 @@ int Runtime::checkpoint() noexcept {
 
 void Runtime::ship(Version version) {
     engine_.init_calls = logical_init_calls();
-    stored_bytes_.store(store_.ship(version, live_).bytes_stored);
+    const BackupStore::Shipped shipped = store_.ship(version, live_);
+    stored_bytes_.store(shipped.bytes_stored);
+    if (shipped.keeper_gone) {
+        // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
+        const JobState state = coordinator_->state();
+        static_cast<void>(must_be_gone(coordinator_->shape().keeper_to_be(state, me_), "it does not take the copy"));
+    }
 }
 
 void Runtime::fold(Version version) {
@@ -159,6 +166,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         std::free(list);
         std::free(status);
     }
+    quiet_network();  // nothing of this view may come to a PE that has rolled back
     const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
     const std::uint64_t expected = JobRules::hash_of(failed());
     const Participant::Do outcome = coordinator_->restart(given, !joined_);
@@ -204,6 +212,17 @@ std::string Runtime::lost_copy(const JobState& state) const {
 // nobody would decide anything, so this process has to say what is wrong.
 Duties::Done Runtime::must_be_gone(ProcId process, const std::string& why) noexcept {
     constexpr int kPatience_ms = 10'000;
+    if (is_remote(process)) {
+        const std::int64_t end_ns = now_ns() + kPatience_ms * std::int64_t{1'000'000};
+        while (!coordinator_->is_dead(process)) {
+            if (now_ns() > end_ns) {
+                fail_job(format("PE %d cannot reach the memory of process %d on another node: %s", me_.load().value(),
+                                process.value(), why.c_str()));
+            }
+            ::usleep(10'000);
+        }
+        return Done::source_gone;
+    }
     const ProcessSlot& slot = control_.slot(process);
     const int pidfd = open_process(slot.pid, slot.start_time);
     if (pidfd >= 0) {
@@ -230,10 +249,9 @@ Duties::Done Runtime::become_restored(const JobState& state) {
         store_.explain(lost_copy(state));
         return Done::corrupt;
     }
-    const ProcessSlot& slot = control_.slot(keeper);
     std::string why;
     errno = 0;
-    switch (BackupStore::fetch({slot.pid, slot.store_fd}, me_, state.version, live_, &why)) {
+    switch (BackupStore::fetch(door_of(keeper), me_, state.version, live_, &why)) {
         case BackupStore::Fetched::done: return Done::ok;
         case BackupStore::Fetched::keeper_gone: return must_be_gone(keeper, std::strerror(errno));
         case BackupStore::Fetched::corrupt: break;
@@ -278,19 +296,22 @@ Duties::Done Runtime::protect(const JobState& state) {
     const bool moved = shape.needs_new_shadow(state, me_);
     const Version version = state.version;
     if (config_.backup_mode != BackupMode::none && keeper != kNoProc) {
-        const ProcessSlot& slot = control_.slot(keeper);
         std::string gone;
         const bool substitute_maps = !joined_;
-        if ((moved || substitute_maps) && !store_.use_keeper({slot.pid, slot.store_fd}, me_, live_, gone)) {
+        if ((moved || substitute_maps) && !store_.use_keeper(door_of(keeper), me_, live_, gone)) {
             return must_be_gone(keeper, gone);
         }
         if (moved) {
-            stored_bytes_.store(store_.ship(version, live_).bytes_stored);
+            const BackupStore::Shipped shipped = store_.ship(version, live_);
+            if (shipped.keeper_gone) {
+                return must_be_gone(keeper, "it does not take the copy");
+            }
+            stored_bytes_.store(shipped.bytes_stored);
         }
     } else {
         store_.forget_keeper();
     }
-    reset_channels();
+    reset_channels(state);
     fault_point(FaultPoint::protect_end);
     return Done::ok;
 }
@@ -310,9 +331,8 @@ bool Runtime::prepare_as_substitute() {
         if (keeper == kNoProc) {
             fail_job(lost_copy(state) + ": the data is lost");
         }
-        const ProcessSlot& slot = control_.slot(keeper);
         const auto fetched =
-            BackupStore::fetch_front({slot.pid, slot.store_fd}, me_, state.version, live_, Heap::journal_bytes(), &why);
+            BackupStore::fetch_front(door_of(keeper), me_, state.version, live_, Heap::journal_bytes(), &why);
         if (fetched == BackupStore::Fetched::done) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
             engine_.init_depth = 0;  // the program's own calls count until the version's number comes with its memory

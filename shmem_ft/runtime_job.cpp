@@ -205,6 +205,7 @@ void Runtime::finish() noexcept {
     const std::lock_guard calls(calls_mutex_);
     fault_point(FaultPoint::finalize_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    quiet_network();
     switch (coordinator_->finish()) {
         case Participant::Do::finished: break;
         case Participant::Do::fault: {
@@ -223,9 +224,11 @@ void Runtime::finish() noexcept {
     finished_ = true;
     report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
     stop_service();
+    say_goodbye(Stage::finished);
     mailbox_.close();
     scrubber_.stop();
     store_.release();
+    close_network();
 }
 
 // ---- fork ----

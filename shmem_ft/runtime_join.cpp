@@ -30,16 +30,20 @@ bool Runtime::join_running_job(std::string& error) {
         error = format("process %d cannot join: the job has room for %d processes that join", self.value(), kJoinSlots);
         return false;
     }
-    bootstrap_.come_late(self, control_.n_processes());
+    bootstrap_.come_late(self, control_.n_processes(), control_.header().n_nodes == 1);
     BootCard first;
     std::memcpy(&first, control_.header().card, sizeof first);
     if (!create_memory(error) || !compare_cards(own_card(), first, error) ||
         !store_.create(config_.backup_mode, live_, control_.n_pes(), error) ||
-        !mailbox_.open({.token = {first.mail_name, first.mail_secret}, .self = self, .bytes_max = kMessageBytesMax},
-                       error)) {
+        (!bootstrap_.is_one_node() && !read_node_map(error)) || !open_doors(first, error)) {
         return false;
     }
     publish_slot();
+    if (!bootstrap_.is_one_node()) {
+        const Contact own = own_contact();
+        control_.set_contact(self, own);
+        mailbox_.introduce_self(own);
+    }
     return true;
 }
 
@@ -48,11 +52,12 @@ void Runtime::ask_to_join() {
     std::vector<ProcId> everybody;
     for (std::int32_t process = 0; process < control_.n_slots(); ++process) {
         const bool is_ready = control_.slot(ProcId(process)).state.load() == ProcessState::ready;
-        if (is_ready && ProcId(process) != self()) {
+        const bool is_elsewhere = is_remote(ProcId(process)) && control_.contact(ProcId(process)) != nullptr;
+        if ((is_ready || is_elsewhere) && ProcId(process) != self()) {
             everybody.emplace_back(process);
         }
     }
-    coordinator_->request_join(std::move(everybody), NodeId(0));
+    coordinator_->request_join(std::move(everybody), NodeId(control_.header().node));
     // oshrun starts the next one when this one is counted in.
     coordinator_->wait_until([this](const JobState& now) { return has_joined(now, self()) || is_over(now); });
 }
@@ -62,7 +67,7 @@ void Runtime::watch_joined() noexcept {
     const JobState state = coordinator_->state();
     for (; n_joined_watched_ < state.joined.size(); ++n_joined_watched_) {
         const ProcId process = state.joined[n_joined_watched_].process;
-        if (process == self() || process.value() < 0 || process.value() >= control_.n_slots()) {
+        if (process == self() || is_remote(process) || process.value() < 0 || process.value() >= control_.n_slots()) {
             continue;
         }
         const ProcessSlot& slot = control_.slot(process);

@@ -22,6 +22,7 @@
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/hang_watch.hpp"
+#include "shmem_ft/node_guard.hpp"
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
@@ -44,7 +45,7 @@ bool Runtime::watch_processes(std::string& error) {
     allow_descriptors(control_.n_slots());
     pidfds_.assign(static_cast<std::size_t>(control_.n_slots()), -1);
     for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
-        if (ProcId(process) == self()) {
+        if (ProcId(process) == self() || is_remote(ProcId(process))) {
             continue;
         }
         const ProcessSlot& slot = control_.slot(ProcId(process));
@@ -103,7 +104,15 @@ void Runtime::serve() noexcept {
         coordinator_->process_died({process, {FailureKind::died, 0}, true});
     }
     constexpr std::int64_t kNsPerMs = 1'000'000;
-    HangWatch hang_watch({.control = &control_, .self = self(), .bound_ns = config_.hang_timeout_ms * kNsPerMs},
+    HangWatch hang_watch({.control = &control_,
+                          .self = self(),
+                          .bound_ns = config_.hang_timeout_ms * kNsPerMs,
+                          .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_},
+                         now_ns());
+    NodeGuard node_guard({.coordinator = coordinator_.get(),
+                          .control = &control_,
+                          .self = self(),
+                          .bound_ns = config_.node_timeout_ms * kNsPerMs},
                          now_ns());
     const auto kill = [this](ProcId process) {
         if (pidfds_[process.index()] >= 0) {
@@ -126,7 +135,10 @@ void Runtime::serve() noexcept {
                 watched.push_back(ProcId(static_cast<std::int32_t>(i)));
             }
         }
-        if (::poll(polled.data(), polled.size(), hang_watch.timeout_ms(now_ns())) < 0 && errno != EINTR) {
+        // As unsigned numbers, "for ever" is the longest time.
+        const auto timeout = std::min(static_cast<unsigned>(hang_watch.timeout_ms(now_ns())),
+                                      static_cast<unsigned>(node_guard.timeout_ms(now_ns())));
+        if (::poll(polled.data(), polled.size(), static_cast<int>(timeout)) < 0 && errno != EINTR) {
             die("PE %d: cannot watch the processes of the job: %s", me_.load().value(), std::strerror(errno));
         }
         if (is_stopping_.load()) {
@@ -144,7 +156,9 @@ void Runtime::serve() noexcept {
         refresh_status();
         if (polled[2].revents != 0) {
             coordinator_->pump();
+            look_for_gone();
         }
+        lose_nodes(node_guard.tick(now_ns()));
         if (polled[3].revents != 0) {
             wait_is_due();
         }
@@ -182,6 +196,41 @@ void Runtime::process_ended(ProcId process) noexcept {
     coordinator_->process_died({process, reason, true});
 }
 
+// Processes of other nodes, which the kernel does not tell of: their ports do.
+void Runtime::look_for_gone() noexcept {
+    std::vector<RemoteMail::Gone> gone = coordinator_->take_gone();
+    if (gone.empty()) {
+        return;
+    }
+    const std::int64_t seen_ns = now_ns();
+    // What they said before their ends comes first.
+    while (coordinator_->pump()) {
+    }
+    for (const RemoteMail::Gone& item : gone) {
+        if (item.goodbye) {
+            coordinator_->process_left(item.process, *item.goodbye == static_cast<std::uint64_t>(Stage::ended)
+                                                         ? Stage::ended
+                                                         : Stage::finished);
+            continue;
+        }
+        const FailureReason reason{FailureKind::died, 0};
+        note_death(item.process, reason, seen_ns);
+        coordinator_->process_died({item.process, reason, true});
+        // Its neighbours have probably met the same fate, and nobody else of this node may be talking to them.
+        coordinator_->probe_node_of(item.process);
+    }
+}
+
+// Silent for too long: dead, or out of reach, which comes to the same here but counts against the quorum.
+void Runtime::lose_nodes(const std::vector<Death>& lost) noexcept {
+    for (const Death& death : lost) {
+        if (!coordinator_->is_dead(death.process)) {
+            note_death(death.process, death.reason, now_ns());
+            coordinator_->process_died(death);
+        }
+    }
+}
+
 // Told once, by whoever is first.
 void Runtime::note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept {
     const JobState state = coordinator_->state();
@@ -216,6 +265,9 @@ void Runtime::heard_of_death(const Death& death) {
     {
         const std::lock_guard lock(view_mutex_);
         mark_dead_peers();
+    }
+    if (network_ != nullptr && is_remote(death.process)) {
+        network_->forget(death.process);
     }
     control_.slot(self()).doorbell.ring();
 }
@@ -265,6 +317,8 @@ PeId Runtime::sleep_as_spare() noexcept {
         control_.slot(self()).state.store(ProcessState::finalized);
         report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
         stop_service();
+        say_goodbye(Stage::finished);
+        close_network();
         bootstrap_.disconnect();
         ::_exit(0);
     }
@@ -308,6 +362,7 @@ void Runtime::leave_ended_job() noexcept {
         tell_end(line);
     }
     flush_output();
+    say_goodbye(Stage::ended);
     control_.slot(self()).state.store(ProcessState::ended);
     ::_exit(state.exit_status);
 }

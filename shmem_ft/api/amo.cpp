@@ -27,9 +27,9 @@ SFT_FOR_EXT(EXTENDED)
     FETCHING(T, N##_atomic_compare_swap, (T * dest, T cond, T value, int pe),                                 \
              sft::atomic_compare_swap(to, dest, cond, value))                                                 \
     FETCHING(T, N##_atomic_fetch_inc, (T * dest, int pe), sft::atomic_fetch_add(to, dest, static_cast<T>(1))) \
-    AMO(void, N##_atomic_inc, (T * dest, int pe), void(sft::atomic_fetch_add(to, dest, static_cast<T>(1))))   \
+    AMO(void, N##_atomic_inc, (T * dest, int pe), sft::atomic_add(to, dest, static_cast<T>(1)))               \
     FETCHING(T, N##_atomic_fetch_add, (T * dest, T value, int pe), sft::atomic_fetch_add(to, dest, value))    \
-    AMO(void, N##_atomic_add, (T * dest, T value, int pe), void(sft::atomic_fetch_add(to, dest, value)))      \
+    AMO(void, N##_atomic_add, (T * dest, T value, int pe), sft::atomic_add(to, dest, value))                  \
     AMO(void, N##_atomic_compare_swap_nbi, (T * fetch, T * dest, T cond, T value, int pe),                    \
         void(sft::fetched(to, fetch) = sft::atomic_compare_swap(to, dest, cond, value)))                      \
     AMO(void, N##_atomic_fetch_inc_nbi, (T * fetch, T * dest, int pe),                                        \
@@ -38,12 +38,11 @@ SFT_FOR_EXT(EXTENDED)
         void(sft::fetched(to, fetch) = sft::atomic_fetch_add(to, dest, value)))
 SFT_FOR_AMO(STANDARD)
 
-#define BITWISE_ONE(N, T, OPERATION)                                                      \
-    FETCHING(T, N##_atomic_fetch_##OPERATION, (T * dest, T value, int pe),                \
-             sft::atomic_fetch_##OPERATION(to, dest, value))                              \
-    AMO(void, N##_atomic_##OPERATION, (T * dest, T value, int pe),                        \
-        void(sft::atomic_fetch_##OPERATION(to, dest, value)))                             \
-    AMO(void, N##_atomic_fetch_##OPERATION##_nbi, (T * fetch, T * dest, T value, int pe), \
+#define BITWISE_ONE(N, T, OPERATION)                                                                         \
+    FETCHING(T, N##_atomic_fetch_##OPERATION, (T * dest, T value, int pe),                                   \
+             sft::atomic_fetch_##OPERATION(to, dest, value))                                                 \
+    AMO(void, N##_atomic_##OPERATION, (T * dest, T value, int pe), sft::atomic_##OPERATION(to, dest, value)) \
+    AMO(void, N##_atomic_fetch_##OPERATION##_nbi, (T * fetch, T * dest, T value, int pe),                    \
         void(sft::fetched(to, fetch) = sft::atomic_fetch_##OPERATION(to, dest, value)))
 #define BITWISE_AND(N, T) BITWISE_ONE(N, T, and)
 #define BITWISE_OR(N, T) BITWISE_ONE(N, T, or)
@@ -61,7 +60,7 @@ SFT_FOR_OLD_EXT(OLD_EXTENDED)
 #define OLD_STANDARD(N, T)                                                                                           \
     OLD_FETCHING(T, N##_cswap, (T * dest, T cond, T value, int pe), sft::atomic_compare_swap(to, dest, cond, value)) \
     OLD_FETCHING(T, N##_finc, (T * dest, int pe), sft::atomic_fetch_add(to, dest, static_cast<T>(1)))                \
-    OLD(void, N##_inc, (T * dest, int pe), void(sft::atomic_fetch_add(to, dest, static_cast<T>(1))))                 \
+    OLD(void, N##_inc, (T * dest, int pe), sft::atomic_add(to, dest, static_cast<T>(1)))                             \
     OLD_FETCHING(T, N##_fadd, (T * dest, T value, int pe), sft::atomic_fetch_add(to, dest, value))                   \
-    OLD(void, N##_add, (T * dest, T value, int pe), void(sft::atomic_fetch_add(to, dest, value)))
+    OLD(void, N##_add, (T * dest, T value, int pe), sft::atomic_add(to, dest, value))
 SFT_FOR_OLD_AMO(OLD_STANDARD)

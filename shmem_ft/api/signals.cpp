@@ -6,33 +6,35 @@
 static_assert(SHMEM_SIGNAL_SET == static_cast<int>(sft::SignalOperation::set));
 static_assert(SHMEM_SIGNAL_ADD == static_cast<int>(sft::SignalOperation::add));
 
-#define PUT_SIGNAL(TAIL, TYPE, BYTES)                                                                \
+#define PUT_SIGNAL(TAIL, TYPE, BYTES, WHEN)                                                          \
     SFT_ENTRY_AND_CTX(void, TAIL,                                                                    \
                       (TYPE * dest, const TYPE* source, std::size_t nelems, std::uint64_t* sig_addr, \
                        std::uint64_t signal, int sig_op, int pe),                                    \
-                      sft::put_signal<BYTES>(to, dest, source, nelems, {sig_addr, signal, sig_op, routine}))
+                      sft::put_signal<BYTES, sft::Completion::WHEN>(to, dest, source, nelems,        \
+                                                                    {sig_addr, signal, sig_op, routine}))
 
-#define TYPED(NAME, TYPE)                             \
-    PUT_SIGNAL(NAME##_put_signal, TYPE, sizeof(TYPE)) \
-    PUT_SIGNAL(NAME##_put_signal_nbi, TYPE, sizeof(TYPE))
+#define TYPED(NAME, TYPE)                                      \
+    PUT_SIGNAL(NAME##_put_signal, TYPE, sizeof(TYPE), at_once) \
+    PUT_SIGNAL(NAME##_put_signal_nbi, TYPE, sizeof(TYPE), by_quiet)
 SFT_FOR_RMA(TYPED)
 
-#define SIZED(BITS)                                \
-    PUT_SIGNAL(put##BITS##_signal, void, BITS / 8) \
-    PUT_SIGNAL(put##BITS##_signal_nbi, void, BITS / 8)
+#define SIZED(BITS)                                         \
+    PUT_SIGNAL(put##BITS##_signal, void, BITS / 8, at_once) \
+    PUT_SIGNAL(put##BITS##_signal_nbi, void, BITS / 8, by_quiet)
 SIZED(8)
 SIZED(16)
 SIZED(32)
 SIZED(64)
 SIZED(128)
 
-#define PUT_MEM_SIGNAL(TAIL)                                                                        \
+#define PUT_MEM_SIGNAL(TAIL, WHEN)                                                                  \
     SFT_ENTRY_AND_CTX(void, TAIL,                                                                   \
                       (void* dest, const void* source, std::size_t nelems, std::uint64_t* sig_addr, \
                        std::uint64_t signal, int sig_op, int pe),                                   \
-                      sft::put_bytes_signal(to, dest, source, nelems, {sig_addr, signal, sig_op, routine}))
-PUT_MEM_SIGNAL(putmem_signal)
-PUT_MEM_SIGNAL(putmem_signal_nbi)
+                      sft::put_bytes_signal<sft::Completion::WHEN>(to, dest, source, nelems,        \
+                                                                   {sig_addr, signal, sig_op, routine}))
+PUT_MEM_SIGNAL(putmem_signal, at_once)
+PUT_MEM_SIGNAL(putmem_signal_nbi, by_quiet)
 
 SFT_ENTRY_AND_CTX(void, signal_add, (std::uint64_t * sig_addr, std::uint64_t signal, int pe),
                   sft::update_signal(to, sig_addr, signal, SHMEM_SIGNAL_ADD, routine))

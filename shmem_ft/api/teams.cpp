@@ -128,9 +128,6 @@ void destroy_team(shmem_team_t team) noexcept {
 }
 
 // For fence and quiet, which do the same for every context.
-void look_at(sft::UncheckedCall, const char*, shmem_ctx_t) noexcept {}
-void look_at(sft::UncheckedCall, const char*, shmem_ctx_t, const int*, std::size_t) noexcept {}
-
 void look_at(const sft::CheckedCall&, const char* routine, shmem_ctx_t ctx) noexcept {
     static_cast<void>(engine_with(routine, sft::ctx_id(ctx)));
 }
@@ -221,14 +218,29 @@ SFT_ENTRY(void, shmem_ctx_session_start, (shmem_ctx_t ctx, long, const shmem_ctx
 SFT_ENTRY(void, shmem_ctx_session_stop, (shmem_ctx_t ctx),
           void(engine_with("shmem_ctx_session_stop", sft::ctx_id(ctx))))
 
-SFT_WAITING_ENTRY(void, shmem_fence, (void), (look_at(call, "shmem_fence", SHMEM_CTX_DEFAULT), sft::fence()))
-SFT_WAITING_ENTRY(void, shmem_ctx_fence, (shmem_ctx_t ctx), (look_at(call, "shmem_ctx_fence", ctx), sft::fence()))
-SFT_WAITING_ENTRY(void, shmem_quiet, (void), (look_at(call, "shmem_quiet", SHMEM_CTX_DEFAULT), sft::quiet()))
-SFT_WAITING_ENTRY(void, shmem_ctx_quiet, (shmem_ctx_t ctx), (look_at(call, "shmem_ctx_quiet", ctx), sft::quiet()))
-SFT_WAITING_ENTRY(void, shmem_pe_quiet, (const int* target_pes, std::size_t npes),
-                  (look_at(call, "shmem_pe_quiet", SHMEM_CTX_DEFAULT, target_pes, npes), sft::quiet()))
-SFT_WAITING_ENTRY(void, shmem_ctx_pe_quiet, (shmem_ctx_t ctx, const int* target_pes, std::size_t npes),
-                  (look_at(call, "shmem_ctx_pe_quiet", ctx, target_pes, npes), sft::quiet()))
+// Inside a node both are an instruction; a network and a pending fault are looked for at once.
+#define ORDERING(NAME, PARAMETERS, OPERATION, ...)                                   \
+    extern "C" void SFT_JOIN(p, NAME) PARAMETERS {                                   \
+        SFT_ELSEWHERE(void, {                                                        \
+            sft::then_look_for_fault(sft::g_engine, SFT_TEXT(NAME), [&]() noexcept { \
+                const sft::CheckedCall call(SFT_TEXT(NAME));                         \
+                look_at(call, SFT_TEXT(NAME), __VA_ARGS__);                          \
+                sft::OPERATION(*sft::g_engine);                                      \
+            });                                                                      \
+        })                                                                           \
+        sft::OPERATION##_here();                                                     \
+        if (!sft::g_fast_engine->gate.is_plain()) [[unlikely]] {                     \
+            sft::OPERATION##_elsewhere(*sft::g_fast_engine);                         \
+            sft::look_for_fault(sft::g_fast_engine, SFT_TEXT(NAME));                 \
+        }                                                                            \
+    }                                                                                \
+    SFT_ALIAS(void, NAME, PARAMETERS)
+ORDERING(shmem_fence, (void), fence, SHMEM_CTX_DEFAULT)
+ORDERING(shmem_ctx_fence, (shmem_ctx_t ctx), fence, ctx)
+ORDERING(shmem_quiet, (void), quiet, SHMEM_CTX_DEFAULT)
+ORDERING(shmem_ctx_quiet, (shmem_ctx_t ctx), quiet, ctx)
+ORDERING(shmem_pe_quiet, (const int* target_pes, std::size_t npes), quiet, SHMEM_CTX_DEFAULT, target_pes, npes)
+ORDERING(shmem_ctx_pe_quiet, (shmem_ctx_t ctx, const int* target_pes, std::size_t npes), quiet, ctx, target_pes, npes)
 
 SFT_WAITING_ENTRY(void, shmem_set_lock, (long* lock), set_lock(lock))
 SFT_WAITING_ENTRY(int, shmem_test_lock, (long* lock), test_lock(lock))

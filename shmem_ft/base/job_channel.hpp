@@ -27,6 +27,7 @@ enum class JobEventKind : std::uint32_t {
     global_exit,    // code
     unrecoverable,  // text: the one line, which oshrun prints (the process itself then prints nothing); the job ends.
                     // code: the exit status of the job for the case that no PE's death is the cause
+    spare_wanted,   // pe: nobody is left to take it over, and the job waits for a spare
 };
 
 // Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.

@@ -138,6 +138,21 @@ std::uint64_t process_start_time(std::int32_t pid) noexcept {
     return start == nullptr ? 0 : std::strtoull(start, nullptr, 10);
 }
 
+bool is_traced(std::int32_t pid) noexcept {
+    char path[32];
+    std::snprintf(path, sizeof path, "/proc/%d/status", pid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    std::array<char, 4096> text{};  // the line is among the first ten
+    const ssize_t bytes = read(fd, text.data(), text.size() - 1);
+    close(fd);
+    constexpr const char* kLine = "\nTracerPid:";
+    const char* line = bytes <= 0 ? nullptr : std::strstr(text.data(), kLine);
+    return line != nullptr && std::strtol(line + std::strlen(kLine), nullptr, 10) != 0;
+}
+
 int open_process(std::int32_t pid, std::uint64_t start_time) noexcept {
     const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     if (pidfd < 0) {

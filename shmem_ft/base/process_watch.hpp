@@ -37,6 +37,9 @@ struct FailureReason {
 // Start time of a process in clock ticks since boot, which with the pid names it for ever; 0 when there is none.
 [[nodiscard]] std::uint64_t process_start_time(std::int32_t pid) noexcept;
 
+// A debugger or the like is attached to it.
+[[nodiscard]] bool is_traced(std::int32_t pid) noexcept;
+
 // A pidfd for the process with that pid and start time. -1: it is gone (errno 0) or cannot be watched (errno set).
 [[nodiscard]] int open_process(std::int32_t pid, std::uint64_t start_time) noexcept;
 

@@ -129,7 +129,7 @@ PeId Checker::owner_of_window(const void* address) const noexcept {
         const PeId pe(i);
         const auto is_shown = [&](const AddressRange& range, const std::atomic<std::intptr_t>& difference) {
             const std::intptr_t shift = difference.load(std::memory_order_relaxed);
-            return shift != kUnreachable &&
+            return shift > kRemote &&
                    range.contains(reinterpret_cast<const void*>(number(address) - static_cast<std::uintptr_t>(shift)));
         };
         if (is_shown(peers.heap, peers.entries[pe.index()].heap_difference) ||

@@ -96,7 +96,8 @@ std::string difference(const PeGroup& group, const std::vector<CallValues>& call
 }
 
 // The first member hears what all others call. False: a fault.
-bool gather_calls(Engine& e, const Channels::Lane& lane, const PeGroup& group, const CallName& own,
+template <class Lane>
+bool gather_calls(Engine& e, const Lane& lane, const PeGroup& group, const CallName& own,
                   std::vector<CallValues>& calls) {
     for (std::int32_t member = 1; member < group.size; ++member) {
         CallName theirs{};
@@ -117,21 +118,14 @@ bool gather_calls(Engine& e, const Channels::Lane& lane, const PeGroup& group, c
     return true;
 }
 
-}  // namespace
-
-void compare_calls(Engine& e, const PeGroup& group, const char* routine,
-                   std::initializer_list<CommonArgument> arguments) noexcept {
-    if (e.waiter.fault_pending() || group.size == 1) {
-        return;
-    }
+template <class Lane>
+void compare_calls_on(Engine& e, const Lane& lane, const PeGroup& group, const char* routine,
+                      std::initializer_list<CommonArgument> arguments) noexcept {
     const CallName own = name_of(routine, group);
     CallValues values{};
     std::transform(arguments.begin(), arguments.end(), values.values,
                    [](const CommonArgument& argument) { return argument.value; });
     const PeId first = group.pe(0);
-    // One lane for all teams, so that calls for different teams meet; but threads that may be in calls for different
-    // teams at once must not.
-    const Channels::Lane lane = e.channels.lane(e.checker->serves_one_thread() ? lane_of(kTeamWorld) : group.lane);
     if (group.me != 0) {
         // A fault shows in the operation, too.
         static_cast<void>(lane.send(first, &own, sizeof own) && lane.send(first, &values, sizeof values) &&
@@ -154,6 +148,23 @@ void compare_calls(Engine& e, const PeGroup& group, const char* routine,
         if (!lane.notify(group.pe(member))) {
             return;
         }
+    }
+}
+
+}  // namespace
+
+void compare_calls(Engine& e, const PeGroup& group, const char* routine,
+                   std::initializer_list<CommonArgument> arguments) noexcept {
+    if (e.waiter.fault_pending() || group.size == 1) {
+        return;
+    }
+    // One lane for all teams, so that calls for different teams meet; but threads that may be in calls for different
+    // teams at once must not.
+    const LaneId id = e.checker->serves_one_thread() ? lane_of(kTeamWorld) : group.lane;
+    if (e.network != nullptr) {
+        compare_calls_on(e, WideLane(e.channels, e.waiter, e.nodes, id), group, routine, arguments);
+    } else {
+        compare_calls_on(e, e.channels.lane(id), group, routine, arguments);
     }
 }
 

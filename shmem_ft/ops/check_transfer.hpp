@@ -61,26 +61,28 @@ template <std::size_t Bytes>
 
 // ---- put, get ----
 
-template <std::size_t Bytes>
+template <std::size_t Bytes, Completion When = Completion::at_once>
 inline void put(const CheckedTarget& to, void* dest, const void* source, std::size_t nelems) noexcept {
     to.check_put({"dest", dest, elements(nelems, Bytes)}, {"source", source, elements(nelems, Bytes)});
-    put<Bytes>(to.target(), dest, source, nelems);
+    put<Bytes, When>(to.target(), dest, source, nelems);
 }
 
-template <std::size_t Bytes>
+template <std::size_t Bytes, Completion When = Completion::at_once>
 inline void get(const CheckedTarget& to, void* dest, const void* source, std::size_t nelems) noexcept {
     to.check_get({"dest", dest, elements(nelems, Bytes)}, {"source", source, elements(nelems, Bytes)});
-    get<Bytes>(to.target(), dest, source, nelems);
+    get<Bytes, When>(to.target(), dest, source, nelems);
 }
 
+template <Completion When = Completion::at_once>
 inline void put_bytes(const CheckedTarget& to, void* dest, const void* source, std::size_t bytes) noexcept {
     to.check_put({"dest", dest, elements(bytes, 1)}, {"source", source, elements(bytes, 1)});
-    put_bytes(to.target(), dest, source, bytes);
+    put_bytes<When>(to.target(), dest, source, bytes);
 }
 
+template <Completion When = Completion::at_once>
 inline void get_bytes(const CheckedTarget& to, void* dest, const void* source, std::size_t bytes) noexcept {
     to.check_get({"dest", dest, elements(bytes, 1)}, {"source", source, elements(bytes, 1)});
-    get_bytes(to.target(), dest, source, bytes);
+    get_bytes<When>(to.target(), dest, source, bytes);
 }
 
 template <class T>
@@ -183,6 +185,30 @@ inline T atomic_fetch_xor(const CheckedTarget& to, T* dest, T value) noexcept {
     return atomic_fetch_xor(to.target(), dest, value);
 }
 
+template <class T>
+inline void atomic_add(const CheckedTarget& to, T* dest, T value) noexcept {
+    to.check_element("dest", dest, sizeof(T));
+    atomic_add(to.target(), dest, value);
+}
+
+template <class T>
+inline void atomic_and(const CheckedTarget& to, T* dest, T value) noexcept {
+    to.check_element("dest", dest, sizeof(T));
+    atomic_and(to.target(), dest, value);
+}
+
+template <class T>
+inline void atomic_or(const CheckedTarget& to, T* dest, T value) noexcept {
+    to.check_element("dest", dest, sizeof(T));
+    atomic_or(to.target(), dest, value);
+}
+
+template <class T>
+inline void atomic_xor(const CheckedTarget& to, T* dest, T value) noexcept {
+    to.check_element("dest", dest, sizeof(T));
+    atomic_xor(to.target(), dest, value);
+}
+
 // Where a non-blocking fetching operation puts its result.
 template <class T>
 inline T& fetched(const Target&, T* fetch) noexcept {
@@ -203,19 +229,20 @@ inline void update_signal(const CheckedTarget& to, std::uint64_t* signal, std::u
     update_signal(to.target(), signal, value, operation, routine);
 }
 
-template <std::size_t Bytes>
+template <std::size_t Bytes, Completion When = Completion::at_once>
 inline void put_signal(const CheckedTarget& to, void* dest, const void* source, std::size_t nelems,
                        Signal signal) noexcept {
     to.check_signal({"dest", dest, elements(nelems, Bytes)}, signal);
-    put<Bytes>(to, dest, source, nelems);
-    update_signal(to.target(), signal.address, signal.value, signal.operation, signal.routine);
+    to.check_put({"dest", dest, elements(nelems, Bytes)}, {"source", source, elements(nelems, Bytes)});
+    put_signal<Bytes, When>(to.target(), dest, source, nelems, signal);
 }
 
+template <Completion When = Completion::at_once>
 inline void put_bytes_signal(const CheckedTarget& to, void* dest, const void* source, std::size_t bytes,
                              Signal signal) noexcept {
     to.check_signal({"dest", dest, elements(bytes, 1)}, signal);
-    put_bytes(to, dest, source, bytes);
-    update_signal(to.target(), signal.address, signal.value, signal.operation, signal.routine);
+    to.check_put({"dest", dest, elements(bytes, 1)}, {"source", source, elements(bytes, 1)});
+    put_bytes_signal<When>(to.target(), dest, source, bytes, signal);
 }
 
 }  // namespace sft

@@ -8,8 +8,11 @@
 //     PE may return only after a message which shows that the reading is over.
 //  3. In place (reductions, scans): a destination is a source as well, so rule 2 holds for writing it, too.
 //
-// No routine allocates. At most three messages of a pair are under way in any of them, fewer than a channel holds, so
-// nobody waits for room unless it is several operations ahead.
+// In a group that spans nodes (nodes.hpp) data goes to other nodes by puts that the message behind them does not
+// overtake; a routine returns when they are done, because the source may be changed then.
+//
+// On one node no routine allocates. At most three messages of a pair are under way in any of them, fewer than a channel
+// holds, so nobody waits for room unless it is several operations ahead.
 //
 // Fault rule: false when a fault is pending, at entry or while waiting; the contents of destinations are then
 // undefined until the rollback. All members call. Groups with different lanes may be in use by different threads of a

@@ -14,6 +14,12 @@ void attach_engine(Engine* e) noexcept {
     g_fast_engine = e != nullptr && e->checker != nullptr ? nullptr : e;
 }
 
+void connect_nodes(Engine& e, Network& network, std::span<const NodeId> node_of_pe) {
+    e.nodes.set(node_of_pe, e.peers.me);
+    e.network = &network;
+    e.gate.set_network(&network);
+}
+
 Engine& running_engine(const char* routine) noexcept {
     if (g_engine == nullptr) {
         report_not_initialized(routine);

@@ -1,12 +1,14 @@
 // What the communication routines need to know, and nothing else: they never see backup or recovery.
 // Fault tolerance reaches them through the peer table (a dead PE is unreachable), the waiter (a wait ends when a
-// fault is pending) and the channels (reset inside a recovery).
+// fault is pending) and the channels (reset inside a recovery). Other nodes are reached through the network, which is
+// asked where the gate, or an address that is not mapped here, says that there is more to be done.
 #pragma once
 
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/ops/copy.hpp"
 #include "shmem_ft/ops/handles.hpp"
+#include "shmem_ft/ops/nodes.hpp"
 #include "shmem_ft/transport/shm/channels.hpp"
 #include "shmem_ft/transport/shm/peer_table.hpp"
 #include "shmem_ft/transport/shm/wait.hpp"
@@ -14,7 +16,6 @@
 namespace sft {
 
 class Checker;
-class Network;
 
 // The locks that this PE holds, for the checks (ops/check.hpp). Part of the saved state, because a rollback takes locks
 // back as well.
@@ -31,7 +32,8 @@ struct Engine {
     Waiter waiter;
     FaultGate gate;
     Copier copy;
-    Network* network = nullptr;  // null: all PEs are on this node
+    Network* network = nullptr;  // null: all PEs are on this node. Set by connect_nodes.
+    PeNodes nodes;               // of a job with a network
     Checker* checker = nullptr;  // null: calls are not checked
     // From here to contexts: saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them.
     TeamTable teams;
@@ -52,6 +54,10 @@ extern Engine* g_fast_engine;
 
 // Null detaches.
 void attach_engine(Engine* e) noexcept;
+
+// The network to the other nodes and which PE is where; again whenever PEs have moved, inside a restart. Whether a job
+// has a network never changes. REQUIRES: e.peers.me is set.
+void connect_nodes(Engine& e, Network& network, std::span<const NodeId> node_of_pe);
 
 [[nodiscard]] inline bool is_checking() noexcept { return g_fast_engine == nullptr; }
 

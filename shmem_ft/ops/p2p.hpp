@@ -36,6 +36,9 @@ template <class T>
     return std::atomic_ref<T>(*const_cast<T*>(variable)).load(std::memory_order_acquire);
 }
 
+// Takes in what the network has brought. 1 when a fault is pending.
+[[gnu::cold]] int after_failed_test_elsewhere(Engine& e) noexcept;
+
 // A program that tests in a loop would keep a PE it waits for off its own processor when there are more PEs than
 // processors. Giving it up at every 64th failure costs nothing where there are enough.
 // Returns what the test is to return: 1 when a fault is pending.
@@ -43,7 +46,7 @@ inline int after_failed_test(Engine& e) noexcept {
     if (e.turn.fetch_add(1, std::memory_order_relaxed) % 64 == 63) {
         ::sched_yield();
     }
-    return e.waiter.fault_pending() ? 1 : 0;
+    return e.gate.is_plain() ? 0 : after_failed_test_elsewhere(e);
 }
 
 template <class T>

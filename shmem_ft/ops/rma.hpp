@@ -1,8 +1,9 @@
-// Put and get on memory that all PEs of the node map: each is one address computation and one copy.
+// Put and get on memory that all PEs of the node map: each is one address computation and one copy. What is not mapped
+// goes another way (remote.hpp).
 //
 // Fault rule: a put to an unreachable PE is dropped, a get from one leaves the destination as it was, g gives a
 // value-initialised element.
-// Non-blocking forms are the same routines: nothing is outstanding when they return, which the interface allows.
+// Non-blocking forms differ only towards other nodes: inside a node nothing is outstanding when they return.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "shmem_ft/ops/remote.hpp"
 #include "shmem_ft/ops/target.hpp"
 
 namespace sft {
@@ -52,14 +54,14 @@ inline void load_element(void* to, const void* from) noexcept {
     }
 }
 
-template <std::size_t Bytes>
+template <std::size_t Bytes, Completion When = Completion::at_once>
 inline void put(Target target, void* dest, const void* source, std::size_t nelems) noexcept {
     if (nelems == 0) [[unlikely]] {
         return;  // dest may be null then
     }
     void* const remote = target.locate(dest);
     if (remote == nullptr) [[unlikely]] {
-        return;
+        return remote_put<When>(target, dest, source, nelems * Bytes);
     }
     if (nelems == 1) {
         store_element<Bytes>(remote, source);
@@ -68,14 +70,14 @@ inline void put(Target target, void* dest, const void* source, std::size_t nelem
     }
 }
 
-template <std::size_t Bytes>
+template <std::size_t Bytes, Completion When = Completion::at_once>
 inline void get(Target target, void* dest, const void* source, std::size_t nelems) noexcept {
     if (nelems == 0) [[unlikely]] {
         return;
     }
     const void* const remote = target.locate(source);
     if (remote == nullptr) [[unlikely]] {
-        return;
+        return remote_get<When>(target, dest, source, nelems * Bytes);
     }
     if (nelems == 1) {
         load_element<Bytes>(dest, remote);
@@ -85,21 +87,27 @@ inline void get(Target target, void* dest, const void* source, std::size_t nelem
 }
 
 // Byte counts; no alignment is promised, and none is needed for sizes that fit one move.
+template <Completion When = Completion::at_once>
 inline void put_bytes(Target target, void* dest, const void* source, std::size_t bytes) noexcept {
     if (bytes == 0) [[unlikely]] {
         return;
     }
     if (void* const remote = target.locate(dest)) [[likely]] {
         target.engine.copy(remote, source, bytes);
+    } else {
+        remote_put<When>(target, dest, source, bytes);
     }
 }
 
+template <Completion When = Completion::at_once>
 inline void get_bytes(Target target, void* dest, const void* source, std::size_t bytes) noexcept {
     if (bytes == 0) [[unlikely]] {
         return;
     }
     if (const void* const remote = target.locate(source)) [[likely]] {
         target.engine.copy(dest, remote, bytes);
+    } else {
+        remote_get<When>(target, dest, source, bytes);
     }
 }
 
@@ -107,15 +115,19 @@ template <class T>
 inline void put_value(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         store_element<sizeof(T)>(remote, &value);
+    } else {
+        remote_put_value(target, dest, value);
     }
 }
 
 template <class T>
 [[nodiscard]] inline T get_value(Target target, const T* source) noexcept {
-    T value{};
-    if (const T* const remote = target.locate(source)) [[likely]] {
-        load_element<sizeof(T)>(&value, remote);
+    const T* const remote = target.locate(source);
+    if (remote == nullptr) [[unlikely]] {
+        return remote_get_value(target, source);
     }
+    T value;
+    load_element<sizeof(T)>(&value, remote);
     return value;
 }
 
@@ -125,6 +137,13 @@ struct Strides {
     std::ptrdiff_t dest = 1;
     std::ptrdiff_t source = 1;
 };
+
+// The same for the network: blocks of so many elements of Bytes.
+template <std::size_t Bytes>
+inline NetBlocks net_blocks(Strides strides, std::size_t block_elements, std::size_t nblocks) noexcept {
+    constexpr auto kBytes = static_cast<std::ptrdiff_t>(Bytes);
+    return {block_elements * Bytes, nblocks, strides.dest * kBytes, strides.source * kBytes};
+}
 
 template <std::size_t Bytes>
 inline void copy_strided(void* dest, const void* source, Strides strides, std::size_t nelems) noexcept {
@@ -157,6 +176,8 @@ inline void iput(Target target, void* dest, const void* source, Strides strides,
     }
     if (void* const remote = target.locate(dest)) [[likely]] {
         copy_strided<Bytes>(remote, source, strides, nelems);
+    } else {
+        remote_put_blocks(target, dest, source, net_blocks<Bytes>(strides, 1, nelems));
     }
 }
 
@@ -167,6 +188,8 @@ inline void iget(Target target, void* dest, const void* source, Strides strides,
     }
     if (const void* const remote = target.locate(source)) [[likely]] {
         copy_strided<Bytes>(dest, remote, strides, nelems);
+    } else {
+        remote_get_blocks(target, dest, source, net_blocks<Bytes>(strides, 1, nelems));
     }
 }
 
@@ -183,6 +206,8 @@ inline void ibput(Target target, void* dest, const void* source, Strides strides
     }
     if (void* const remote = target.locate(dest)) [[likely]] {
         copy_blocks(remote, source, in_bytes<Bytes>(strides), block_elements * Bytes, nblocks);
+    } else {
+        remote_put_blocks(target, dest, source, net_blocks<Bytes>(strides, block_elements, nblocks));
     }
 }
 
@@ -194,6 +219,8 @@ inline void ibget(Target target, void* dest, const void* source, Strides strides
     }
     if (const void* const remote = target.locate(source)) [[likely]] {
         copy_blocks(dest, remote, in_bytes<Bytes>(strides), block_elements * Bytes, nblocks);
+    } else {
+        remote_get_blocks(target, dest, source, net_blocks<Bytes>(strides, block_elements, nblocks));
     }
 }
 

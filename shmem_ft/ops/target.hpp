@@ -12,10 +12,11 @@ struct Target {
 
     [[nodiscard]] bool is_nobody() const noexcept { return pe == kNoPe; }
 
-    // This PE's view of the symmetric object on the target, or null when the target is unreachable.
+    // This PE's view of the symmetric object on the target. Null when it is not mapped here: then one of the functions
+    // of remote.hpp has to follow, which looks why.
     template <class T>
     [[nodiscard]] T* locate(T* symmetric) const noexcept {
-        return static_cast<T*>(engine.peers.locate(symmetric, pe));
+        return static_cast<T*>(engine.peers.find(symmetric, pe));
     }
 };
 

@@ -274,7 +274,7 @@ void destroy_team(Engine& e, TeamId team) noexcept {
     if (team.value() < kFirstOwnTeam || e.teams.find(team) == nullptr) {
         return;
     }
-    quiet();
+    quiet(e);
     for (std::uintptr_t i = kFirstOwnContext; i < kContextsMax; ++i) {
         ContextEntry& context = e.contexts.entries[i];
         // A context that another thread is creating is one of another team.
@@ -321,7 +321,7 @@ void destroy_context(Engine& e, CtxId context) noexcept {
     if (context.value() < kFirstOwnContext || e.contexts.find(context) == nullptr) {
         return;
     }
-    quiet();
+    quiet(e);
     release_context(e.contexts.entries[context.index()]);
 }
 

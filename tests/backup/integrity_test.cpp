@@ -18,20 +18,6 @@ namespace {
 constexpr int kFlips = 1000;
 constexpr PeId kMe{1};
 
-struct State {
-    explicit State(const LiveMemory& live) : heap(live.heap_bytes()), library(live.library) {
-        for (const ByteExtent& extent : live.state.saved) {
-            const auto begin = live.globals.begin() + static_cast<std::ptrdiff_t>(extent.offset);
-            globals.insert(globals.end(), begin, begin + static_cast<std::ptrdiff_t>(extent.bytes));
-        }
-    }
-    bool operator==(const State&) const = default;
-
-    std::vector<std::byte> heap;
-    std::vector<std::byte> globals;
-    std::vector<std::byte> library;
-};
-
 // ---- one image ----
 
 class ImageDamage : public testing::Test {

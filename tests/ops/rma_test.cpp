@@ -159,7 +159,7 @@ TEST_P(Rma, SeesDataBehindAFlag) {
         for (long round = 1; round <= 50; ++round) {
             const std::vector<long> values(100, round);
             put<sizeof(long)>(pe.to(right), data, values.data(), values.size());
-            fence();
+            fence(pe.engine);
             put_value(pe.to(right), flag, round);
             wait_until(pe.engine, flag, static_cast<int>(Comparison::ge), round);
             EXPECT_EQ(data[0], round);

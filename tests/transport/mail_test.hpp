@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,10 +17,11 @@
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/transport/mail/mailbox.hpp"
+#include "tests/transport/child.hpp"
 
 namespace sft {
 
-using Bytes = std::vector<std::byte>;
+using Buffer = std::vector<std::byte>;
 
 inline constexpr std::size_t kBytesMax = 160 * 1024;
 inline constexpr int kPatienceMs = 20'000;
@@ -43,14 +42,14 @@ inline void open_or_fail(Mailbox& mailbox, const Mailbox::Options& options) {
 }
 
 // Number `i` of a sequence: its length and bytes follow from it.
-inline Bytes numbered(std::uint32_t i, std::size_t length_max = 3000) {
-    Bytes bytes(sizeof i + i * 7919U % length_max, static_cast<std::byte>(i & 0xff));
+inline Buffer numbered(std::uint32_t i, std::size_t length_max = 3000) {
+    Buffer bytes(sizeof i + i * 7919U % length_max, static_cast<std::byte>(i & 0xff));
     std::memcpy(bytes.data(), &i, sizeof i);
     return bytes;
 }
 
 inline bool is_number(std::span<const std::byte> message, std::uint32_t i) {
-    const Bytes expected = numbered(i);
+    const Buffer expected = numbered(i);
     return std::equal(message.begin(), message.end(), expected.begin(), expected.end());
 }
 
@@ -79,44 +78,10 @@ inline bool flush_all(Mailbox& mailbox) {
 // More than any socket has room for: nothing waits afterwards only if it was dropped.
 inline bool is_dropped(Mailbox& mailbox, ProcId to) {
     for (int i = 0; i < 200; ++i) {
-        mailbox.send(to, Bytes(10'000));
+        mailbox.send(to, Buffer(10'000));
     }
     return mailbox.n_waiting() == 0;
 }
-
-class Child {
-public:
-    // Runs `body`, whose result is the exit status; _exit, so nothing of the parent is destroyed there.
-    explicit Child(const std::function<int()>& body) {
-        std::fflush(nullptr);
-        pid_ = fork();
-        if (pid_ == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves nothing running
-            const int status = body();
-            std::fflush(nullptr);
-            _exit(testing::Test::HasFailure() ? 99 : status);
-        }
-    }
-    ~Child() { end(SIGKILL); }
-    Child(const Child&) = delete;
-    Child& operator=(const Child&) = delete;
-
-    int end(int signal = 0) {
-        int status = -1;
-        if (pid_ > 0) {
-            if (signal != 0) {
-                kill(pid_, signal);
-            }
-            waitpid(pid_, &status, 0);
-            pid_ = -1;
-        }
-        return status;
-    }
-    [[nodiscard]] pid_t pid() const { return pid_; }
-
-private:
-    pid_t pid_;
-};
 
 // One process tells another that it is so far.
 class Signpost {

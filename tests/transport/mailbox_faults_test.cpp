@@ -35,7 +35,7 @@ TEST_F(MailboxTest, MailToTheDeadIsDropped) {
     });
     is_open.await();
     while (mailbox.n_waiting() < 10) {
-        mailbox.send(ProcId(1), Bytes(1000));
+        mailbox.send(ProcId(1), Buffer(1000));
     }
     EXPECT_FALSE(mailbox.flush());
     receiver.end(SIGKILL);
@@ -130,7 +130,7 @@ TEST_F(MailboxTest, ForgettingDropsWhatWaits) {
     open_or_fail(a, options_of(token_, 0));
     open_or_fail(b, options_of(token_, 1));
     while (a.n_waiting() == 0) {
-        a.send(ProcId(1), Bytes(1000));
+        a.send(ProcId(1), Buffer(1000));
     }
     a.forget(ProcId(1));
     EXPECT_EQ(a.n_waiting(), 0U);
@@ -144,18 +144,18 @@ TEST_F(MailboxTest, StrangersAreRefused) {
     Mailbox mailbox;
     open_or_fail(mailbox, options_of(token_, 3));
     const RawFrame good{.from = 1, .to = 3, .secret = token_.secret};
-    const auto is_refused = [&](const Bytes& frame) {
+    const auto is_refused = [&](const Buffer& frame) {
         const RawPeer stranger(raw_name(token_, 3));
         stranger.send(frame);
         mailbox.pump(kNoMail);
         mailbox.pump(kNoMail);
         return stranger.is_closed();
     };
-    EXPECT_TRUE(is_refused(Bytes(0)));
-    EXPECT_TRUE(is_refused(Bytes(5)));
-    EXPECT_TRUE(is_refused(Bytes(24)));
-    EXPECT_TRUE(is_refused(Bytes(100'000, std::byte{0xff})));
-    EXPECT_TRUE(is_refused(Bytes(kBytesMax + 25)));
+    EXPECT_TRUE(is_refused(Buffer(0)));
+    EXPECT_TRUE(is_refused(Buffer(5)));
+    EXPECT_TRUE(is_refused(Buffer(24)));
+    EXPECT_TRUE(is_refused(Buffer(100'000, std::byte{0xff})));
+    EXPECT_TRUE(is_refused(Buffer(kBytesMax + 25)));
     const auto changed = [&](auto change) {
         RawFrame frame = good;
         change(frame);
@@ -166,7 +166,7 @@ TEST_F(MailboxTest, StrangersAreRefused) {
     EXPECT_TRUE(is_refused(changed([](RawFrame& frame) { frame.layout = 2; })));
     EXPECT_TRUE(is_refused(changed([](RawFrame& frame) { frame.to = 4; })));
     EXPECT_TRUE(is_refused(changed([](RawFrame& frame) { frame.from = -1; })));
-    Bytes too_long = good.bytes();
+    Buffer too_long = good.bytes();
     too_long.resize(kBytesMax + 25);
     EXPECT_TRUE(is_refused(too_long)) << "cut off";
 
@@ -219,7 +219,7 @@ TEST_F(MailboxTest, ChildrenOfTheApplicationDisturbNothing) {
     a->send(ProcId(1), numbered(0));
     ASSERT_TRUE(pump_until(b, sink, [&] { return n == 1; }));
     while (a->n_waiting() == 0) {
-        a->send(ProcId(1), Bytes(10'000));
+        a->send(ProcId(1), Buffer(10'000));
     }
     Child heir([&] {
         a->send(ProcId(1), numbered(9));

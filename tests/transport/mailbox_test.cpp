@@ -115,13 +115,13 @@ TEST_F(MailboxTest, TheLargestAndTheSmallest) {
     Mailbox b;
     open_or_fail(a, options_of(token_, 0));
     open_or_fail(b, options_of(token_, 1));
-    std::vector<Bytes> sent;
+    std::vector<Buffer> sent;
     for (int i = 0; i < 20; ++i) {
-        sent.push_back(Bytes(i % 3 == 0 ? kBytesMax : i % 3 == 1 ? 0 : kBytesMax - 1, static_cast<std::byte>(i)));
+        sent.push_back(Buffer(i % 3 == 0 ? kBytesMax : i % 3 == 1 ? 0 : kBytesMax - 1, static_cast<std::byte>(i)));
         a.send(ProcId(1), sent.back());
     }
     EXPECT_GT(a.n_waiting(), 0U);
-    std::vector<Bytes> received;
+    std::vector<Buffer> received;
     const auto sink = [&](ProcId, auto message) { received.emplace_back(message.begin(), message.end()); };
     while (received.size() < sent.size()) {
         ASSERT_TRUE(pump_until(b, sink, [&] { return a.n_waiting() == 0 || !received.empty(); }));
@@ -129,7 +129,7 @@ TEST_F(MailboxTest, TheLargestAndTheSmallest) {
         a.pump(kNoMail);
     }
     EXPECT_EQ(received, sent);
-    EXPECT_EXIT(a.send(ProcId(1), Bytes(kBytesMax + 1)), testing::ExitedWithCode(kExitError), "larger than 163840");
+    EXPECT_EXIT(a.send(ProcId(1), Buffer(kBytesMax + 1)), testing::ExitedWithCode(kExitError), "larger than 163840");
 }
 
 TEST_F(MailboxTest, WithoutRoomForItsMessagesItDoesNotOpen) {
@@ -156,7 +156,7 @@ TEST_F(MailboxTest, ANameCannotBeTakenTwice) {
 TEST_F(MailboxTest, WhatItCosts) {
     constexpr std::uint32_t n_trips = 20'000;
     constexpr std::uint32_t n_stream = 200'000;
-    const Bytes message(64);
+    const Buffer message(64);
     Mailbox mailbox;
     open_or_fail(mailbox, options_of(token_, 0));
     const Signpost is_open;

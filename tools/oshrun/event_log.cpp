@@ -25,6 +25,7 @@ const char* kind_name(JobEventKind kind) {
         case JobEventKind::exiting: return "exiting";
         case JobEventKind::global_exit: return "global_exit";
         case JobEventKind::unrecoverable: return "unrecoverable";
+        case JobEventKind::spare_wanted: return "spare_wanted";
         default: break;
     }
     if (kind == kEventJoin) {
@@ -64,13 +65,14 @@ void EventLog::start(const JobShape& shape, const std::vector<std::string>& comm
     write_line(dump(json));
 }
 
-void EventLog::event(const JobEvent& event) {
+void EventLog::event(const JobEvent& event, const std::string& host) {
     if (!file_) {
         return;
     }
     Json json = record(kind_name(event.kind));
     json["rank"] = event.rank;
     json["pid"] = event.pid;
+    json["host"] = host;
     json["pe"] = event.pe;
     json["code"] = event.code;
     json["begin_ns"] = event.begin_ns;
@@ -80,15 +82,38 @@ void EventLog::event(const JobEvent& event) {
     write_line(dump(json));
 }
 
-void EventLog::process_ended(int rank, int pid, int pe, FailureReason reason) {
+void EventLog::process_ended(int rank, int pid, int pe, FailureReason reason, const std::string& host) {
     if (!file_) {
         return;
     }
     Json json = record("ended");
     json["rank"] = rank;
     json["pid"] = pid;
+    json["host"] = host;
     json["pe"] = pe;
     add_reason(json, reason);
+    write_line(dump(json));
+}
+
+void EventLog::host_lost(const std::string& host, const std::string& why) {
+    if (!file_) {
+        return;
+    }
+    Json json = record("host_lost");
+    json["host"] = host;
+    json["reason"] = why;
+    write_line(dump(json));
+}
+
+void EventLog::spare_joined(int rank, const std::string& host, const char* way, std::int64_t took_ns) {
+    if (!file_) {
+        return;
+    }
+    Json json = record("spare_joined");
+    json["rank"] = rank;
+    json["host"] = host;
+    json["way"] = way;
+    json["took_ns"] = took_ns;
     write_line(dump(json));
 }
 

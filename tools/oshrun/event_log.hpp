@@ -18,8 +18,11 @@ public:
     explicit EventLog(Fd file) : file_(std::move(file)) {}
 
     void start(const JobShape& shape, const std::vector<std::string>& command);
-    void event(const JobEvent& event);
-    void process_ended(int rank, int pid, int pe, FailureReason reason);
+    void event(const JobEvent& event, const std::string& host);
+    void process_ended(int rank, int pid, int pe, FailureReason reason, const std::string& host);
+    void host_lost(const std::string& host, const std::string& why);
+    // A spare that has been started while the job ran, and how long it took from the wish until it was counted in.
+    void spare_joined(int rank, const std::string& host, const char* way, std::int64_t took_ns);
     void end(const Outcome& outcome, const JobLedger& ledger);
 
 private:

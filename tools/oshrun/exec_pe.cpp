@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tools/common/text.hpp"
+#include "tools/oshrun/agent_start.hpp"
 #include "tools/oshrun/launch_command.hpp"
 #include "tools/oshrun/options.hpp"
 
@@ -22,7 +23,7 @@ namespace sft::tools {
 namespace {
 
 int own_rank() {
-    for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK"}) {
+    for (const char* name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) {
         const char* text = std::getenv(name);
         const auto rank = parse_number(text == nullptr ? "" : text, 0, kProcessesMax);
         if (rank) {
@@ -71,14 +72,14 @@ int exec_pe(int argc, char** argv) {
         print_line(fmt::format("oshrun: {} is for oshrun's own use", kExecPeOption));
         return kExitUsage;
     }
-    const char* socket_name = std::getenv("SHMEM_FT_JOB_SOCKET");
+    const int rank = own_rank();
     JobChannel channel;
     std::string error_line;
-    if (!channel.connect(socket_name == nullptr ? "" : socket_name, error_line)) {
+    if (!connect_to_watcher(rank, channel, error_line)) {
         print_line("oshrun: " + error_line);
         return EXIT_FAILURE;
     }
-    channel.set_rank(own_rank());
+    channel.set_rank(rank);
     JobEvent event;
     event.kind = kEventLaunched;
     channel.report(event);

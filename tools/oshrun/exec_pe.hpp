@@ -1,8 +1,8 @@
 // What every process of a job is before it becomes the program: oshrun itself, started by the launcher as
-// `oshrun --exec-pe PATH NAME ARGUMENTS...`. It tells the guardian its rank and pid, waits until the guardian watches
-// it, takes over the standard input of the job if it is PE 0, switches address randomisation off for the program and
-// turns into it. So the guardian knows how a process ended from its first instruction on, also when it never calls
-// shmem_init.
+// `oshrun --exec-pe PATH NAME ARGUMENTS...`. It tells the guardian, or on another host the agent (agent_start.hpp), its
+// rank and pid, waits until the guardian has agreed and it is watched, takes over the standard input of the job if it
+// is PE 0, switches address randomisation off for the program and turns into it. So the guardian knows how a process
+// ended from its first instruction on, also when it never calls shmem_init.
 #pragma once
 
 #include "shmem_ft/base/job_channel.hpp"

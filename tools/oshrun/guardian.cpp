@@ -1,15 +1,10 @@
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
@@ -25,16 +20,20 @@
 namespace sft::tools {
 namespace {
 
-constexpr std::size_t kBatchMax = 1024;
+// Agents clean up their hosts at the end of a job; TERM, a pause and KILL must fit in.
+constexpr int kAgentsPatience_ms = 8'000;
+constexpr int kOutputPatience_ms = 5'000;
 
 }  // namespace
 
-void Guardian::watch(int fd, Source source, std::uint32_t id) {
-    epoll_event entry{};
-    entry.events = EPOLLIN;
-    entry.data.u64 = (static_cast<std::uint64_t>(source) << 32) | id;
-    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &entry);
-}
+Guardian::Guardian(GuardianTask task)
+    : task_(std::move(task)),
+      ledger_(task_.shape),
+      log_(std::move(task_.events_file)),
+      stand_still_(task_.hang_timeout_ms * kNsPerMs),
+      local_(std::move(task_.socket), task_.shape.program),
+      hub_(std::move(task_.entrance), task_.node_timeout_ms),
+      demand_(task_.on_demand) {}
 
 bool Guardian::start(std::string& error_line) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -44,17 +43,17 @@ bool Guardian::start(std::string& error_line) {
     sigaddset(&mask, SIGCHLD);
     sigprocmask(SIG_SETMASK, &mask, nullptr);
     signals_ = Fd(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
-    epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
-    if (!signals_ || !epoll_) {
+    if (!signals_ || !poller_.open()) {
         error_line = "cannot watch processes: too many files are open on this system";
         return false;
     }
     if (ledger_.processes().size() > 64) {
         raise_file_limit();
     }
-    watch(task_.front.get(), Source::front, 0);
-    watch(task_.socket.fd(), Source::listener, 0);
-    watch(signals_.get(), Source::child_signal, 0);
+    poller_.add(task_.front.get(), Source::front, 0);
+    poller_.add(signals_.get(), Source::child_signal, 0);
+    local_.watch(poller_);
+    hub_.watch(poller_);
     log_.start(task_.shape, task_.launch_command);
     return launcher_.start(task_.launch_command, task_.launcher_reads_stdin ? task_.stdin_fd : -1, error_line);
 }
@@ -73,10 +72,13 @@ int Guardian::run() {
         act_on_ending();
         end_orphans_of_ended_job();
         end_who_stands_still();
+        end_launcher_that_waits();
     }
+    hub_.end_agents(kAgentsPatience_ms);
     end_descendants({.patience_ns = kLeftoverPatience_ns, .spared = {}});
     std::error_code ignored;
     std::filesystem::remove_all(task_.temp_dir, ignored);
+    hub_.wait_for_output(kOutputPatience_ms);
     wait_for_pump();
     const Outcome outcome = ledger_.outcome();
     log_.end(outcome, ledger_);
@@ -87,43 +89,37 @@ int Guardian::run() {
 }
 
 void Guardian::wait_for_news() {
-    std::array<epoll_event, kBatchMax> batch;
-    const int count = epoll_wait(epoll_.get(), batch.data(), static_cast<int>(batch.size()), timeout_ms());
+    const std::vector<Poller::News> batch = poller_.wait(timeout_ms());
     // Asked first: when the launcher is gone, the ends of the processes are a consequence.
-    if (const auto end = launcher_.poll_end()) {
-        if (end->kind != FailureKind::signal) {
-            accept_peers();
-            sweep_ended_processes();
-            settle();
+    if (!launcher_.has_ended()) {
+        if (const auto end = launcher_.poll_end()) {
+            if (end->kind != FailureKind::signal) {
+                local_.accept_peers();
+                local_.sweep_ended();
+                settle();
+            }
+            ledger_.launcher_ended(launcher_told_ns_ ? FailureReason{FailureKind::exited, 0} : *end);
         }
-        ledger_.launcher_ended(*end);
     }
-    const auto news_end = batch.begin() + std::max(count, 0);
-    std::sort(batch.begin(), news_end,
-              [](const epoll_event& a, const epoll_event& b) { return a.data.u64 < b.data.u64; });
-    for (auto news = batch.begin(); news != news_end; ++news) {
-        const auto source = static_cast<Source>(news->data.u64 >> 32);
-        handle(source, static_cast<std::uint32_t>(news->data.u64 & 0xffffffff));
+    for (const Poller::News& news : batch) {
+        if (!local_.handle(news) && !hub_.handle(news)) {
+            handle(news.source);
+        }
     }
+    hub_.attend(now_ns());
     settle();
 }
 
-void Guardian::handle(Source source, std::uint32_t id) {
-    switch (source) {
-        case Source::front: hear_front(); break;
-        case Source::listener: accept_peers(); break;
-        case Source::connection: drain(static_cast<int>(id)); break;
-        case Source::process:
-            accept_peers();
-            process_ended(static_cast<std::int32_t>(id));
-            break;
-        case Source::child_signal: {
-            signalfd_siginfo info;
-            while (read(signals_.get(), &info, sizeof info) > 0) {
-            }
-            reap_orphans();
-            break;
+void Guardian::handle(Source source) {
+    if (source == Source::front) {
+        hear_front();
+    } else if (source == Source::child_signal) {
+        signalfd_siginfo info;
+        while (read(signals_.get(), &info, sizeof info) > 0) {
         }
+        // Children that are not the launcher have come to us because their parents ended. The launcher is asked for by
+        // wait_for_news, and its end is the end of the loop.
+        local_.reap_orphans(launcher_.pid());
     }
 }
 
@@ -141,217 +137,143 @@ void Guardian::hear_front() {
         return;
     }
     is_front_there_ = false;
-    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, task_.front.get(), nullptr);
+    poller_.remove(task_.front.get());
     ledger_.front_lost();
-}
-
-void Guardian::accept_peers() {
-    while (auto peer = task_.socket.accept()) {
-        const int fd = peer->fd.get();
-        // What the same process has sent before through another connection comes first.
-        for (const int earlier : connections_of(peer->pid)) {
-            drain(earlier);
-        }
-        watch(fd, Source::connection, static_cast<std::uint32_t>(fd));
-        connections_[fd] = std::move(*peer);
-        drain(fd);
-    }
-}
-
-std::vector<int> Guardian::connections_of(std::int32_t pid) const {
-    std::vector<int> own;
-    for (const auto& [fd, peer] : connections_) {
-        if (peer.pid == pid) {
-            own.push_back(fd);
-        }
-    }
-    return own;
-}
-
-void Guardian::drain(int fd) {
-    const auto found = connections_.find(fd);
-    if (found == connections_.end()) {
-        return;
-    }
-    Fact fact;
-    fact.fd = fd;
-    while (true) {
-        const JobSocket::Received received = JobSocket::receive(found->second, fact.event);
-        if (received == JobSocket::Received::nothing) {
-            return;
-        }
-        if (received == JobSocket::Received::closed) {
-            break;
-        }
-        if (received == JobSocket::Received::foreign) {
-            fact.event = version_complaint(task_.shape.program, found->second.pid);
-            facts_.push_back(fact);
-            return;  // left open: its end would end the process, and that must not look like the cause
-        }
-        facts_.push_back(fact);
-    }
-    // Closing takes it out of the epoll set too.
-    connections_.erase(found);
 }
 
 // Enters what has been heard into the ledger.
 void Guardian::settle() {
-    const auto is_unrecoverable = [](const Fact& fact) {
-        return fact.ended_pid < 0 && fact.event.kind == JobEventKind::unrecoverable;
-    };
-    if (std::any_of(facts_.begin(), facts_.end(), is_unrecoverable)) {
-        // The job's exit status is that of the PE that has died before, whose end may still have to be heard.
-        sweep_ended_processes();
-        std::stable_partition(facts_.begin(), facts_.end(), [&](const Fact& fact) { return !is_unrecoverable(fact); });
-    }
-    const std::vector<Fact> facts = std::exchange(facts_, {});
-    for (const Fact& fact : facts) {
+    for (const Fact& fact : local_.take_facts()) {
         take(fact);
     }
-    watch_who_said_hello(facts);
-    start_joiner();
+    for (const AgentHub::Tidings& news : hub_.take_tidings()) {
+        switch (news.kind) {
+            case AgentHub::Tidings::Kind::fact: take(news.fact); break;
+            case AgentHub::Tidings::Kind::started: take_started(news); break;
+            case AgentHub::Tidings::Kind::lost: take_loss(news); break;
+        }
+    }
+    start_joiners();
 }
 
 void Guardian::take(const Fact& fact) {
     if (fact.ended_pid > 0) {
-        const int rank = ledger_.rank_of(fact.ended_pid);
-        if (rank >= 0) {
-            log_.process_ended(rank, fact.ended_pid, ledger_.pe_of(fact.ended_pid), fact.reason);
-        }
-        ledger_.process_ended(fact.ended_pid, fact.reason, now_ns());
+        take_end({fact.ended_pid, fact.host}, fact.reason);
         return;
     }
     const JobEvent& event = fact.event;
-    log_.event(event);
+    log_.event(event, host_name(fact.host));
+    // Messages that the library does not know.
     if (event.kind == kEventLaunched) {
-        ledger_.process_launched(event.rank, event.pid);
-        watch_process(event.pid);
-        const auto peer = connections_.find(fact.fd);
-        if (peer != connections_.end() && ending_) {
-            shutdown(fact.fd, SHUT_RDWR);  // too late to become the program
-        } else if (peer != connections_.end()) {
-            // By this way and not through the launcher: Open MPI 4.1's has been seen to crash over its standard input.
-            const bool gets_input = event.rank == 0 && !task_.launcher_reads_stdin;
-            JobSocket::answer(peer->second, gets_input ? std::exchange(task_.stdin_fd, -1) : -1);
-        }
-    } else if (event.kind == kEventJoin) {
-        const auto peer = connections_.find(fact.fd);
-        if (peer != connections_.end()) {
-            answer_join(peer->second, take_join(event.code));
-        }
-    } else if (event.kind == kEventExecFailed) {
+        ledger_.process_launched(event.rank, {event.pid, fact.host});
+        answer_launched(fact);
+        return;
+    }
+    if (event.kind == kEventJoin) {
+        take_join(fact);
+        return;
+    }
+    if (event.kind == kEventExecFailed) {
         ledger_.exec_failed(event.rank, event.code);
+        return;
+    }
+    switch (event.kind) {
+        case JobEventKind::unrecoverable:
+            if (ledger_.is_joining(event.rank)) {
+                print_line(fmt::format("oshrun: warning: a spare could not join the job: {}", event.text));
+            }
+            break;
+        case JobEventKind::failure_seen: kill_if_stopped(event.value); break;
+        case JobEventKind::pe_taken: kill_former_holder(event); break;
+        case JobEventKind::spare_wanted: demand_.wished(event.pe, now_ns()); break;
+        default: break;
+    }
+    ledger_.event(event, now_ns(), fact.host);
+    if (event.kind == JobEventKind::initialized) {
+        control_fds_[{event.pid, fact.host}] = event.code;
+        note_joined(event.rank);
+    }
+}
+
+void Guardian::take_end(ProcessKey key, FailureReason reason) {
+    const int rank = ledger_.rank_of(key);
+    if (rank >= 0) {
+        log_.process_ended(rank, key.pid, ledger_.pe_of(key), reason, host_name(key.host));
+    }
+    control_fds_.erase(key);
+    ledger_.process_ended(key, reason, now_ns());
+}
+
+// By this way and not through the launcher: Open MPI 4.1's has been seen to crash over its standard input.
+void Guardian::answer_launched(const Fact& fact) {
+    const bool gets_input = fact.event.rank == 0 && !task_.launcher_reads_stdin && !ending_;
+    const int input = gets_input ? std::exchange(task_.stdin_fd, -1) : -1;
+    if (fact.host != 0) {
+        const Answer answer = ending_ ? Answer::no : gets_input ? Answer::go_with_input : Answer::go;
+        hub_.answer(fact.host, fact.connection, answer);
+        if (gets_input) {
+            hub_.send_input(fact.host, Fd(input));
+        }
+    } else if (ending_) {
+        local_.answer_no(fact.connection);  // too late to become the program
     } else {
-        if (event.kind == JobEventKind::unrecoverable && ledger_.is_joining(event.rank)) {
-            print_line(fmt::format("oshrun: warning: a spare could not join the job: {}", event.text));
-        }
-        ledger_.event(event, now_ns());
-        if (event.kind == JobEventKind::initialized) {
-            control_fds_[event.pid] = event.code;
-        }
+        local_.answer_go(fact.connection, input);
     }
 }
 
-// Nobody whose end has been heard together with the hello: it is no longer watched, and to watch it anew would put an
-// end whose status is not known beside the one that is.
-void Guardian::watch_who_said_hello(const std::vector<Fact>& facts) {
-    for (const Fact& fact : facts) {
-        const bool is_hello = fact.ended_pid < 0 && fact.event.kind == JobEventKind::hello;
-        const auto is_its_end = [&](const Fact& other) { return other.ended_pid == fact.event.pid; };
-        if (is_hello && std::none_of(facts.begin(), facts.end(), is_its_end)) {
-            watch_process(fact.event.pid);
-        }
-    }
-}
-
-// Empty, or what is wrong.
-std::string Guardian::take_join(int count) {
-    const int room = kJoinersMax - ledger_.joiners() - joiners_wanted_;
-    if (ending_ || control_fds_.empty()) {
-        return ending_ ? "the job is ending" : "the job has not passed shmem_init yet";
-    }
-    if (count > room) {
-        return fmt::format("a job takes {} spares in this way in all, and this one has room for {}", kJoinersMax, room);
-    }
-    joiners_wanted_ += count;
-    return {};
-}
-
-// One after the other, because they have to join in the order of their ranks.
-void Guardian::start_joiner() {
-    const auto donor = std::find_if(control_fds_.begin(), control_fds_.end(),
-                                    [this](const auto& item) { return pidfds_.contains(item.first); });
-    if (joiners_wanted_ == 0 || ledger_.is_anybody_joining() || ending_ || donor == control_fds_.end()) {
+void Guardian::take_loss(const AgentHub::Tidings& news) {
+    log_.host_lost(host_name(news.host), news.why);
+    std::erase_if(control_fds_, [&](const auto& item) { return item.first.host == news.host; });
+    if (ending_) {
+        ledger_.host_lost(news.host, now_ns());
         return;
     }
-    --joiners_wanted_;
-    const int rank = static_cast<int>(ledger_.processes().size());
-    const std::int32_t pid = tools::start_joiner(
-        {.command = task_.joiner_command, .rank = rank, .donor_pid = donor->first, .donor_fd = donor->second});
-    if (pid < 0) {
-        print_line(fmt::format("oshrun: warning: cannot start a spare: {}", strerrordesc_np(errno)));
-        return;
-    }
-    ledger_.process_joined(pid);
-    watch_process(pid);
-}
-
-void Guardian::watch_process(std::int32_t pid) {
-    if (pidfds_.contains(pid)) {
-        return;
-    }
-    Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-    if (!pidfd) {
-        // It is gone already; an end that has been heard before is not replaced by this.
-        ledger_.process_ended(pid, {FailureKind::died, 0}, now_ns());
-        return;
-    }
-    watch(pidfd.get(), Source::process, static_cast<std::uint32_t>(pid));
-    pidfds_[pid] = std::move(pidfd);
-}
-
-void Guardian::process_ended(std::int32_t pid) {
-    // What it has reported before its end is in its connections.
-    for (const int fd : connections_of(pid)) {
-        drain(fd);
-    }
-    const auto found = pidfds_.find(pid);
-    if (found == pidfds_.end()) {
-        return;
-    }
-    Fact fact;
-    fact.ended_pid = pid;
-    fact.reason = reason_of_end(found->second.get(), pid);
-    facts_.push_back(fact);
-    pidfds_.erase(found);
-}
-
-void Guardian::sweep_ended_processes() {
-    std::vector<pollfd> entries;
-    std::vector<std::int32_t> pids;
-    for (const auto& [pid, pidfd] : pidfds_) {
-        entries.push_back({.fd = pidfd.get(), .events = POLLIN, .revents = 0});
-        pids.push_back(pid);
-    }
-    poll(entries.data(), entries.size(), 0);
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-        if (entries[i].revents != 0) {
-            process_ended(pids[i]);
+    std::string names;
+    std::size_t rank = 0;
+    for (const JobLedger::Process& process : ledger_.processes()) {
+        if (process.host == news.host && process.launched_pid > 0 && !process.end) {
+            names += (names.empty() ? "" : ", ") + ledger_.name(rank);
         }
+        ++rank;
+    }
+    ledger_.host_lost(news.host, now_ns());
+    print_line(fmt::format("oshrun: warning: host {} is lost{}{}: {}", host_name(news.host),
+                           names.empty() ? "" : ", and with it ", names, news.why));
+}
+
+const std::string& Guardian::host_name(std::int32_t host) const {
+    return hub_.hosts()[static_cast<std::size_t>(host)].name;
+}
+
+void Guardian::signal_process(const JobLedger::Process& process, SignalScope scope) {
+    if (task_.withholds_kill || process.end || process.pid <= 0) {
+        return;
+    }
+    if (process.host != 0) {
+        hub_.signal(process.host, {scope, process.pid, SIGKILL});
+    } else if (scope == SignalScope::one || is_stopped(process.pid)) {
+        local_.signal(process.pid, SIGKILL);
     }
 }
 
-// Children that are not the launcher have come to us because their parents ended.
-void Guardian::reap_orphans() {
-    siginfo_t info{};
-    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
-        if (info.si_pid == launcher_.pid()) {
-            return;  // wait_for_news asks for it, and its end is the end of the loop
-        }
-        process_ended(info.si_pid);
-        waitpid(info.si_pid, nullptr, WNOHANG);
-        info = {};
+// Others do not hear from it. That alone may be the network's fault, and who is right is for the job to agree on; but
+// one that is stopped has no say in it.
+void Guardian::kill_if_stopped(std::uint64_t rank) {
+    if (rank < ledger_.processes().size()) {
+        signal_process(ledger_.processes()[rank], SignalScope::one_stopped);
     }
+}
+
+// The job has agreed that the one before is dead. If it is not, it hangs, or has been cut off.
+void Guardian::kill_former_holder(const JobEvent& event) {
+    if (event.pe < 0 || event.pe >= task_.shape.pes) {
+        return;
+    }
+    const int rank = ledger_.holders()[static_cast<std::size_t>(event.pe)];
+    if (rank != event.rank) {
+        signal_process(ledger_.processes()[static_cast<std::size_t>(rank)], SignalScope::one);
+    }
+    demand_.taken(event.pe);
 }
 
 int run_guardian(GuardianTask task) { return Guardian(std::move(task)).run(); }

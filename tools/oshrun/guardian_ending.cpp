@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <set>
+#include <utility>
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
@@ -19,6 +19,8 @@ namespace sft::tools {
 namespace {
 
 constexpr std::int64_t kOrphanPatience_ns = 1'000'000'000;
+constexpr std::int64_t kLauncherQuiet_ns = 700'000'000;
+constexpr std::int64_t kLauncherLook_ns = 100'000'000;
 
 }  // namespace
 
@@ -30,6 +32,12 @@ int Guardian::timeout_ms() const {
     }
     if (stand_still_.is_on() && has_anybody_left()) {
         const std::int64_t look = now_ns() + stand_still_.period_ns();
+        deadline = deadline ? std::min(*deadline, look) : look;
+    }
+    const std::optional<std::int64_t> agents = hub_.next_deadline_ns();
+    deadline = deadline && agents ? std::min(*deadline, *agents) : deadline ? deadline : agents;
+    if (hub_.has_lost_any() && ledger_.all_ended()) {
+        const std::int64_t look = now_ns() + kLauncherLook_ns;
         deadline = deadline ? std::min(*deadline, look) : look;
     }
     if (!deadline) {
@@ -52,9 +60,8 @@ void Guardian::act_on_ending() {
         }
     }
     const auto signal_processes = [this](int number) {
-        for (const auto& [pid, pidfd] : pidfds_) {
-            syscall(SYS_pidfd_send_signal, pidfd.get(), number, nullptr, 0);
-        }
+        local_.signal_all(number);
+        hub_.signal_everywhere(SignalScope::all, number);
     };
     while (const auto step = ending_->take_step(now_ns())) {
         switch (*step) {
@@ -85,10 +92,15 @@ void Guardian::end_orphans_of_ended_job() {
     if (waited_ns < kOrphanPatience_ns) {
         return;
     }
-    const ProcessName launcher{launcher_.pid(), process_start_time(launcher_.pid())};
-    for (const ProcessName& orphan : descendants_of(getpid(), {launcher})) {
-        send_signal(orphan, waited_ns < kOrphanPatience_ns + kLeftoverPatience_ns ? SIGTERM : SIGKILL);
+    std::set<ProcessName> spared = {{launcher_.pid(), process_start_time(launcher_.pid())}};
+    for (const ProcessName& agent : hub_.agents_here()) {
+        spared.insert(agent);
     }
+    const int number = waited_ns < kOrphanPatience_ns + kLeftoverPatience_ns ? SIGTERM : SIGKILL;
+    for (const ProcessName& orphan : descendants_of(getpid(), spared)) {
+        send_signal(orphan, number);
+    }
+    hub_.signal_everywhere(SignalScope::leftovers, number);
 }
 
 // Somebody has left the finished job, so those that have not are watched by nobody but us.
@@ -103,7 +115,10 @@ void Guardian::end_who_stands_still() {
         return;
     }
     std::set<std::int32_t> stopped;
-    for (const auto& [pid, pidfd] : pidfds_) {
+    if (!std::exchange(are_agents_watching_, true)) {
+        hub_.watch_for_standstill(task_.hang_timeout_ms);
+    }
+    for (const std::int32_t pid : local_.pids()) {
         if (is_stopped(pid)) {
             stopped.insert(pid);
         }
@@ -112,7 +127,26 @@ void Guardian::end_who_stands_still() {
         print_line(
             fmt::format("oshrun: warning: process {} has been stopped for {} ms after others had left: it is ended",
                         pid, task_.hang_timeout_ms));
-        syscall(SYS_pidfd_send_signal, pidfds_.at(pid).get(), SIGKILL, nullptr, 0);
+        local_.signal(pid, SIGKILL);
+    }
+}
+
+// A launcher that has lost a host waits for its daemon there for ever. It may still have output of the others to pass
+// on: it is ended when it has been quiet for a while.
+void Guardian::end_launcher_that_waits() {
+    if (launcher_.has_ended() || !hub_.has_lost_any() || !ledger_.all_ended() || ending_) {
+        return;
+    }
+    const std::uint64_t bytes = bytes_moved_by(launcher_.pid());
+    if (!launcher_quiet_since_ns_ || (bytes != launcher_bytes_ && !launcher_told_ns_)) {
+        launcher_bytes_ = bytes;
+        launcher_quiet_since_ns_ = now_ns();
+    }
+    if (!launcher_told_ns_ && now_ns() - *launcher_quiet_since_ns_ >= kLauncherQuiet_ns) {
+        launcher_told_ns_ = now_ns();
+        launcher_.signal(SIGTERM);
+    } else if (launcher_told_ns_ && now_ns() - *launcher_told_ns_ >= kLeftoverPatience_ns) {
+        launcher_.signal(SIGKILL);
     }
 }
 

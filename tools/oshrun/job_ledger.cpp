@@ -29,6 +29,9 @@ std::string describe_end(FailureReason reason) {
         case FailureKind::signal:
             return fmt::format("was killed by signal {}{}", reason.code, signal_name(reason.code));
         case FailureKind::exited: return fmt::format("exited with code {}", reason.code);
+        case FailureKind::node_lost: return "was lost with its host";
+        case FailureKind::hung: return "stood still";
+        case FailureKind::unreachable: return "could not be reached any more";
         default: return "ended in a way that the system does not tell";
     }
 }
@@ -55,35 +58,50 @@ JobLedger::Process* JobLedger::process(int rank) {
     return is_rank ? &processes_[static_cast<std::size_t>(rank)] : nullptr;
 }
 
-std::optional<std::size_t> JobLedger::index_of(int pid) const {
-    const auto found = std::find_if(processes_.begin(), processes_.end(),
-                                    [pid](const Process& item) { return item.pid == pid && pid > 0; });
+std::optional<std::size_t> JobLedger::index_of(ProcessKey key) const {
+    const auto found = std::find_if(processes_.begin(), processes_.end(), [key](const Process& item) {
+        return item.pid == key.pid && item.host == key.host && key.pid > 0;
+    });
     return found == processes_.end() ? std::nullopt
                                      : std::optional(static_cast<std::size_t>(found - processes_.begin()));
 }
 
-int JobLedger::rank_of(int pid) const {
-    const auto index = index_of(pid);
+int JobLedger::rank_of(ProcessKey key) const {
+    const auto index = index_of(key);
     return index ? static_cast<int>(*index) : -1;
 }
 
-int JobLedger::pe_of(int pid) const {
-    const auto index = index_of(pid);
+int JobLedger::pe_of(ProcessKey key) const {
+    const auto index = index_of(key);
     return index ? processes_[*index].pe : -1;
 }
 
-void JobLedger::process_launched(int rank, int pid) {
+void JobLedger::process_launched(int rank, ProcessKey key) {
     if (Process* item = process(rank); item != nullptr && item->launched_pid < 0) {
-        item->launched_pid = pid;
+        item->launched_pid = key.pid;
+        item->host = key.host;
         if (!item->has_said_hello) {
-            item->pid = pid;
+            item->pid = key.pid;
         }
     }
 }
 
-void JobLedger::process_joined(int pid) {
+void JobLedger::process_joined(ProcessKey key) {
     Process& item = processes_.emplace_back();
-    item.pid = item.launched_pid = pid;
+    item.pid = item.launched_pid = key.pid;
+    item.host = key.host;
+}
+
+void JobLedger::joiner_started(int rank, ProcessKey key) {
+    if (Process* item = process(rank); item != nullptr && item->pid < 0 && item->host == key.host) {
+        item->pid = item->launched_pid = key.pid;
+    }
+}
+
+void JobLedger::joiner_failed(int rank, std::int64_t now_ns) {
+    if (Process* item = process(rank); item != nullptr && is_joining(rank) && !item->end) {
+        enter_end(*item, {FailureKind::died, 0}, now_ns);
+    }
 }
 
 std::span<const JobLedger::Process> JobLedger::started() const {
@@ -114,7 +132,7 @@ void JobLedger::exec_failed(int rank, int error_number) {
             fmt::format("{}: cannot be run: {}", shell_quoted(shape_.program), strerrordesc_np(error_number))});
 }
 
-void JobLedger::event(const JobEvent& event, std::int64_t now_ns) {
+void JobLedger::event(const JobEvent& event, std::int64_t now_ns, std::int32_t host) {
     last_fact_ns_ = now_ns;
     Process* item = process(event.rank);
     if (item == nullptr) {
@@ -129,6 +147,7 @@ void JobLedger::event(const JobEvent& event, std::int64_t now_ns) {
                 }
                 item->has_said_hello = true;
                 item->pid = event.pid;
+                item->host = host;
             }
             // Again after a shmem_finalize: the program initialises the library once more.
             item->is_finalized = false;
@@ -151,6 +170,11 @@ void JobLedger::event(const JobEvent& event, std::int64_t now_ns) {
                 }
             }
             break;
+        case JobEventKind::failure_seen:
+            if (Process* dead = process(static_cast<int>(std::min<std::uint64_t>(event.value, INT32_MAX)))) {
+                dead->seen_dead = FailureReason::from_status(event.code);
+            }
+            break;
         case JobEventKind::finalized: item->is_finalized = true; break;
         case JobEventKind::exiting: item->announced_code = event.code & 0xff; break;
         case JobEventKind::global_exit: {
@@ -169,12 +193,27 @@ void JobLedger::event(const JobEvent& event, std::int64_t now_ns) {
     }
 }
 
-void JobLedger::process_ended(int pid, FailureReason reason, std::int64_t now_ns) {
-    const auto index = index_of(pid);
-    if (!index || processes_[*index].end) {
-        return;
+void JobLedger::process_ended(ProcessKey key, FailureReason reason, std::int64_t now_ns) {
+    const auto index = index_of(key);
+    if (index && !processes_[*index].end) {
+        enter_end(processes_[*index], reason, now_ns);
     }
-    Process& item = processes_[*index];
+}
+
+void JobLedger::host_lost(std::int32_t host, std::int64_t now_ns) {
+    for (Process& item : processes_) {
+        if (item.host == host && item.launched_pid > 0 && !item.end) {
+            enter_end(item, {FailureKind::node_lost, 0}, now_ns);
+        }
+    }
+    for (std::size_t rank = started().size(); rank < processes_.size(); ++rank) {
+        if (processes_[rank].host == host) {
+            joiner_failed(static_cast<int>(rank), now_ns);
+        }
+    }
+}
+
+void JobLedger::enter_end(Process& item, FailureReason reason, std::int64_t now_ns) {
     if (reason.kind == FailureKind::died && item.announced_code) {
         reason = {FailureKind::exited, static_cast<std::uint16_t>(*item.announced_code)};
     }
@@ -232,7 +271,6 @@ bool JobLedger::have_all_pes_ended() const {
                        [this](int rank) { return processes_[static_cast<std::size_t>(rank)].end.has_value(); });
 }
 
-// "PE 3", or for a process that holds none "spare 1" (the second of the spares).
 std::string JobLedger::name(std::size_t rank) const {
     const int pe = processes_[rank].pe;
     return pe >= 0 ? fmt::format("PE {}", pe) : fmt::format("spare {}", static_cast<int>(rank) - shape_.pes);
@@ -297,7 +335,9 @@ std::optional<Outcome> JobLedger::failure_of(std::size_t rank) const {
     const FailureReason reason = *item.end;
     const int code = exit_code_of(reason);
     if (item.is_finalized) {
-        if (reason == FailureReason{FailureKind::exited, 0} || reason.kind == FailureKind::died) {
+        // Lost with its host after all its work was done: nobody has missed it.
+        if (reason == FailureReason{FailureKind::exited, 0} || reason.kind == FailureKind::died ||
+            reason.kind == FailureKind::node_lost) {
             return std::nullopt;
         }
         const char* when = reason.kind == FailureKind::signal ? " after shmem_finalize" : "";
@@ -328,8 +368,8 @@ std::optional<Outcome> JobLedger::launcher_failure() const {
     if (!launcher_end_ || *launcher_end_ == FailureReason{FailureKind::exited, 0}) {
         return std::nullopt;
     }
-    return Outcome{exit_code_of(*launcher_end_),
-                   fmt::format("the launcher mpirun {}; the job has ended with it", describe_end(*launcher_end_))};
+    return Outcome{exit_code_of(*launcher_end_), fmt::format("the launcher {} {}; the job has ended with it",
+                                                             shape_.launcher, describe_end(*launcher_end_))};
 }
 
 // Nobody has called shmem_init.
@@ -369,9 +409,12 @@ Outcome JobLedger::unrecoverable(const JobEvent& event) const {
     int first_order = ends_ + 1;
     for (const int rank : holder_) {
         const Process& item = processes_[static_cast<std::size_t>(rank)];
-        if (item.end && !item.is_finalized && *item.end != consequence && item.end_order < first_order) {
-            first_order = item.end_order;
-            const int code = exit_code_of(*item.end);
+        // What others have seen is enough: news of another host may come later than theirs.
+        const auto end = item.end ? item.end : item.seen_dead;
+        const int order = item.end ? item.end_order : ends_;
+        if (end && !item.is_finalized && *end != consequence && order < first_order) {
+            first_order = order;
+            const int code = exit_code_of(*end);
             outcome.exit_code = code == 0 ? kExitSomethingWrong : code;
         }
     }

@@ -20,6 +20,7 @@
 
 #include "shmem_ft/base/job_channel.hpp"
 #include "shmem_ft/base/process_watch.hpp"
+#include "tools/oshrun/process_key.hpp"
 
 namespace sft::tools {
 
@@ -34,6 +35,7 @@ struct JobShape {
     int pes = 0;
     int spares = 0;
     std::string program;  // as the user called it
+    std::string launcher = "mpirun";
 };
 
 class JobLedger {
@@ -44,13 +46,18 @@ public:
 
     explicit JobLedger(JobShape shape);
 
-    // A spare that comes while the job runs; it counts as launched. Its rank is the next one.
-    void process_joined(int pid);
+    // A spare that comes while the job runs; it counts as launched. Its rank is the next one. Its pid may be said
+    // later.
+    void process_joined(ProcessKey key);
+    void joiner_started(int rank, ProcessKey key);
+    void joiner_failed(int rank, std::int64_t now_ns);
     // Facts. now_ns: any clock that only goes forward.
-    void process_launched(int rank, int pid);
+    void process_launched(int rank, ProcessKey key);
     void exec_failed(int rank, int error_number);
-    void event(const JobEvent& event, std::int64_t now_ns);
-    void process_ended(int pid, FailureReason reason, std::int64_t now_ns);
+    void event(const JobEvent& event, std::int64_t now_ns, std::int32_t host = 0);
+    void process_ended(ProcessKey key, FailureReason reason, std::int64_t now_ns);
+    // All that is not known to have ended there is lost.
+    void host_lost(std::int32_t host, std::int64_t now_ns);
     void launcher_ended(FailureReason reason);
     void told_to_end(int signal);
     void front_lost();
@@ -72,8 +79,12 @@ public:
     [[nodiscard]] bool is_joining(int rank) const;
     [[nodiscard]] bool is_told_to_end() const noexcept { return is_told_to_end_; }
     // The rank's number and PE for the log; -1: none.
-    [[nodiscard]] int rank_of(int pid) const;
-    [[nodiscard]] int pe_of(int pid) const;
+    [[nodiscard]] int rank_of(ProcessKey key) const;
+    [[nodiscard]] int pe_of(ProcessKey key) const;
+    // By PE: the rank of the process that holds it.
+    [[nodiscard]] const std::vector<int>& holders() const noexcept { return holder_; }
+    // "PE 3", or for a process that holds none "spare 1" (the second of the spares).
+    [[nodiscard]] std::string name(std::size_t rank) const;
 
     // REQUIRES: the launcher has ended or must_end has returned true.
     [[nodiscard]] Outcome outcome() const;
@@ -81,12 +92,14 @@ public:
     struct Process {
         int pid = -1;  // of the process that called shmem_init, else of the one that was launched
         int launched_pid = -1;
+        std::int32_t host = 0;
         int pe = -1;
         bool has_said_hello = false;
         bool is_initialized = false;
         bool is_finalized = false;
         std::optional<int> announced_code;
         std::optional<FailureReason> end;
+        std::optional<FailureReason> seen_dead;  // by others of the job; its end may not have been heard
         std::int64_t end_ns = 0;
         int end_order = 0;  // 1 is the first
     };
@@ -101,18 +114,18 @@ private:
     };
 
     [[nodiscard]] Process* process(int rank);
-    [[nodiscard]] std::optional<std::size_t> index_of(int pid) const;
+    [[nodiscard]] std::optional<std::size_t> index_of(ProcessKey key) const;
     // Without those that have joined.
     [[nodiscard]] std::span<const Process> started() const;
     [[nodiscard]] bool is_everybody_initialized() const;
     [[nodiscard]] bool has_anybody_said_hello() const;
     [[nodiscard]] bool have_all_pes_ended() const;
-    [[nodiscard]] std::string name(std::size_t rank) const;
     [[nodiscard]] std::optional<Outcome> failure_of(std::size_t rank) const;
     [[nodiscard]] std::optional<Outcome> first_failure() const;
     [[nodiscard]] Outcome outcome_without_init() const;
     [[nodiscard]] std::optional<Outcome> launcher_failure() const;
     [[nodiscard]] Outcome unrecoverable(const JobEvent& event) const;
+    void enter_end(Process& item, FailureReason reason, std::int64_t now_ns);
     void check_start(std::int64_t now_ns);
     void decide(Outcome outcome);
 

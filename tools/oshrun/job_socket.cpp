@@ -19,7 +19,11 @@ bool JobSocket::open(std::string& error_line) {
         error_line = fmt::format("no random numbers: {}", strerrordesc_np(errno));
         return false;
     }
-    name_ = fmt::format("shmem-ft-{}-{:016x}", getpid(), random);
+    return open_as(fmt::format("shmem-ft-{}-{:016x}", getpid(), random), error_line);
+}
+
+bool JobSocket::open_as(const std::string& name, std::string& error_line) {
+    name_ = name;
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path + 1, name_.data(), name_.size());
@@ -27,7 +31,10 @@ bool JobSocket::open(std::string& error_line) {
     fd_ = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd_ || bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
         listen(fd_.get(), SOMAXCONN) != 0) {
-        error_line = fmt::format("cannot listen on a socket: {}", strerrordesc_np(errno));
+        const int error_number = errno;
+        fd_.reset();
+        error_line = fmt::format("cannot listen on a socket: {}", strerrordesc_np(error_number));
+        errno = error_number;
         return false;
     }
     return true;

@@ -21,6 +21,8 @@ public:
 
     // False: error_line says why.
     [[nodiscard]] bool open(std::string& error_line);
+    // Under that name; errno is EADDRINUSE if another process has it.
+    [[nodiscard]] bool open_as(const std::string& name, std::string& error_line);
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 

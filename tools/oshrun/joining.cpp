@@ -14,27 +14,16 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <utility>
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/options.hpp"
+#include "tools/oshrun/process_tree.hpp"
 
 namespace sft::tools {
 namespace {
 
 constexpr int kExitExecFailed = 127;
-
-std::int32_t parent_of(std::int32_t pid) {
-    std::ifstream file(fmt::format("/proc/{}/status", pid));
-    std::string word;
-    while (file >> word) {
-        if (word == "PPid:") {
-            std::int32_t parent = -1;
-            file >> parent;
-            return parent;
-        }
-    }
-    return -1;
-}
 
 // Listening sockets have the guardian's pid in their names (see JobSocket::open).
 std::optional<std::string> socket_of(std::int32_t job) {
@@ -49,14 +38,21 @@ std::optional<std::string> socket_of(std::int32_t job) {
             line.size() != at + static_cast<std::size_t>(length)) {
             continue;
         }
-        if (guardian == job || parent_of(guardian) == job) {
+        if (guardian == job || parent_of(guardian).pid == job) {
             return line.substr(at + 2);
         }
     }
     return std::nullopt;
 }
 
-[[noreturn]] void become_joiner(const std::vector<char*>& words, const std::vector<char*>& environment, pid_t parent) {
+struct Joiner {
+    std::vector<char*> words;
+    std::vector<char*> environment;
+    int stdout_fd = -1;
+    int stderr_fd = -1;
+};
+
+[[noreturn]] void become_joiner(const Joiner& joiner, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) {
         _exit(kExitExecFailed);
@@ -67,13 +63,19 @@ std::optional<std::string> socket_of(std::int32_t job) {
     std::signal(SIGPIPE, SIG_DFL);
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(nothing, STDIN_FILENO);
-    execve(words.front(), words.data(), environment.data());
+    for (const auto& [fd, as] :
+         {std::pair{joiner.stdout_fd, STDOUT_FILENO}, std::pair{joiner.stderr_fd, STDERR_FILENO}}) {
+        if (fd >= 0) {
+            dup2(fd, as);
+        }
+    }
+    execve(joiner.words.front(), joiner.words.data(), joiner.environment.data());
     _exit(kExitExecFailed);
 }
 
 }  // namespace
 
-int ask_to_join(const std::string& job, int count) {
+int ask_to_join(const std::string& job, int count, const std::string& host) {
     const auto refuse = [&job](const std::string& why) {
         print_line(fmt::format("oshrun: --join {}: {}", job, why));
         return EXIT_FAILURE;
@@ -91,6 +93,7 @@ int ask_to_join(const std::string& job, int count) {
     JobEvent question;
     question.kind = kEventJoin;
     question.code = count;
+    std::snprintf(question.text, sizeof question.text, "%s", host.c_str());
     channel.report(question);
     JobEvent answer;
     ssize_t bytes;
@@ -112,25 +115,26 @@ std::int32_t start_joiner(const JoinerTask& task) {
         fmt::format("SHMEM_FT_JOIN={}:{}", task.donor_pid, task.donor_fd),
     };
     // Before the fork: another thread of this process may hold a lock of the allocator.
-    std::vector<char*> environment;
+    Joiner joiner;
+    joiner.stdout_fd = task.stdout_fd;
+    joiner.stderr_fd = task.stderr_fd;
     for (std::string& variable : variables) {
-        environment.push_back(variable.data());
+        joiner.environment.push_back(variable.data());
     }
     for (char** entry = environ; *entry != nullptr; ++entry) {
-        if (std::strncmp(*entry, "PMIX_RANK=", 10) != 0) {
-            environment.push_back(*entry);
+        if (std::strncmp(*entry, "PMIX_RANK=", 10) != 0 && std::strncmp(*entry, "SHMEM_FT_JOIN=", 14) != 0) {
+            joiner.environment.push_back(*entry);
         }
     }
-    environment.push_back(nullptr);
-    std::vector<char*> words;
+    joiner.environment.push_back(nullptr);
     for (const std::string& word : task.command) {
-        words.push_back(const_cast<char*>(word.c_str()));
+        joiner.words.push_back(const_cast<char*>(word.c_str()));
     }
-    words.push_back(nullptr);
+    joiner.words.push_back(nullptr);
     const pid_t parent = getpid();
     const pid_t pid = fork();
     if (pid == 0) {
-        become_joiner(words, environment, parent);
+        become_joiner(joiner, parent);
     }
     return pid;
 }

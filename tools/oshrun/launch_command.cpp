@@ -1,6 +1,8 @@
 #include "tools/oshrun/launch_command.hpp"
 
 #include <algorithm>
+#include <array>
+#include <initializer_list>
 #include <string_view>
 
 #include "tools/oshrun/exec_pe.hpp"
@@ -9,7 +11,8 @@ namespace sft::tools {
 namespace {
 
 bool is_always_passed(std::string_view name) {
-    return name.starts_with("SHMEM_") || name.starts_with("SMA_") || name == "LD_LIBRARY_PATH";
+    return name.starts_with("SHMEM_") || name.starts_with("SMA_") || name == "LD_LIBRARY_PATH" ||
+           name == kGuardianVariable;
 }
 
 bool mentions(const std::vector<std::string>& words, std::string_view option) {
@@ -32,36 +35,113 @@ std::vector<std::string> passed_names(const Options& options, const LaunchFacts&
     return names;
 }
 
+bool binds(const Options& options) {
+    return mentions(options.launcher_args, "--bind-to") || mentions(options.launcher_args, "-bind-to");
+}
+
+// Bound processes would share a core while another one is idle, as soon as there are more of them than cores; and of
+// other hosts nobody here knows the cores.
+bool must_not_bind(const Options& options, const LaunchFacts& facts) {
+    const bool has_more_than_cores = static_cast<unsigned>(options.pes + options.spares) > facts.cores;
+    return (has_more_than_cores || !facts.rank_hosts_file.empty()) && !binds(options);
+}
+
+void add(std::vector<std::string>& command, std::initializer_list<std::string> words) {
+    command.insert(command.end(), words);
+}
+
+void add_names(std::vector<std::string>& command, const Options& options, const LaunchFacts& facts) {
+    for (const std::string& name : passed_names(options, facts)) {
+        add(command, {"-x", name});
+    }
+}
+
+// Open MPI 4.
+std::vector<std::string> mpirun_options(const Options& options, const LaunchFacts& facts) {
+    std::vector<std::string> words;
+    if (facts.is_root) {
+        add(words, {"--allow-run-as-root"});
+    }
+    // Without --enable-recovery the launcher ends the job when one process dies.
+    add(words, {"--oversubscribe", "--enable-recovery", "--mca", "orte_local_tmpdir_base", facts.temp_dir});
+    if (facts.is_inside_slurm) {
+        // Its daemons are a job step, and that must outlive the loss of one of them.
+        add(words, {"--mca", "plm_slurm_args", "--no-kill --kill-on-bad-exit=0"});
+    }
+    if (!facts.rank_hosts_file.empty()) {
+        add(words, {"--hostfile", facts.rank_hosts_file, "--map-by", "seq"});
+    }
+    if (must_not_bind(options, facts)) {
+        add(words, {"--bind-to", "none"});
+    }
+    if (!launcher_reads_stdin(options)) {
+        add(words, {"--stdin", "none"});
+    }
+    add_names(words, options, facts);
+    return words;
+}
+
+// PRRTE 3, and Open MPI 5 whose mpirun is the same program.
+std::vector<std::string> prterun_options(const Options& options, const LaunchFacts& facts) {
+    std::vector<std::string> words;
+    if (facts.is_root) {
+        add(words, {"--allow-run-as-root"});
+    }
+    add(words, {"--runtime-options", "recoverable", "--prtemca", "prte_tmpdir_base", facts.temp_dir});
+    if (!facts.rank_hosts_file.empty()) {
+        add(words,
+            {"--hostfile", facts.rank_hosts_file, "--map-by", "seq:file=" + facts.rank_hosts_file + ":oversubscribe"});
+    } else if (!launcher_places_processes(options)) {
+        add(words, {"--map-by", "slot:oversubscribe"});
+    }
+    if (must_not_bind(options, facts)) {
+        add(words, {"--bind-to", "none"});
+    }
+    if (!launcher_reads_stdin(options)) {
+        add(words, {"--stdin", "none"});
+    }
+    add_names(words, options, facts);
+    return words;
+}
+
+// The environment goes along as a whole. The list of hosts goes by SLURM_HOSTFILE, see main.cpp.
+std::vector<std::string> srun_options(const Options& options, const LaunchFacts& facts) {
+    std::vector<std::string> words = {"--mpi=pmix", "--no-kill", "--kill-on-bad-exit=0", "--overcommit"};
+    if (!facts.rank_hosts_file.empty()) {
+        add(words, {"--distribution=arbitrary"});
+    }
+    if (!launcher_reads_stdin(options)) {
+        add(words, {"--input=none"});
+    }
+    return words;
+}
+
 }  // namespace
 
 bool launcher_reads_stdin(const Options& options) {
-    return mentions(options.launcher_args, "--stdin") || mentions(options.launcher_args, "-stdin");
+    return mentions(options.launcher_args, "--stdin") || mentions(options.launcher_args, "-stdin") ||
+           mentions(options.launcher_args, "--input");
+}
+
+bool launcher_places_processes(const Options& options) {
+    constexpr std::array<std::string_view, 9> kOptions = {"--map-by", "-map-by", "--rankfile",     "-rankfile", "-rf",
+                                                          "--bynode", "-bynode", "--distribution", "-m"};
+    return std::any_of(kOptions.begin(), kOptions.end(),
+                       [&](std::string_view option) { return mentions(options.launcher_args, option); });
 }
 
 std::vector<std::string> launch_command(const Options& options, const LaunchFacts& facts) {
-    const int processes = options.pes + options.spares;
+    const auto own_options = options.launcher == LauncherKind::srun      ? srun_options
+                             : options.launcher == LauncherKind::prterun ? prterun_options
+                                                                         : mpirun_options;
     std::vector<std::string> command = {facts.launcher_path};
-    if (facts.is_root) {
-        command.emplace_back("--allow-run-as-root");
-    }
-    // Without --enable-recovery the launcher ends the job when one process dies.
-    command.insert(command.end(),
-                   {"--oversubscribe", "--enable-recovery", "--mca", "orte_tmpdir_base", facts.temp_dir});
-    // Bound processes would share a core while another one is idle, as soon as there are more of them than cores.
-    if (static_cast<unsigned>(processes) > facts.cores && !mentions(options.launcher_args, "--bind-to") &&
-        !mentions(options.launcher_args, "-bind-to")) {
-        command.insert(command.end(), {"--bind-to", "none"});
-    }
-    if (!launcher_reads_stdin(options)) {
-        command.insert(command.end(), {"--stdin", "none"});
-    }
-    for (const std::string& name : passed_names(options, facts)) {
-        command.insert(command.end(), {"-x", name});
-    }
-    command.insert(command.end(), options.launcher_args.begin(), options.launcher_args.end());
-    command.insert(command.end(), {"-n", std::to_string(processes)});
-    const std::vector<std::string> own = exec_pe_command(options, facts);
-    command.insert(command.end(), own.begin(), own.end());
+    const auto append = [&command](const std::vector<std::string>& words) {
+        command.insert(command.end(), words.begin(), words.end());
+    };
+    append(own_options(options, facts));
+    append(options.launcher_args);
+    add(command, {"-n", std::to_string(options.pes + options.spares)});
+    append(exec_pe_command(options, facts));
     return command;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/oshrun/agent_wire.hpp"
 #include "tools/oshrun/options.hpp"
 
 namespace sft::tools {
@@ -13,6 +14,8 @@ struct LaunchFacts {
     std::string own_path;      // this program, which each process is first (see exec_pe.hpp)
     std::string program_path;  // where the program was found
     std::string temp_dir;
+    std::string rank_hosts_file;  // a host a line, by rank; empty: the launcher places the processes
+    bool is_inside_slurm = false;
     bool is_root = false;
     unsigned cores = 1;
     std::vector<std::string> environment_names;  // of all variables that are set
@@ -21,7 +24,10 @@ struct LaunchFacts {
 // The user has asked the launcher to distribute the standard input in some way of its own.
 [[nodiscard]] bool launcher_reads_stdin(const Options& options);
 
-// REQUIRES: options.pes and options.spares are settled.
+// The user has asked the launcher to place the processes in some way of its own.
+[[nodiscard]] bool launcher_places_processes(const Options& options);
+
+// REQUIRES: options.pes, options.spares and options.launcher are settled.
 [[nodiscard]] std::vector<std::string> launch_command(const Options& options, const LaunchFacts& facts);
 
 // Its end: what each process is first.

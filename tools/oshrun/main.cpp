@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,10 @@
 #include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/launch_command.hpp"
 #include "tools/oshrun/options.hpp"
+#include "tools/oshrun/placement.hpp"
 #include "tools/oshrun/preflight.hpp"
+#include "tools/oshrun/surroundings.hpp"
+#include "tools/oshrun/tcp.hpp"
 
 namespace sft::tools {
 namespace {
@@ -63,21 +67,66 @@ void apply_exports(const Options& options) {
     }
 }
 
-std::optional<Refusal> settle_counts(Options& options, Config& config) {
+std::optional<Refusal> settle_counts(Options& options, const std::vector<HostSlots>& hosts, Config& config) {
     // Set by us for the processes; a value from a surrounding job would be its, not ours.
     unsetenv("SHMEM_FT_JOB_SOCKET");
     unsetenv("SHMEM_FT_JOIN");
+    unsetenv(kGuardianVariable);
+    if (options.on_demand == OnDemandPolicy::always) {
+        setenv("SHMEM_FT_UNREPLACED", "wait", 0);
+    }
     std::string error_line;
     if (!load_config(config, error_line)) {
         return Refusal{kExitUsage, error_line};
     }
-    if (options.spares < 0) {
+    if (options.spares < 0 && (options.spare_nodes == 0 || std::getenv("SHMEM_FT_SPARES") != nullptr)) {
         options.spares = static_cast<int>(config.spares);
     }
+    count_by_hosts(options, hosts);
     if (options.pes == 0) {
         options.pes = static_cast<int>(usable_cores());
     }
     return check_limits(options.pes, options.spares, read_system_limits());
+}
+
+// By which agents of other hosts reach the guardian; none if all processes are to be here.
+bool open_entrance_if_needed(const Options& options, const Config& config, const std::vector<HostSlots>& hosts,
+                             std::optional<AgentEntrance>& entrance, std::string& error_line) {
+    std::optional<std::string> address;
+    if (may_use_other_hosts(options, hosts)) {
+        address = own_address(config.interface, error_line);
+    } else if (config.pretend_nodes > 1) {
+        address = "127.0.0.1";
+    } else {
+        return true;
+    }
+    if (address) {
+        entrance = open_entrance(*address, error_line);
+    }
+    if (entrance) {
+        setenv(kGuardianVariable, to_text(entrance->address).c_str(), 1);
+    }
+    return entrance.has_value();
+}
+
+// Where each process is to run, for the launcher. Empty: it decides.
+std::string write_rank_hosts(const Options& options, const std::vector<HostSlots>& hosts, const std::string& temp_dir) {
+    if (hosts.empty() || launcher_places_processes(options)) {
+        return {};
+    }
+    const std::string path = temp_dir + "/hosts";
+    std::ofstream file(path);
+    for (const int host : place({.hosts = hosts,
+                          .pes = options.pes,
+                          .spares = options.spares,
+                          .spare_nodes = options.spare_nodes,
+                          .is_by_node = options.maps_by_node})) {
+        file << hosts[static_cast<std::size_t>(host)].name << '\n';
+    }
+    if (options.launcher == LauncherKind::srun) {
+        setenv("SLURM_HOSTFILE", path.c_str(), 1);
+    }
+    return path;
 }
 
 std::optional<Refusal> open_events_file(const std::string& path, Fd& file) {
@@ -111,6 +160,7 @@ LaunchFacts collect_facts(const std::string& temp_dir, const std::string& progra
     // The launcher may be told to run the processes in another folder.
     facts.program_path = std::filesystem::absolute(program_path).string();
     facts.temp_dir = temp_dir;
+    facts.is_inside_slurm = is_inside_slurm();
     facts.is_root = geteuid() == 0;
     facts.cores = usable_cores();
     facts.environment_names = environment_names();
@@ -120,7 +170,11 @@ LaunchFacts collect_facts(const std::string& temp_dir, const std::string& progra
 int run(Options options) {
     apply_exports(options);
     Config config;
-    if (const auto refusal = settle_counts(options, config)) {
+    std::vector<HostSlots> hosts;
+    if (const auto refusal = find_hosts(options, hosts)) {
+        return refuse(*refusal);
+    }
+    if (const auto refusal = settle_counts(options, hosts, config)) {
         return refuse(*refusal);
     }
     std::string program_path;
@@ -128,7 +182,7 @@ int run(Options options) {
     if (const auto refusal = find_program(options.command.front(), program_path)) {
         return refuse(*refusal);
     }
-    if (const auto refusal = find_launcher(launcher_path)) {
+    if (const auto refusal = find_launcher(options, launcher_path)) {
         return refuse(*refusal);
     }
     GuardianTask task;
@@ -143,15 +197,17 @@ int run(Options options) {
     const std::string temp_dir = task.temp_dir;
     const auto guardian = [&](GuardianLink link) {
         std::string error_line;
-        if (!task.socket.open(error_line)) {
+        if (!task.socket.open(error_line) ||
+            !open_entrance_if_needed(options, config, hosts, task.entrance, error_line)) {
             print_line("oshrun: " + error_line);
             std::error_code ignored;
             std::filesystem::remove_all(temp_dir, ignored);
             return EXIT_FAILURE;
         }
         setenv("SHMEM_FT_JOB_SOCKET", task.socket.name().c_str(), 1);
-        task.shape = {options.pes, options.spares, options.command.front()};
-        const LaunchFacts facts = collect_facts(temp_dir, program_path, launcher_path);
+        task.shape = {options.pes, options.spares, options.command.front(), launcher_name(options.launcher)};
+        LaunchFacts facts = collect_facts(temp_dir, program_path, launcher_path);
+        facts.rank_hosts_file = write_rank_hosts(options, hosts, temp_dir);
         task.launch_command = launch_command(options, facts);
         task.joiner_command = exec_pe_command(options, facts);
         if (options.is_verbose) {
@@ -160,6 +216,10 @@ int run(Options options) {
         task.front = std::move(link.front);
         task.stdin_fd = link.stdin_fd;
         task.hang_timeout_ms = config.hang_timeout_ms;
+        task.node_timeout_ms = config.node_timeout_ms;
+        task.pretended_nodes = static_cast<int>(config.pretend_nodes);
+        task.on_demand = {options.on_demand != OnDemandPolicy::never, options.on_demand_limit};
+        task.withholds_kill = std::getenv("OSHRUN_WITHHOLD_KILL") != nullptr;
         task.launcher_reads_stdin = launcher_reads_stdin(options);
         return run_guardian(std::move(task));
     };
@@ -189,7 +249,7 @@ int main(int argc, char** argv) {
         return EXIT_SUCCESS;
     }
     if (!options.join.empty()) {
-        return ask_to_join(options.join, options.pes);
+        return ask_to_join(options.join, options.pes, options.host_list);
     }
     return run(std::move(options));
 }

@@ -1,6 +1,7 @@
 #include "tools/oshrun/options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,26 +13,55 @@
 namespace sft::tools {
 namespace {
 
-constexpr std::array<std::string_view, 17> kOptionNames = {
-    "-n",       "-np",       "--np", "-s",     "--spares", "-x",        "--export", "-L",    "--launcher-args",
-    "--events", "--verbose", "-v",   "--help", "-h",       "--version", "-V",       "--join"};
+constexpr std::array<std::string_view, 30> kOptionNames = {"-n",         "-np",          "--np",
+                                                           "-s",         "--spares",     "-x",
+                                                           "--export",   "-L",           "--launcher-args",
+                                                           "--events",   "--verbose",    "-v",
+                                                           "--help",     "-h",           "--version",
+                                                           "-V",         "--join",       "-H",
+                                                           "-host",      "--host",       "-hostfile",
+                                                           "--hostfile", "-machinefile", "--machinefile",
+                                                           "--map-by",   "-map-by",      "--spare-nodes",
+                                                           "--launcher", "--on-demand",  "--on-demand-limit"};
 
-constexpr std::array<std::string_view, 10> kNamesWithValue = {
-    "-n", "--np", "-s", "--spares", "-x", "--export", "-L", "--launcher-args", "--events", "--join"};
+constexpr std::array<std::string_view, 24> kNamesWithValue = {"-n",
+                                                              "--np",
+                                                              "-s",
+                                                              "--spares",
+                                                              "-x",
+                                                              "--export",
+                                                              "-L",
+                                                              "--launcher-args",
+                                                              "--events",
+                                                              "--join",
+                                                              "-H",
+                                                              "-host",
+                                                              "--host",
+                                                              "-hostfile",
+                                                              "--hostfile",
+                                                              "-machinefile",
+                                                              "--machinefile",
+                                                              "--map-by",
+                                                              "-map-by",
+                                                              "--spare-nodes",
+                                                              "--launcher",
+                                                              "--on-demand",
+                                                              "--on-demand-limit",
+                                                              "-np"};
 
-// Options of other launchers that people type, with what to do instead.
-struct ForeignOption {
+// Other ways to write an option, which people know from other launchers.
+struct Alias {
     std::string_view name;
-    const char* advice;
+    std::string_view stands_for;
 };
-constexpr ForeignOption kForeignOptions[] = {
-    {"-H", "all processes run on this machine"},
-    {"-host", "all processes run on this machine"},
-    {"--host", "all processes run on this machine"},
-    {"-hostfile", "all processes run on this machine"},
-    {"--hostfile", "all processes run on this machine"},
-    {"-machinefile", "all processes run on this machine"},
-    {"--machinefile", "all processes run on this machine"},
+constexpr Alias kAliases[] = {
+    {"-np", "--np"},
+    {"-host", "--host"},
+    {"-H", "--host"},
+    {"-hostfile", "--hostfile"},
+    {"-machinefile", "--hostfile"},
+    {"--machinefile", "--hostfile"},
+    {"-map-by", "--map-by"},
 };
 
 // Launcher options that would change the number of processes behind oshrun's back.
@@ -51,11 +81,6 @@ struct SplitLine {
 
 std::string unknown_option_line(std::string_view word) {
     const std::string_view name = word.substr(0, word.find('='));
-    for (const ForeignOption& foreign : kForeignOptions) {
-        if (foreign.name == name) {
-            return fmt::format("{}: no such option: {}", word, foreign.advice);
-        }
-    }
     const std::string suggestion = nearest(name, kOptionNames);
     return suggestion.empty()
                ? fmt::format("{}: no such option (options of mpirun go into --launcher-args; see oshrun --help)", word)
@@ -94,7 +119,9 @@ bool split_line(const std::vector<std::string>& words, SplitLine& split, std::st
             error_line = unknown_option_line(word);
             return false;
         }
-        const std::string long_name = word == "-np" ? "--np" : std::string(name);
+        const auto* alias = std::find_if(std::begin(kAliases), std::end(kAliases),
+                                         [&](const Alias& item) { return item.name == name; });
+        const std::string long_name(alias == std::end(kAliases) ? name : alias->stands_for);
         split.own.push_back(long_name);
         if (name != word) {
             split.own.push_back(word.substr(name.size() + 1));
@@ -155,24 +182,86 @@ bool parse_count(const char* name, const std::string& text, long lowest, const c
     return true;
 }
 
+// A word of a few; `values` in the order of the enumeration.
+template <class Enum, std::size_t N>
+bool parse_choice(const char* name, const std::string& text, const std::array<std::string_view, N>& values, Enum& out,
+                  std::string& error_line) {
+    const auto* found = std::find(values.begin(), values.end(), std::string_view(text));
+    if (found == values.end()) {
+        error_line = fmt::format("{} {}: not one of {}", name, text, fmt::join(values, ", "));
+        return false;
+    }
+    out = static_cast<Enum>(found - values.begin());
+    return true;
+}
+
+// What the command line says, before it is checked.
+struct RawOptions {
+    std::string pes;
+    std::string spares;
+    std::string map_by;
+    std::string spare_nodes;
+    std::string launcher;
+    std::string on_demand;
+    std::string on_demand_limit;
+    std::vector<std::string> exports;
+    std::vector<std::string> launcher_args;
+};
+
+constexpr std::array<std::string_view, 4> kLauncherNames = {"auto", "mpirun", "prterun", "srun"};
+
+bool parse_hosts(const CLI::App& app, const RawOptions& raw, Options& options, std::string& error_line) {
+    enum class MapBy { slot, node };
+    constexpr std::array<std::string_view, 2> kMapBy = {"slot", "node"};
+    constexpr std::array<std::string_view, 3> kOnDemand = {"never", "auto", "always"};
+    MapBy map_by = MapBy::slot;
+    if ((app.count("--map-by") != 0 && !parse_choice("--map-by", raw.map_by, kMapBy, map_by, error_line)) ||
+        (app.count("--launcher") != 0 &&
+         !parse_choice("--launcher", raw.launcher, kLauncherNames, options.launcher, error_line)) ||
+        (app.count("--on-demand") != 0 &&
+         !parse_choice("--on-demand", raw.on_demand, kOnDemand, options.on_demand, error_line))) {
+        return false;
+    }
+    options.maps_by_node = map_by == MapBy::node;
+    if (app.count("--host") != 0 && app.count("--hostfile") != 0) {
+        error_line = "--host and --hostfile: one of them is enough";
+        return false;
+    }
+    if ((app.count("--host") != 0 && options.host_list.empty()) ||
+        (app.count("--hostfile") != 0 && options.hostfile.empty())) {
+        error_line = "--host, --hostfile: the value is empty";
+        return false;
+    }
+    return (app.count("--spare-nodes") == 0 ||
+            parse_count("--spare-nodes", raw.spare_nodes, 0, "hosts", options.spare_nodes, error_line)) &&
+           (app.count("--on-demand-limit") == 0 ||
+            parse_count("--on-demand-limit", raw.on_demand_limit, 0, "spares", options.on_demand_limit, error_line));
+}
+
 }  // namespace
+
+const char* launcher_name(LauncherKind kind) noexcept { return kLauncherNames[static_cast<std::size_t>(kind)].data(); }
 
 bool parse_options(const std::vector<std::string>& words, Options& options, std::string& error_line) {
     SplitLine split;
     if (!split_line(words, split, error_line)) {
         return false;
     }
-    std::string pes;
-    std::string spares;
-    std::vector<std::string> exports;
-    std::vector<std::string> launcher_args;
+    RawOptions raw;
     CLI::App app;
     app.set_help_flag();
-    app.add_option("-n,--np", pes)->take_last();
-    app.add_option("-s,--spares", spares)->take_last();
+    app.add_option("-n,--np", raw.pes)->take_last();
+    app.add_option("-s,--spares", raw.spares)->take_last();
+    app.add_option("--host", options.host_list)->take_last();
+    app.add_option("--hostfile", options.hostfile)->take_last();
+    app.add_option("--map-by", raw.map_by)->take_last();
+    app.add_option("--spare-nodes", raw.spare_nodes)->take_last();
+    app.add_option("--launcher", raw.launcher)->take_last();
+    app.add_option("--on-demand", raw.on_demand)->take_last();
+    app.add_option("--on-demand-limit", raw.on_demand_limit)->take_last();
     // One value per occurrence: without the size CLI11 would take all words that follow.
-    app.add_option("-x,--export", exports)->type_size(1)->expected(1)->take_all();
-    app.add_option("-L,--launcher-args", launcher_args)->type_size(1)->expected(1)->take_all();
+    app.add_option("-x,--export", raw.exports)->type_size(1)->expected(1)->take_all();
+    app.add_option("-L,--launcher-args", raw.launcher_args)->type_size(1)->expected(1)->take_all();
     app.add_option("--events", options.events_path)->take_last();
     app.add_option("--join", options.join)->take_last();
     app.add_flag("-v,--verbose", options.is_verbose);
@@ -190,32 +279,35 @@ bool parse_options(const std::vector<std::string>& words, Options& options, std:
     if (options.wants_help || options.wants_version) {
         return true;
     }
-    if (app.count("-n") != 0 && !parse_count("-n", pes, 1, "PEs", options.pes, error_line)) {
+    if (app.count("-n") != 0 && !parse_count("-n", raw.pes, 1, "PEs", options.pes, error_line)) {
         return false;
     }
-    if (app.count("--spares") != 0 && !parse_count("--spares", spares, 0, "spares", options.spares, error_line)) {
+    if (app.count("--spares") != 0 && !parse_count("--spares", raw.spares, 0, "spares", options.spares, error_line)) {
         return false;
     }
     if (app.count("--join") != 0) {
         if (options.join.empty() || !options.command.empty() || app.count("--spares") + app.count("-x") != 0) {
             error_line = options.join.empty()
                              ? "--join: the pid of the job's oshrun is empty"
-                             : "--join takes -n only: the program and its settings are those of the job";
+                             : "--join takes -n and --host only: the program and its settings are those of the job";
             return false;
         }
         options.pes = std::max(options.pes, 1);
         return true;
     }
+    if (!parse_hosts(app, raw, options, error_line)) {
+        return false;
+    }
     if (app.count("--events") != 0 && options.events_path.empty()) {
         error_line = "--events: the name of the file is empty";
         return false;
     }
-    for (const std::string& text : exports) {
+    for (const std::string& text : raw.exports) {
         if (!parse_export(text, options, error_line)) {
             return false;
         }
     }
-    for (const std::string& text : launcher_args) {
+    for (const std::string& text : raw.launcher_args) {
         if (!parse_launcher_args(text, options, error_line)) {
             return false;
         }
@@ -229,20 +321,32 @@ bool parse_options(const std::vector<std::string>& words, Options& options, std:
 
 const char* help_text() noexcept {
     return R"(Usage: oshrun [-n N] [--spares S] [OPTIONS] [--] PROGRAM [ARGUMENTS...]
-       oshrun --join PID [-n K]
+       oshrun --join PID [-n K] [--host NAME]
 
 Runs an OpenSHMEM program: N PEs, and S spare processes that sleep inside shmem_init
 until one of them takes over the number and the memory of a PE that has died.
 
-  -n N, -np N, --np N      number of PEs, 1 to 4094 (default: the cores of this machine)
+  -n N, -np N, --np N      number of PEs, 1 to 4094 (default: the slots of the hosts, else
+                           the cores of this machine)
   -s S, --spares S         number of spares (default: SHMEM_FT_SPARES, else 0)
+  --host A:2,B:2           the hosts, and how many processes each has room for
+  --hostfile FILE          the same, one a line: A slots=2
+  --map-by slot|node       fill one host with PEs after the other (slot, the default), or
+                           go round
+  --spare-nodes K          the last K hosts are for spares only (default of --spares: all
+                           their slots)
+  --on-demand WHEN         start a spare when none is left: never, auto (the default: when
+                           the job waits for one, see SHMEM_FT_UNREPLACED), always (and
+                           let it wait)
+  --on-demand-limit M      not more than M in the life of the job (default: 8)
+  --launcher NAME          auto (the default), mpirun, prterun or srun
   -x NAME[=VALUE]          pass an environment variable to the processes, or set it for
                            them; SHMEM_*, SMA_* and LD_LIBRARY_PATH are always passed
   -L ARGS,                 options for the launcher (mpirun), in one word:
   --launcher-args ARGS       -L "--bind-to core --tag-output"
   --events FILE            write what happens in the job to FILE, one JSON object a line
   --join PID               start K more spares (default: 1) for the job of the oshrun
-                           with that pid
+                           with that pid, on that host
   -v, --verbose            print the launcher's command line before it is run
   -h, --help               print this text
   -V, --version            print the version

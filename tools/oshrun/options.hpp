@@ -20,12 +20,22 @@ struct ExportedVariable {
     bool has_value = false;
 };
 
+enum class LauncherKind { automatic, mpirun, prterun, srun };
+enum class OnDemandPolicy { never, automatic, always };
+
 struct Options {
     int pes = 0;      // 0: not given, one per core
     int spares = -1;  // -1: not given, as SHMEM_FT_SPARES says
     std::vector<ExportedVariable> exports;
     std::vector<std::string> launcher_args;
     std::string events_path;
+    std::string host_list;  // --host
+    std::string hostfile;
+    bool maps_by_node = false;
+    int spare_nodes = 0;
+    LauncherKind launcher = LauncherKind::automatic;
+    OnDemandPolicy on_demand = OnDemandPolicy::automatic;
+    int on_demand_limit = 8;
     std::string join;  // the job that gets `pes` more spares; empty: starts a job
     bool is_verbose = false;
     bool wants_help = false;
@@ -38,5 +48,6 @@ struct Options {
 [[nodiscard]] bool parse_options(const std::vector<std::string>& words, Options& options, std::string& error_line);
 
 [[nodiscard]] const char* help_text() noexcept;
+[[nodiscard]] const char* launcher_name(LauncherKind kind) noexcept;
 
 }  // namespace sft::tools

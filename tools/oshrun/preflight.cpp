@@ -38,6 +38,8 @@ FileKind classify(const std::string& path) {
     return access(path.c_str(), X_OK) == 0 ? FileKind::executable : FileKind::not_executable;
 }
 
+}  // namespace
+
 std::string search_path(const std::string& name) {
     const char* variable = std::getenv("PATH");
     std::string_view rest = variable == nullptr ? "/usr/local/bin:/usr/bin:/bin" : variable;
@@ -54,8 +56,6 @@ std::string search_path(const std::string& name) {
         rest.remove_prefix(colon + 1);
     }
 }
-
-}  // namespace
 
 std::optional<Refusal> find_program(const std::string& name, std::string& path) {
     const std::string shown = shell_quoted(name);
@@ -76,17 +76,6 @@ std::optional<Refusal> find_program(const std::string& name, std::string& path) 
         case FileKind::not_executable: break;
     }
     return Refusal{kExitCannotRun, fmt::format("{}: not executable (chmod +x makes it so)", shown)};
-}
-
-std::optional<Refusal> find_launcher(std::string& path) {
-    for (const char* name : {"mpirun.openmpi", "mpirun"}) {
-        path = search_path(name);
-        if (!path.empty()) {
-            return std::nullopt;
-        }
-    }
-    return Refusal{kExitNotFound,
-                   "neither mpirun.openmpi nor mpirun is in PATH: install the package openmpi-bin (Debian, Ubuntu)"};
 }
 
 SystemLimits read_system_limits() {

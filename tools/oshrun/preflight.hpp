@@ -16,7 +16,8 @@ struct Refusal {
 // The file that the name stands for, as execvp would find it. ENSURES: path is set or the refusal returned.
 [[nodiscard]] std::optional<Refusal> find_program(const std::string& name, std::string& path);
 
-[[nodiscard]] std::optional<Refusal> find_launcher(std::string& path);
+// The executable of that name in PATH; empty: there is none.
+[[nodiscard]] std::string search_path(const std::string& name);
 
 struct SystemLimits {
     std::uint64_t pid_max = 0;                    // kernel.pid_max

@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -112,6 +114,47 @@ std::vector<ProcessName> descendants_of(std::int32_t root, const std::set<Proces
         }
     }
     return found;
+}
+
+std::set<ProcessName> processes_with_variable(const std::string& variable) {
+    std::set<ProcessName> found;
+    const std::string framed = std::string(1, '\0') + variable + '\0';
+    for (const auto& [parent, entry] : children_of_all()) {
+        if (entry.is_zombie() || entry.name.pid == getpid()) {
+            continue;
+        }
+        std::ifstream file("/proc/" + std::to_string(entry.name.pid) + "/environ", std::ios::binary);
+        std::string environment(1, '\0');
+        environment.append(std::istreambuf_iterator<char>(file), {});
+        if (environment.find(framed) != std::string::npos) {
+            found.insert(entry.name);
+        }
+    }
+    return found;
+}
+
+ProcessName parent_of(std::int32_t pid) {
+    Entry entry;
+    Entry parent;
+    return read_entry(pid, entry) && read_entry(entry.parent, parent) ? parent.name : ProcessName{};
+}
+
+std::string command_name(std::int32_t pid) {
+    std::string name;
+    std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+    std::getline(file, name);
+    return name;
+}
+
+std::uint64_t bytes_moved_by(std::int32_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/io");
+    std::string name;
+    std::uint64_t value = 0;
+    std::uint64_t sum = 0;
+    while (file >> name >> value) {
+        sum += name == "rchar:" || name == "wchar:" ? value : 0;
+    }
+    return sum;
 }
 
 bool is_stopped(std::int32_t pid) {

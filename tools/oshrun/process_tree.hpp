@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace sft::tools {
@@ -17,6 +18,17 @@ struct ProcessName {
 
 // All that live (no zombies), children before grandchildren; without the spared ones and what is below them.
 [[nodiscard]] std::vector<ProcessName> descendants_of(std::int32_t root, const std::set<ProcessName>& spared = {});
+
+// Those whose environment has that NAME=VALUE, without the calling process. Other users' cannot be read.
+[[nodiscard]] std::set<ProcessName> processes_with_variable(const std::string& variable);
+
+// pid -1: there is none.
+[[nodiscard]] ProcessName parent_of(std::int32_t pid);
+// As the system shows it, cut to 15 characters; empty when there is no such process.
+[[nodiscard]] std::string command_name(std::int32_t pid);
+
+// What it has read and written since it began; 0 when the system does not tell.
+[[nodiscard]] std::uint64_t bytes_moved_by(std::int32_t pid);
 
 // By a signal, or by a debugger.
 [[nodiscard]] bool is_stopped(std::int32_t pid);

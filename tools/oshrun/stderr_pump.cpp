@@ -16,15 +16,15 @@ namespace {
 // A possible beginning of a filtered line is held back no longer than that.
 constexpr int kHoldMax_ms = 100;
 
-void write_all(std::string& bytes) {
+void write_all(int sink, std::string& bytes) {
     std::size_t done = 0;
     while (done < bytes.size()) {
-        const ssize_t written = ::write(STDERR_FILENO, bytes.data() + done, bytes.size() - done);
+        const ssize_t written = ::write(sink, bytes.data() + done, bytes.size() - done);
         if (written < 0 && errno == EINTR) {
             continue;
         }
         if (written < 0 && errno == EAGAIN) {
-            pollfd entry{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+            pollfd entry{.fd = sink, .events = POLLOUT, .revents = 0};
             poll(&entry, 1, -1);
             continue;
         }
@@ -36,7 +36,24 @@ void write_all(std::string& bytes) {
     bytes.clear();
 }
 
+void pump_as_it_is(const Fd& source, int sink) {
+    std::array<char, 16384> buffer;
+    std::string out;
+    while (true) {
+        const ssize_t bytes = read(source.get(), buffer.data(), buffer.size());
+        if (bytes < 0 && errno == EINTR) {
+            continue;
+        }
+        if (bytes <= 0) {
+            return;
+        }
+        out.assign(buffer.data(), static_cast<std::size_t>(bytes));
+        write_all(sink, out);
+    }
+}
+
 void pump(const Fd& source) {
+    constexpr int kSink = STDERR_FILENO;
     StderrFilter filter;
     std::array<char, 16384> buffer;
     std::string out;
@@ -45,7 +62,7 @@ void pump(const Fd& source) {
         const int ready = poll(&entry, 1, filter.is_holding() ? kHoldMax_ms : -1);
         if (ready == 0) {
             filter.flush(out);
-            write_all(out);
+            write_all(kSink, out);
             continue;
         }
         const ssize_t bytes = ready < 0 ? -1 : read(source.get(), buffer.data(), buffer.size());
@@ -56,10 +73,10 @@ void pump(const Fd& source) {
             break;
         }
         filter.feed({buffer.data(), static_cast<std::size_t>(bytes)}, out);
-        write_all(out);
+        write_all(kSink, out);
     }
     filter.flush(out);
-    write_all(out);
+    write_all(kSink, out);
 }
 
 }  // namespace
@@ -68,6 +85,13 @@ StderrPump::StderrPump(Fd source)
     : done_(std::make_shared<const Fd>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
       thread_([done = done_, source = std::move(source)] {
           pump(source);
+          eventfd_write(done->get(), 1);
+      }) {}
+
+StderrPump::StderrPump(Fd source, int sink)
+    : done_(std::make_shared<const Fd>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
+      thread_([done = done_, source = std::move(source), sink] {
+          pump_as_it_is(source, sink);
           eventfd_write(done->get(), 1);
       }) {}
 

@@ -13,6 +13,8 @@ class StderrPump {
 public:
     // Starts at once. source is the read end of the launcher's stderr.
     explicit StderrPump(Fd source);
+    // To another descriptor, and without the filter.
+    StderrPump(Fd source, int sink);
     // Does not wait for a pump whose reader does not read; the process is about to end then.
     ~StderrPump();
     StderrPump(const StderrPump&) = delete;

@@ -30,7 +30,7 @@ struct FrameHead {
 static_assert(sizeof(FrameHead) == 24 && std::is_trivially_copyable_v<FrameHead>);
 
 // What an epoll event is about: its kind above the number of a process or a connection.
-enum class Source : std::uint32_t { listener, timer, peer, incoming };
+enum class Source : std::uint32_t { listener, timer, peer, incoming, remote };
 constexpr std::uint64_t key_of(Source source, std::uint32_t number) noexcept {
     return (static_cast<std::uint64_t>(source) << 32) | number;
 }
@@ -108,6 +108,20 @@ bool Mailbox::open(const Options& options, std::string& error_line) {
     buffer_.resize(sizeof(FrameHead) + options.bytes_max);
     watch(EPOLL_CTL_ADD, listener_, EPOLLIN, key_of(Source::listener, 0));
     watch(EPOLL_CTL_ADD, timer_, EPOLLIN, key_of(Source::timer, 0));
+    if (options_.remote.listen_on.is_set()) {
+        if (!remote_.open({.listen_on = options_.remote.listen_on,
+                           .self = options_.self,
+                           .secret = options_.token.secret,
+                           .bytes_max = options_.bytes_max,
+                           .backlog = options_.backlog,
+                           .address_of = options_.remote.address_of,
+                           .introduced = options_.remote.introduced},
+                          error_line)) {
+            close();
+            return false;
+        }
+        watch(EPOLL_CTL_ADD, remote_.fd(), EPOLLIN, key_of(Source::remote, 0));
+    }
     return true;
 }
 
@@ -130,6 +144,7 @@ bool Mailbox::listen(int backlog, std::string& error_line) {
 
 void Mailbox::close() noexcept {
     if (is_mine()) {
+        remote_.close();
         for (auto& [process, peer] : peers_) {
             release(peer.fd);
         }
@@ -182,6 +197,10 @@ void Mailbox::send(ProcId to, std::span<const std::byte> message) {
             message.size(), options_.bytes_max);
     }
     if (!is_mine()) {
+        return;
+    }
+    if (is_remote(to)) {
+        remote_.send(to, message);
         return;
     }
     Peer& peer = peers_[to.value()];
@@ -299,14 +318,24 @@ bool Mailbox::flush() {
     return is_empty;
 }
 
-void Mailbox::forget(ProcId process) noexcept {
-    if (is_mine()) {
+void Mailbox::forget(ProcId process) {
+    if (is_mine() && is_remote(process)) {
+        remote_.forget(process);
+    } else if (is_mine()) {
         drop(peers_[process.value()]);
     }
 }
 
+void Mailbox::give_up(ProcId process) {
+    if (is_mine() && is_remote(process)) {
+        remote_.give_up(process);
+    }
+}
+
+// ---- receiving ----
+
 std::size_t Mailbox::n_waiting() const noexcept {
-    std::size_t n = 0;
+    std::size_t n = remote_.n_waiting();
     for (const auto& [process, peer] : peers_) {
         n += peer.frames.size();
     }
@@ -326,6 +355,7 @@ bool Mailbox::pump(const Sink& sink) {
         switch (static_cast<Source>(event.data.u64 >> 32)) {
             case Source::listener: accept_all(); break;
             case Source::timer: retry(); break;
+            case Source::remote: has_received = remote_.pump(sink) || has_received; break;
             case Source::incoming: has_received = receive_all(number, sink) || has_received; break;
             case Source::peer: {
                 const ProcId process(static_cast<std::int32_t>(number));

@@ -1,5 +1,5 @@
-// Control messages between the processes of a job on one node: opaque bytes, whole, once, and in order for each pair of
-// processes that live.
+// Control messages between the processes of a job: opaque bytes, whole, once, and in order for each pair of processes
+// that live. What goes to other nodes is the business of remote_mail.hpp; here is what stays on the node.
 //
 // Every process listens on an abstract Unix socket (SOCK_SEQPACKET) under a name made from the job's token and its own
 // number. Whoever has something to say connects, once, and keeps the connection; a connection carries messages in one
@@ -24,7 +24,7 @@
 // not touch: send, pump, flush and the destructor do nothing in it. While it lives its dead parent's socket does,
 // too; that is why the owner calls forget() when it learns of a death.
 //
-// Limits: processes in different network namespaces do not see each other's abstract names. Two descriptors for each
+// Limits: two descriptors for each
 // pair of processes that talk in both directions, in each of the two.
 //
 // Threads: one at a time (the owner's lock). Waiting for fd() needs no lock.
@@ -43,6 +43,8 @@
 #include <vector>
 
 #include "shmem_ft/base/ids.hpp"
+#include "shmem_ft/transport/contact.hpp"
+#include "shmem_ft/transport/mail/remote_mail.hpp"
 
 struct iovec;
 
@@ -63,6 +65,15 @@ public:
         ProcId self = kNoProc;
         std::size_t bytes_max = 0;  // of one message, the same in all processes
         int backlog = 4096;         // connections that may wait for being accepted; more than that try again
+        // In a job on several nodes.
+        struct Remote {
+            MailAddress listen_on;  // not set: there is one node only
+            std::function<bool(ProcId)> is_remote;
+            std::function<MailAddress(ProcId)> address_of;
+            // A process that joins the job has said how it is reached.
+            std::function<void(ProcId, const Contact&)> introduced;
+        };
+        Remote remote = {};
     };
     using Sink = std::function<void(ProcId from, std::span<const std::byte> message)>;
 
@@ -85,7 +96,26 @@ public:
     // Tries again to send what waits. True: everything is in the kernel, or dropped.
     bool flush();
     // `process` is dead: what waits for it is dropped, and so is what is sent to it from now on.
-    void forget(ProcId process) noexcept;
+    void forget(ProcId process);
+    // `process` has been declared dead but may live: of what is sent to it the last message is kept.
+    void give_up(ProcId process);
+
+    // ---- several nodes ----
+
+    // Where others reach this process; not set in a job on one node.
+    [[nodiscard]] MailAddress address() const noexcept;
+    // For a process that joins: tells everybody whom it connects to.
+    void introduce_self(const Contact& own) { remote_.introduce_self(own); }
+    // Processes of other nodes that have been found to be dead, or to have left (goodbye: how).
+    [[nodiscard]] std::vector<RemoteMail::Gone> take_gone();
+    // Finds out whether a process of another node is dead.
+    void probe(ProcId process);
+    // Nothing that was sent to another node is still on its way.
+    [[nodiscard]] bool is_settled() const noexcept;
+    // Tells other nodes that this process is leaving because the job is over.
+    void leave(std::uint64_t how);
+    // For tests: no connection to other nodes before that time (now_ns()).
+    void cut_until(std::int64_t end_ns);
 
     // Readable when there is something to do for pump().
     [[nodiscard]] int fd() const noexcept { return epoll_fd_; }
@@ -123,7 +153,12 @@ private:
     void watch(int operation, int fd, std::uint32_t events, std::uint64_t key) const noexcept;
     void release(int& fd) const noexcept;
 
+    [[nodiscard]] bool is_remote(ProcId process) const {
+        return remote_.is_open() && options_.remote.is_remote(process);
+    }
+
     Options options_;
+    RemoteMail remote_;
     pid_t owner_ = 0;
     int epoll_fd_ = -1;
     int listener_ = -1;

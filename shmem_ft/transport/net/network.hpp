@@ -47,6 +47,7 @@ class Network {
 public:
     struct Options {
         ProcId self = kNoProc;
+        PeId me = kNoPe;  // a spare has none until set_self()
         std::int32_t n_pes = 0;
         std::int32_t n_slots = 0;
         std::uint64_t secret = 0;  // of the job
@@ -55,10 +56,15 @@ public:
         std::string address;
         AddressRange heap;  // what others may write to and read
         AddressRange globals;
-        Doorbell* doorbell = nullptr;  // of this process: rung when a channel message has come
-        FaultGate* gate = nullptr;
-        // How a process is reached (Fabric::address()); asked once, before the first message to it. Empty: not known.
+        Doorbell* doorbell = nullptr;  // of this process: rung when a message has come or memory has changed
+        const FaultGate* gate = nullptr;
+        WaitStyle wait_style{.spins = 100, .yields = 0};  // turns before a thread that waits in here sleeps
+        // How a process is reached (Fabric::address()); asked until it is known, before the first message to it. Empty:
+        // not known. Called with the lock of the network: it must not wait for anybody who may be in here.
         std::function<Bytes(ProcId)> address_of;
+        // The fabric has lost its connection to a process that is not known to be dead; whatever waits for it waits for
+        // forget(). Called by the progress thread, without the lock, once for each process. May be empty.
+        std::function<void(ProcId)> connection_lost;
     };
 
     Network();
@@ -74,15 +80,22 @@ public:
 
     // ---- who is where: the runtime ----
 
+    // The PE that this process is, for the channels.
+    void set_self(PeId me);
+
     // `pe` is held by `process`, on another node. kNoProc: it is not reached through the network.
     void set_holder(PeId pe, ProcId process);
     [[nodiscard]] bool is_reachable(PeId pe) const noexcept;
     // `process` is dead. When this returns, nothing that it has sent can change memory any more, everything that waits
     // for it has been told, and what it sends is dropped.
     void forget(ProcId process);
-    // The fault is over (inside a restart, when all PEs are, and all have quieted): channels begin at zero.
-    void reset_channels();
-    // Memory that others may read and write by read_store and write_store: the shadows that this process keeps.
+    // The fault is over: channels begin at zero. `epoch` is the same on all PEs and larger than at any reset before;
+    // at first it is 0. What was sent in an earlier epoch is dropped, whenever it arrives; what others send that are
+    // ahead waits for this PE's reset. REQUIRES: no thread is in send() or try_receive().
+    void reset_channels(std::uint32_t epoch);
+    // Memory that others may read and write by read_store and write_store: the shadows that this process keeps. When
+    // this returns, nobody writes to what was the store before, unless it is part of the new one. What is being read
+    // from it by others may still be: unmap it only when they are known to have finished, or are forgotten.
     void set_store(std::byte* begin, std::size_t bytes);
 
     // ---- put and get (ops) ----
@@ -123,7 +136,7 @@ public:
     // flush_store(); reads have arrived after it. Any number may be under way; the caller bounds them.
     void write_store(ProcId process, std::size_t offset, const void* source, std::size_t bytes);
     void read_store(ProcId process, std::size_t offset, void* dest, std::size_t bytes);
-    // Waits for all of these. False: `process` is dead, or the range was refused.
+    // Waits for all of these. False: `process` is dead, or a range was refused since the last flush.
     [[nodiscard]] bool flush_store(ProcId process);
     // Of them, the bytes that have not been acknowledged.
     [[nodiscard]] std::size_t store_bytes_under_way(ProcId process) const;
@@ -132,7 +145,9 @@ public:
 
     // What threads that wait in the library call: takes in what has come. True: something happened.
     bool poll();
-    // While at least one exists, the progress thread leaves the work to its owner, who polls.
+    // While at least one exists, the progress thread leaves the work to its owner, who polls. Costs two system calls,
+    // so it is for waits, not for single tests. An owner that sleeps on something else than the network gives it up
+    // before. null: does nothing.
     class Polling {
     public:
         explicit Polling(Network* network) noexcept;

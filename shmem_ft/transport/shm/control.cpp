@@ -15,7 +15,7 @@ namespace sft {
 namespace {
 
 struct Layout {
-    std::size_t slots, lane_marks, meeting_points, rings, total;
+    std::size_t slots, contacts, lane_marks, meeting_points, rings, total;
 };
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -24,8 +24,9 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     const auto pes = static_cast<std::size_t>(n_pes);
     Layout layout{};
     layout.slots = aligned(sizeof(ControlHeader));
-    layout.lane_marks =
-        aligned(layout.slots + static_cast<std::size_t>(n_processes + kJoinSlots) * sizeof(ProcessSlot));
+    const auto slots = static_cast<std::size_t>(n_processes + kJoinSlots);
+    layout.contacts = aligned(layout.slots + slots * sizeof(ProcessSlot));
+    layout.lane_marks = aligned(layout.contacts + slots * sizeof(ContactSlot));
     layout.meeting_points = layout.lane_marks + pes * sizeof(LaneMarks);
     layout.rings = layout.meeting_points + ChannelMap::bytes_of_points(pes);
     layout.total = layout.rings + ChannelMap::bytes_of_rings(pes);
@@ -56,6 +57,7 @@ bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::s
     header_->layout = kControlLayout;
     header_->n_pes = n_pes;
     header_->n_processes = n_processes;
+    header_->n_nodes = 1;
     locate_parts();
     header_->magic = kControlMagic;
     return true;
@@ -122,6 +124,19 @@ bool ControlSegment::is_sound(std::string& what) const {
     return true;
 }
 
+const Contact* ControlSegment::contact(ProcId process) const noexcept {
+    const ContactSlot& slot = contacts_[process.index()];
+    return slot.is_written.load(std::memory_order_acquire) != 0 ? &slot.contact : nullptr;
+}
+
+void ControlSegment::set_contact(ProcId process, const Contact& contact) noexcept {
+    ContactSlot& slot = contacts_[process.index()];
+    if (slot.is_written.load(std::memory_order_acquire) == 0) {
+        slot.contact = contact;
+        slot.is_written.store(1, std::memory_order_release);
+    }
+}
+
 void ProcessSlot::note_death(FailureReason reason, std::int64_t seen_ns) noexcept {
     std::int64_t never = 0;
     death_seen_ns.compare_exchange_strong(never, seen_ns);
@@ -150,6 +165,7 @@ void ControlSegment::locate_parts() noexcept {
     const Layout layout = layout_of(header_->n_pes, header_->n_processes);
     auto* base = reinterpret_cast<std::byte*>(header_);
     slots_ = reinterpret_cast<ProcessSlot*>(base + layout.slots);
+    contacts_ = reinterpret_cast<ContactSlot*>(base + layout.contacts);
     lane_marks_ = reinterpret_cast<LaneMarks*>(base + layout.lane_marks);
     meeting_points_ = reinterpret_cast<MeetingPoint*>(base + layout.meeting_points);
     rings_ = reinterpret_cast<ChannelRing*>(base + layout.rings);

@@ -9,9 +9,12 @@
 // here: they agree by messages (shmem_ft/membership/agreement.hpp). A slot also has what its process says to onlookers
 // (status.hpp).
 //
+// In a job on several nodes each node has one of its own, made by its lowest process and laid out like that of the
+// whole job: slots and rings of processes of other nodes are not used. It also keeps how those are reached.
+//
 // Lifetime: an unnamed memory file, so nothing is left behind whatever happens. Nearly all of it are rings of lanes
-// that nobody uses, which are holes: memory is taken by what has been written only. So nobody may read through the
-// rings.
+// that nobody uses, and contacts of a job that does not need them, which are holes: memory is taken by what has been
+// written only. So nobody may read through the rings.
 #pragma once
 
 #include <sys/types.h>
@@ -23,6 +26,7 @@
 
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/base/process_watch.hpp"
+#include "shmem_ft/transport/contact.hpp"
 #include "shmem_ft/transport/shm/channels.hpp"
 #include "shmem_ft/transport/shm/status.hpp"
 #include "shmem_ft/transport/shm/wait.hpp"
@@ -32,7 +36,7 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 // Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
 // Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
-inline constexpr std::uint32_t kControlLayout = 10004;
+inline constexpr std::uint32_t kControlLayout = 10005;
 inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.
@@ -63,11 +67,20 @@ struct alignas(64) ProcessSlot {
     void note_death(FailureReason reason, std::int64_t seen_ns) noexcept;
 };
 
+// How a process is reached from other nodes. Written by the first process of the node before anybody is past the
+// start-up; of a spare that joins, by those of the node that hear of it: they all hear, and write, the same.
+struct alignas(64) ContactSlot {
+    std::atomic<std::uint32_t> is_written;
+    Contact contact;
+};
+
 struct alignas(64) ControlHeader {
     std::uint32_t magic;
     std::uint32_t layout;
     std::int32_t n_pes;
     std::int32_t n_processes;
+    std::int32_t node;                        // NodeId of the node that this is the segment of
+    std::int32_t n_nodes;                     // contacts are there if there is more than one
     std::atomic<std::uint64_t> faults_fired;  // entries of the fault schedule that have happened, a bit each
     std::byte card[kCardBytesMax];            // process 0's BootCard, for spares that come later
 };
@@ -80,6 +93,9 @@ public:
     ControlSegment& operator=(const ControlSegment&) = delete;
 
     [[nodiscard]] bool create(std::int32_t n_pes, std::int32_t n_processes, std::string& error);
+    // How `process` is reached; null: not known (yet).
+    [[nodiscard]] const Contact* contact(ProcId process) const noexcept;
+    void set_contact(ProcId process, const Contact& contact) noexcept;
     // Maps the segment that process `pid` has open as `fd`.
     [[nodiscard]] bool attach(std::int32_t pid, int fd, std::string& error);
     // The same for a program outside of the job: nothing may be written to what it gives. An empty error: the process
@@ -106,6 +122,7 @@ private:
     std::size_t bytes_ = 0;
     ControlHeader* header_ = nullptr;
     ProcessSlot* slots_ = nullptr;
+    ContactSlot* contacts_ = nullptr;
     LaneMarks* lane_marks_ = nullptr;
     MeetingPoint* meeting_points_ = nullptr;
     ChannelRing* rings_ = nullptr;

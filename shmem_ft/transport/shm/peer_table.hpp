@@ -59,10 +59,9 @@ struct PeerTable {
     }
 
     // REQUIRES: 0 <= pe < n_pes.
-    // ENSURES: the address of pe's instance of the symmetric object, or null when pe is unreachable or remote.
-    // A non-symmetric address ends the process with one line that names it (out of line), unless some PE is
-    // unreachable: then the program may have read the pointer where nothing has arrived, and null is the answer, too.
-    [[nodiscard]] void* locate(const void* address, PeId pe) const noexcept {
+    // ENSURES: the address of pe's instance of the symmetric object, or null when it is not mapped here: pe is
+    // unreachable or remote, or the address is not symmetric.
+    [[nodiscard]] void* find(const void* address, PeId pe) const noexcept {
         const PeerEntry& entry = entries[pe.index()];
         std::intptr_t difference;
         if (heap.contains(address)) [[likely]] {
@@ -70,13 +69,33 @@ struct PeerTable {
         } else if (globals.contains(address)) {
             difference = entry.globals_difference.load(std::memory_order_relaxed);
         } else {
-            not_symmetric(address, pe);
             return nullptr;
         }
         if (difference <= kRemote) [[unlikely]] {
             return nullptr;
         }
-        return reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(address) + difference);
+        void* const found = reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(address) + difference);
+        if (found == nullptr) {
+            __builtin_unreachable();  // spares the caller a comparison
+        }
+        return found;
+    }
+
+    // A non-symmetric address ends the process with one line that names it, unless some PE is unreachable: then the
+    // program may have read the pointer where nothing has arrived.
+    void require_symmetric(const void* address, PeId pe) const noexcept {
+        if (!is_symmetric(address)) [[unlikely]] {
+            not_symmetric(address, pe);
+        }
+    }
+
+    // Both.
+    [[nodiscard]] void* locate(const void* address, PeId pe) const noexcept {
+        void* const found = find(address, pe);
+        if (found == nullptr) [[unlikely]] {
+            require_symmetric(address, pe);
+        }
+        return found;
     }
 
 private:

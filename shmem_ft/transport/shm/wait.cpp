@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shmem_ft/transport/net/network.hpp"
+
 namespace sft {
 namespace {
 
@@ -13,6 +15,16 @@ namespace {
 constexpr std::uint32_t kYieldTurns = 64;
 constexpr long kNapNsFirst = 5'000;
 constexpr long kNapNsMax = 100'000;
+
+// Looks at the network before a waiter sleeps: about as long as a message and its answer take.
+constexpr std::uint32_t kNetworkLooks = 200;
+constexpr std::uint32_t kNetworkLooksInCrowd = 8;
+
+long nap_ns(std::uint32_t turn) {
+    const std::uint32_t doublings = turn / 16;
+    const long ns = doublings > 5 ? kNapNsMax : kNapNsFirst << doublings;
+    return ns > kNapNsMax ? kNapNsMax : ns;
+}
 
 }  // namespace
 
@@ -30,6 +42,11 @@ Waiter::Sleep::~Sleep() { bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst
 
 void Waiter::Sleep::wait() noexcept { ::syscall(SYS_futex, &bell_->rings, FUTEX_WAIT, seen_, nullptr, nullptr, 0); }
 
+void Waiter::Sleep::wait_ns(long ns_max) noexcept {
+    const timespec time{0, ns_max};
+    ::syscall(SYS_futex, &bell_->rings, FUTEX_WAIT, seen_, &time, nullptr, 0);
+}
+
 void Waiter::yield() noexcept { ::sched_yield(); }
 
 void Waiter::nap(std::uint32_t turn) noexcept {
@@ -37,10 +54,48 @@ void Waiter::nap(std::uint32_t turn) noexcept {
         ::sched_yield();
         return;
     }
-    const std::uint32_t doublings = (turn - kYieldTurns) / 16;
-    const long nap_ns = doublings > 5 ? kNapNsMax : kNapNsFirst << doublings;
-    const timespec time{0, nap_ns > kNapNsMax ? kNapNsMax : nap_ns};
+    const timespec time{0, nap_ns(turn - kYieldTurns)};
     ::nanosleep(&time, nullptr);
+}
+
+// While this thread looks, the progress thread has nothing to do; when it sleeps, the progress thread rings the bell
+// for a message. Stores of others ring none, so whoever waits for one sleeps for bounded times.
+bool Waiter::wait_on_network(WaitEnd end, bool (*holds)(void*) noexcept, void* condition) noexcept {
+    Network& network = *gate_->network();
+    {
+        const Network::Polling polling(&network);
+        const std::uint32_t looks = is_crowded() ? kNetworkLooksInCrowd : kNetworkLooks;
+        for (std::uint32_t i = 0; i < looks; ++i) {
+            if (holds(condition)) {
+                return true;
+            }
+            if (gate_->is_pending()) {
+                return holds(condition);
+            }
+            if (!network.poll() && is_crowded()) {
+                yield();
+            }
+        }
+    }
+    for (std::uint32_t turn = 0; !holds(condition); ++turn) {
+        if (gate_->is_pending()) {
+            return holds(condition);
+        }
+        Sleep sleep(own_);
+        // Checked again after the sleeping flag is visible: a ring between the two is not lost.
+        if (holds(condition)) {
+            return true;
+        }
+        if (gate_->is_pending()) {
+            continue;
+        }
+        if (end == WaitEnd::sleep) {
+            sleep.wait();
+        } else {
+            sleep.wait_ns(nap_ns(turn));
+        }
+    }
+    return true;
 }
 
 }  // namespace sft

@@ -1,8 +1,12 @@
 // How a thread of a PE waits: spin briefly, give up the processor to others, then sleep.
 //
-// Two ways. block_until: whoever makes the condition true rings the doorbell of this process afterwards, so the
+// Three ways. block_until: whoever makes the condition true rings the doorbell of this process afterwards, so the
 // waiter may sleep in the kernel. poll_until: the condition is changed by plain stores of other processes (puts,
-// AMOs) that ring no bell, so the waiter yields and then naps for bounded, growing times.
+// AMOs) that ring no bell, so the waiter yields and then naps for bounded, growing times. receive_until: the condition
+// looks for a message of another node; the bell is rung when one has come.
+//
+// In a job of several nodes the last two take in themselves what the network brings, as long as they spin: nobody has
+// to be woken for it then. When they sleep the progress thread does it again (net/network.hpp).
 //
 // Fault rule: both return false as soon as a fault is pending (unless the condition already holds); no wait is
 // longer than the detection of a death, because the service thread rings the own doorbell when it learns of one.
@@ -12,6 +16,8 @@
 #include <cstdint>
 
 namespace sft {
+
+class Network;
 
 // A futex word in shared memory, one per process.
 struct alignas(64) Doorbell {
@@ -29,10 +35,46 @@ static_assert(sizeof(Doorbell) == 64);
 
 // Process-private. pending is set by the service thread when a PE is known dead, and cleared when a recovery is
 // complete. A substitute starts with it set: until it has joined the survivors nothing may block or move data.
-struct FaultGate {
-    std::atomic<bool> pending{false};
+//
+// It also knows the network, in the same word: what a routine has to do besides while a fault is pending, or because
+// there are other nodes, is one branch away from the path that most calls of most jobs take.
+class FaultGate {
+    static constexpr std::uint32_t kFault = 1;
+    static constexpr std::uint32_t kNetwork = 2;
 
-    [[nodiscard]] bool is_pending() const noexcept { return pending.load(std::memory_order_relaxed); }
+    struct Pending {
+        void store(bool is_pending) noexcept {
+            if (is_pending) {
+                word.fetch_or(kFault);
+            } else {
+                word.fetch_and(~kFault);
+            }
+        }
+        std::atomic<std::uint32_t> word{0};
+    };
+
+public:
+    Pending pending;
+
+    // Null: all PEs are on this node. REQUIRES: no thread is in a routine that looks for it.
+    void set_network(Network* network) noexcept {
+        network_ = network;
+        if (network == nullptr) {
+            pending.word.fetch_and(~kNetwork);
+        } else {
+            pending.word.fetch_or(kNetwork);
+        }
+    }
+    [[nodiscard]] Network* network() const noexcept { return network_; }
+
+    [[nodiscard]] bool is_pending() const noexcept {
+        return (pending.word.load(std::memory_order_relaxed) & kFault) != 0;
+    }
+    // There is neither a fault nor a network.
+    [[nodiscard]] bool is_plain() const noexcept { return pending.word.load(std::memory_order_relaxed) == 0; }
+
+private:
+    Network* network_ = nullptr;
 };
 
 // The same on all PEs of a node.
@@ -85,6 +127,10 @@ public:
             if (condition()) {
                 return true;
             }
+            // Where something may come through the network, it is looked for from the beginning.
+            if (i == 0 && gate_->network() != nullptr) [[unlikely]] {
+                return wait_on_network(WaitEnd::nap, condition);
+            }
             pause();
         }
         for (std::uint32_t turn = 0; !condition(); ++turn) {
@@ -96,10 +142,17 @@ public:
         return true;
     }
 
+    // REQUIRES: there is a network.
+    template <class Condition>
+    bool receive_until(Condition&& condition) noexcept {
+        return wait_on_network(WaitEnd::sleep, condition);
+    }
+
     // There are more PEs than processors. The same on all PEs of a node.
     [[nodiscard]] bool is_crowded() const noexcept { return style_.yields != 0; }
 
     [[nodiscard]] bool fault_pending() const noexcept { return gate_->is_pending(); }
+    [[nodiscard]] Network* network() const noexcept { return gate_->network(); }
 
 private:
     class Sleep {
@@ -109,6 +162,7 @@ private:
         Sleep(const Sleep&) = delete;
         Sleep& operator=(const Sleep&) = delete;
         void wait() noexcept;
+        void wait_ns(long ns_max) noexcept;
 
     private:
         Doorbell* bell_;
@@ -120,6 +174,15 @@ private:
         __builtin_ia32_pause();
 #endif
     }
+    // What follows when spinning has not helped.
+    enum class WaitEnd { nap, sleep };
+    template <class Condition>
+    bool wait_on_network(WaitEnd end, Condition& condition) noexcept {
+        return wait_on_network(
+            end, [](void* it) noexcept { return (*static_cast<Condition*>(it))(); }, &condition);
+    }
+    [[gnu::cold]] bool wait_on_network(WaitEnd end, bool (*holds)(void*) noexcept, void* condition) noexcept;
+
     static void yield() noexcept;
     static void nap(std::uint32_t turn) noexcept;
 

@@ -1,0 +1,99 @@
+#include "backup/far_image.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sft {
+
+void FarImage::ask_for(Batch& batch, std::size_t first) {
+    std::size_t bytes = 0;
+    batch.first = batch.end = first;
+    while (batch.end < expected_.size() && bytes < kBatchBytes) {
+        bytes += expected_[batch.end++].bytes;
+    }
+    batch.memory.resize(bytes);  // one capacity for all but long extents: allocated once
+    std::size_t to = 0;
+    for (std::size_t i = first; i < batch.end;) {
+        // Neighbours travel together.
+        const std::size_t offset = expected_[i].offset;
+        std::size_t run = 0;
+        for (; i < batch.end && expected_[i].offset == offset + run && run < kPieceBytes; ++i) {
+            run += expected_[i].bytes;
+        }
+        wire_.read(begin_ + offset, batch.memory.data() + to, run);
+        to += run;
+    }
+}
+
+void FarImage::expect(std::vector<ByteExtent> extents) {
+    if (back_.first != back_.end && !gone_) {
+        static_cast<void>(flush());  // nothing may arrive in memory that is used for something else
+    }
+    expected_ = std::move(extents);
+    written_.clear();
+    front_.first = front_.end = at_ = at_byte_ = 0;
+    if (gone_) {
+        back_.first = back_.end = 0;
+        return;
+    }
+    ask_for(back_, 0);
+}
+
+bool FarImage::next_batch() {
+    if (back_.first == back_.end || !flush()) {
+        return false;
+    }
+    std::swap(front_, back_);
+    at_ = front_.first;
+    at_byte_ = 0;
+    ask_for(back_, front_.end);
+    return true;
+}
+
+const std::byte* FarImage::read(std::size_t offset, std::size_t bytes) {
+    if (gone_) {
+        return nullptr;
+    }
+    const auto overlaps = [&](const ByteExtent& other) {
+        return offset < other.offset + other.bytes && other.offset < offset + bytes;
+    };
+    const bool is_old = std::any_of(written_.begin(), written_.end(), overlaps);
+    const auto rest = expected_.begin() + static_cast<std::ptrdiff_t>(std::min(at_, expected_.size()));
+    const auto found = std::lower_bound(rest, expected_.end(), offset,
+                                        [](const ByteExtent& item, std::size_t place) { return item.offset < place; });
+    const bool is_ahead = found != expected_.end() && found->offset == offset && found->bytes == bytes;
+    while (!is_old && is_ahead) {
+        for (; at_ < front_.end && expected_[at_].offset != offset; ++at_) {
+            at_byte_ += expected_[at_].bytes;
+        }
+        if (at_ < front_.end) {
+            return front_.memory.data() + at_byte_;
+        }
+        if (!next_batch()) {
+            break;
+        }
+    }
+    if (gone_) {
+        return nullptr;
+    }
+    single_.resize(bytes);
+    wire_.read(begin_ + offset, single_.data(), bytes);
+    return flush() ? single_.data() : nullptr;
+}
+
+void FarImage::write(std::size_t offset, const void* source, std::size_t bytes) {
+    if (gone_) {
+        return;
+    }
+    if (at_ < expected_.size()) {
+        written_.push_back({offset, bytes});
+    }
+    wire_.write(begin_ + offset, source, bytes);
+}
+
+bool FarImage::flush() {
+    gone_ = gone_ || !wire_.flush();
+    return !gone_;
+}
+
+}  // namespace sft

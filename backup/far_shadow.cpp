@@ -1,0 +1,35 @@
+#include "backup/far_shadow.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "shmem_ft/base/report.hpp"
+
+namespace sft {
+
+bool FarShadow::open(StoreWire& wire, std::unique_ptr<StoreWire> own_wire, std::size_t offset, const LiveState& live,
+                     std::string& error) {
+    own_wire_ = std::move(own_wire);
+    const std::size_t front_bytes = Image::front_bytes_for(live);
+    for (Slot& slot : slots_) {
+        // Addresses for all of the image, so that places in it are told by pointers as in other images.
+        if (!slot.mirror.reserve(Image::bytes_for(live), error)) {
+            return false;
+        }
+        if (::mprotect(slot.mirror.address(), front_bytes, PROT_READ | PROT_WRITE) != 0) {
+            error = format("cannot get %zu bytes for checksums: %s", front_bytes, std::strerror(errno));
+            return false;
+        }
+        ::madvise(slot.mirror.address(), slot.mirror.bytes(), MADV_DONTFORK);
+        slot.far.emplace(wire, offset);
+        offset += Image::bytes_for(live);
+    }
+    return true;
+}
+
+bool FarShadow::read_front(Version version, const LiveState& live) { return slot(version, live).read_front(); }
+
+}  // namespace sft

@@ -1,0 +1,44 @@
+// A PE's shadow at a keeper on another node: two far images (image.hpp) with their mirrors.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backup/far_image.hpp"
+#include "backup/image.hpp"
+#include "symheap/segment.hpp"
+
+namespace sft {
+
+class FarShadow {
+public:
+    FarShadow() = default;
+
+    // `wire` leads to the keeper's store, in which the shadow begins at `offset`. Whatever is there is unknown yet.
+    // Without `own_wire`, the owner of `wire` keeps it until this ends.
+    [[nodiscard]] bool open(StoreWire& wire, std::unique_ptr<StoreWire> own_wire, std::size_t offset,
+                            const LiveState& live, std::string& error);
+    // Fills the mirror of the slot of `version`. False: the keeper is dead.
+    [[nodiscard]] bool read_front(Version version, const LiveState& live);
+
+    [[nodiscard]] Image slot(Version version, const LiveState& live) {
+        Slot& slot = slots_[version.value() % 2];
+        return {slot.mirror.address(), live, &*slot.far};
+    }
+    [[nodiscard]] bool gone() const noexcept { return slots_[0].far->gone() || slots_[1].far->gone(); }
+
+private:
+    struct Slot {
+        Window mirror;
+        std::optional<FarImage> far;
+    };
+
+    std::unique_ptr<StoreWire> own_wire_;
+    Slot slots_[2];
+};
+
+}  // namespace sft

@@ -1,0 +1,283 @@
+// Images on another node: the mirror of header and table, and shipping.
+//
+// A ship has three phases, and nothing of one is sent before all of the one before has been carried out, so the order
+// holds whatever the network does with messages: the header is cleared; blocks and table are written; the header says
+// the version. A death in the middle leaves a header that holds nothing.
+//
+// The heap is sent from where it is. Globals and the library's state go through a buffer, of which the checksum is made
+// as well: they are small, and may hold words that a thread of somebody else's code writes at any time.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "backup/far_image.hpp"
+#include "backup/image_layout.hpp"
+#include "shmem_ft/base/raw_memory.hpp"
+
+namespace sft {
+
+// ---- the mirror ----
+
+bool Image::gone() const noexcept { return far_ != nullptr && far_->gone(); }
+
+std::size_t Image::offset_of(const void* address) const noexcept {
+    return static_cast<std::size_t>(static_cast<const std::byte*>(address) - reinterpret_cast<std::byte*>(header_));
+}
+
+void Image::publish(const void* begin, std::size_t bytes) const noexcept {
+    if (far_ != nullptr && bytes != 0) {
+        far_->write(offset_of(begin), begin, bytes);
+    }
+}
+
+const std::byte* Image::data_of(const Block& block) const noexcept {
+    return far_ == nullptr ? block.data : far_->read(offset_of(block.data), block.bytes);
+}
+
+void Image::put(const Block& block, const std::byte* from) noexcept {
+    if (far_ == nullptr) {
+        raw_copy(block.data, from, block.bytes);
+        return;
+    }
+    far_->write(offset_of(block.data), from, block.bytes);
+    static_cast<void>(far_->flush());  // if it is gone, so says the next read
+}
+
+void Image::expect(std::size_t first, std::size_t end) const {
+    if (far_ == nullptr) {
+        return;
+    }
+    std::vector<ByteExtent> extents;
+    for (std::size_t number = next_existing(first); number < end; number = next_existing(number + 1)) {
+        const Block item = block(number);
+        extents.push_back({offset_of(item.data), item.bytes});
+    }
+    far_->expect(std::move(extents));
+}
+
+std::vector<ByteExtent> Image::table_extents() const {
+    std::vector<ByteExtent> extents;
+    const auto add = [&](const std::uint64_t* begin, std::size_t entries) {
+        for (std::size_t done = 0; done < entries * sizeof *begin; done += FarImage::kPieceBytes) {
+            extents.push_back(
+                {offset_of(begin) + done, std::min(FarImage::kPieceBytes, entries * sizeof *begin - done)});
+        }
+    };
+    add(heap_.table, header_->heap_blocks);
+    add(globals_.table, blocks() - first_block(globals_));
+    return extents;
+}
+
+void Image::publish_table() const {
+    for (const ByteExtent& extent : table_extents()) {
+        publish(reinterpret_cast<const std::byte*>(header_) + extent.offset, extent.bytes);
+    }
+}
+
+bool Image::read_front() {
+    const std::byte* head = far_->read(0, sizeof(Header));
+    if (head == nullptr) {
+        return false;
+    }
+    std::memcpy(static_cast<void*>(header_), head, sizeof(Header));
+    if (version() == kNoVersion) {
+        header_->version.store(kNoVersion.value());  // torn, or not of this job: its table means nothing
+        return true;
+    }
+    for (const ByteExtent& extent : table_extents()) {
+        const std::byte* piece = far_->read(extent.offset, extent.bytes);
+        if (piece == nullptr) {
+            return false;
+        }
+        std::memcpy(reinterpret_cast<std::byte*>(header_) + extent.offset, piece, extent.bytes);
+    }
+    return true;
+}
+
+bool Image::front_matches() const {
+    if (far_ == nullptr) {
+        return true;
+    }
+    std::vector<ByteExtent> extents = table_extents();
+    extents.push_back({0, sizeof(Header)});
+    return std::all_of(extents.begin(), extents.end(), [&](const ByteExtent& extent) {
+        const std::byte* there = far_->read(extent.offset, extent.bytes);
+        return there != nullptr &&
+               std::memcmp(there, reinterpret_cast<const std::byte*>(header_) + extent.offset, extent.bytes) == 0;
+    });
+}
+
+bool Image::rewrite_front(Version version) noexcept {
+    if (!begin_change()) {
+        return false;
+    }
+    publish_table();
+    return seal(version);
+}
+
+bool Image::flip_at(std::byte* place, std::byte bits) const {
+    if (far_ == nullptr) {
+        *place ^= bits;
+        return true;
+    }
+    const std::byte* there = far_->read(offset_of(place), 1);
+    if (there == nullptr) {
+        return false;
+    }
+    const std::byte flipped = *there ^ bits;
+    far_->write(offset_of(place), &flipped, 1);
+    return far_->flush();
+}
+
+// ---- shipping ----
+
+class Image::Shipper {
+public:
+    Shipper(Image& image, const LiveState& live, Shipping& shipping)
+        : image_(image), live_(live), shipping_(shipping), known_(image.sound(image.version())) {
+        dirty_pages_.reset(Image::front_bytes_for(live) / kImagePage);
+        if (shipping_.local != nullptr) {
+            shipping_.live_differs->reset(image_.blocks());
+        }
+    }
+
+    void heap() {
+        const std::size_t known_blocks = known_ ? image_.header_->heap_blocks : 0;
+        std::size_t used = 0;
+        each_existing_run(live_.heap_fd, live_.heap.bytes, [&](std::size_t first, std::size_t end) {
+            for (std::size_t hole = used; hole < first; ++hole) {
+                enter(hole, kAbsent, hole < known_blocks);
+            }
+            for (std::size_t number = first; number < end; ++number) {
+                if (number >= known_blocks) {
+                    image_.heap_.table[number] = kAbsent;
+                }
+                consider(number, at(live_.heap, number * kBlockBytes));
+            }
+            used = end;
+        });
+        image_.header_->heap_blocks = used;
+    }
+
+    void whole(const Region& region, const AddressRange& range) {
+        for (std::size_t i = 0; i < blocks_of(region.bytes); ++i) {
+            const std::size_t bytes = block_bytes(region.bytes, i);
+            if (staged_ + bytes > stage_.size()) {
+                empty_stage();
+            }
+            std::byte* copy = stage_.data() + staged_;
+            raw_copy(copy, at(range, i * kBlockBytes), bytes);
+            if (consider(image_.first_block(region) + i, copy)) {
+                staged_ += bytes;
+            }
+        }
+        send_run();
+    }
+
+    // What has changed of the table.
+    void table() {
+        send_run();
+        const std::byte* base = reinterpret_cast<const std::byte*>(image_.header_);
+        for (const ByteExtent& extent : image_.table_extents()) {
+            const std::size_t end = extent.offset + extent.bytes;
+            for (std::size_t from = extent.offset; from < end;) {
+                const std::size_t page = from / kImagePage;
+                const std::size_t to = std::min(end, (page + 1) * kImagePage);
+                if (!known_ || dirty_pages_.contains(page)) {
+                    add_to_run(from, base + from, to - from);
+                }
+                from = to;
+            }
+        }
+        send_run();
+    }
+
+private:
+    // What the far table says from its heap_blocks on is not known here.
+    void enter(std::size_t number, std::uint64_t sum, bool is_known = true) {
+        std::uint64_t* entry = image_.block(number).entry;
+        if (!is_known || *entry != sum) {
+            *entry = sum;
+            dirty_pages_.insert(image_.offset_of(entry) / kImagePage);
+        }
+    }
+
+    // Sends the block if it may differ. True: `bytes` must not change any more.
+    bool consider(std::size_t number, const std::byte* live) {
+        const Block own = image_.block(number);
+        shipping_.stats.bytes_stored += own.bytes;
+        bool differs = !known_ || *own.entry == kAbsent;
+        if (shipping_.local != nullptr) {
+            if (shipping_.local->differs(number, live)) {
+                shipping_.live_differs->insert(number);
+                differs = true;
+            }
+            differs = differs || shipping_.slot_differs->contains(number);
+        }
+        if (image_.gone()) {
+            return false;  // it only remains to find out what has changed
+        }
+        const std::uint64_t sum = checksum(live, own.bytes);
+        if (!differs && sum == *own.entry) {
+            return false;
+        }
+        enter(number, sum);
+        shipping_.stats.bytes_copied += own.bytes;
+        add_to_run(image_.offset_of(own.data), live, own.bytes);
+        return true;
+    }
+
+    void add_to_run(std::size_t offset, const std::byte* from, std::size_t bytes) {
+        if (offset != run_offset_ + run_bytes_ || from != run_ + run_bytes_ ||
+            run_bytes_ + bytes > FarImage::kPieceBytes) {
+            send_run();
+            run_offset_ = offset;
+            run_ = from;
+        }
+        run_bytes_ += bytes;
+    }
+    void send_run() {
+        if (run_bytes_ != 0) {
+            image_.far_->write(run_offset_, run_, run_bytes_);
+            image_.far_->make_room();
+        }
+        run_bytes_ = 0;
+        run_ = nullptr;
+    }
+    void empty_stage() {
+        send_run();
+        static_cast<void>(image_.far_->flush());
+        staged_ = 0;
+    }
+
+    Image& image_;
+    const LiveState& live_;
+    Shipping& shipping_;
+    const bool known_;
+    BlockSet dirty_pages_;  // of header and table
+    std::vector<std::byte> stage_ = std::vector<std::byte>(4 * FarImage::kPieceBytes);
+    std::size_t staged_ = 0;
+    std::size_t run_offset_ = 0;  // neighbours that will be sent together
+    const std::byte* run_ = nullptr;
+    std::size_t run_bytes_ = 0;
+};
+
+bool Image::differs(std::size_t number, const std::byte* live) const noexcept {
+    const Block own = block(number);
+    const bool is_absent = number < first_block(globals_) && number >= header_->heap_blocks;
+    return is_absent || *own.entry == kAbsent || !raw_equal(own.data, live, own.bytes);
+}
+
+bool Image::ship(Version version, const LiveState& live, Shipping& shipping) noexcept {
+    Shipper shipper(*this, live, shipping);
+    static_cast<void>(begin_change());
+    shipper.heap();
+    fault_point(FaultPoint::ship_middle);
+    shipper.whole(globals_, live.globals);
+    shipper.whole(library_, live.library);
+    shipper.table();
+    return seal(version);
+}
+
+}  // namespace sft

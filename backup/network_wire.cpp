@@ -1,0 +1,46 @@
+#include <thread>
+
+#include "backup/far_image.hpp"
+#include "shmem_ft/transport/net/network.hpp"
+
+namespace sft {
+namespace {
+
+class NetworkWire final : public StoreWire {
+public:
+    NetworkWire(Network& network, ProcId process) noexcept : network_(network), process_(process) {}
+
+    void write(std::size_t offset, const void* source, std::size_t bytes) override {
+        network_.write_store(process_, offset, source, bytes);
+    }
+    void read(std::size_t offset, void* dest, std::size_t bytes) override {
+        network_.read_store(process_, offset, dest, bytes);
+    }
+    bool flush() override { return network_.flush_store(process_); }
+
+    // Polls rather than sleeps: acknowledgements come at short intervals as long as bytes are under way. Down to half,
+    // so that the progress thread does the work again while the next blocks are looked at.
+    void drain_to(std::size_t bytes) override {
+        if (network_.store_bytes_under_way(process_) <= bytes) {
+            return;
+        }
+        const Network::Polling polling(&network_);
+        while (network_.store_bytes_under_way(process_) > bytes / 2) {
+            if (!network_.poll()) {
+                std::this_thread::yield();
+            }
+        }
+    }
+
+private:
+    Network& network_;
+    ProcId process_;
+};
+
+}  // namespace
+
+std::unique_ptr<StoreWire> make_network_wire(Network& network, ProcId process) {
+    return std::make_unique<NetworkWire>(network, process);
+}
+
+}  // namespace sft

@@ -1,0 +1,67 @@
+// The shadow at a keeper on another node.
+#include <utility>
+
+#include "backup/store_use.hpp"
+#include "shmem_ft/base/report.hpp"
+
+namespace sft {
+
+bool BackupStore::open_far(FarShadow& far, const Door& door, PeId pe, const LiveState& live, std::string& error) {
+    std::unique_ptr<StoreWire> own;
+    if (door.wire == nullptr) {
+        own = make_network_wire(*door.network, door.process);
+    }
+    StoreWire& wire = door.wire != nullptr ? *door.wire : *own;
+    return far.open(wire, std::move(own), pe.index() * room_bytes(live), live, error);
+}
+
+bool BackupStore::use_far(const Door& door, PeId pe, const LiveState& live, std::string& error) {
+    auto far = std::make_unique<FarShadow>();
+    if (!open_far(*far, door, pe, live, error)) {
+        return false;
+    }
+    keeper_ = door.process;
+    // A substitute finds what its predecessor has shipped; on a new keeper there is nothing.
+    for (const Version parity : {Version(0), Version(1)}) {
+        if (!far->read_front(parity, live)) {
+            error = format("process %d, the keeper, is gone", keeper_.value());
+            return false;
+        }
+        shadow_versions_[parity.index()] = far->slot(parity, live).version();
+        slot_differs_[parity.index()].reset(far->slot(parity, live).blocks());
+    }
+    far_ = std::move(far);
+    has_shadow_ = shadow_readable_ = true;
+    return true;
+}
+
+bool BackupStore::ship_far(Version version, const LiveState& live, ImageStats& stats) noexcept {
+    Image image = far_->slot(version, live);
+    const Image local = has_local_copy() ? Image(local_.address(), live) : Image();
+    const bool knows_local = has_local_copy() && local_version_ != kNoVersion && local.sound(local_version_);
+    BlockSet& slot_differs = slot_differs_[version.value() % 2];
+    Image::Shipping shipping;
+    if (knows_local) {
+        shipping.local = &local;
+        shipping.slot_differs = &slot_differs;
+        shipping.live_differs = &changed_;
+    }
+    const bool is_there = image.ship(version, live, shipping);
+    stats = shipping.stats;
+    if (knows_local) {
+        slot_differs = changed_;
+        changed_in_ = version;
+    } else {
+        slot_differs.fill();  // until it is folded
+    }
+    return is_there;
+}
+
+std::string BackupStore::lost_with_keeper(Version version) const {
+    return format(
+        "PE %d has no copy of checkpoint %u any more: the only one was with process %d on another node, which has died "
+        "(SHMEM_FT_BACKUP_MODE=double keeps one in the PE as well)",
+        pe_.value(), version.value(), keeper_.value());
+}
+
+}  // namespace sft

@@ -1,0 +1,124 @@
+/* What do put, get and atomics between two nodes cost? PE 0 measures against PE 1, which waits in a barrier, or computes
+ * all the time without calling the library.
+ *
+ * Prints one JSON object a line: the operation, bytes, and either us per operation (median of rounds) or MB/s.
+ *
+ *   network_operations [busy]
+ */
+#include <shmem.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ROUNDS = 9, LARGEST = 16 << 20, WINDOW = 8 };
+
+static long counter;
+static volatile long is_over;
+
+static double now_us(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
+}
+
+static int by_value(const void* a, const void* b) {
+    const double difference = *(const double*)a - *(const double*)b;
+    return difference < 0 ? -1 : difference > 0;
+}
+
+enum Operation { PUT_QUIET, GET, FETCH_ADD, PUT_STREAM, GET_STREAM, N_OPERATIONS };
+static const char* const names[N_OPERATIONS] = {"put+quiet", "get", "fetch_add", "put_bandwidth", "get_bandwidth"};
+
+static void run(enum Operation operation, char* remote, char* local, size_t bytes, int count) {
+    switch (operation) {
+        case PUT_QUIET:
+            for (int i = 0; i < count; ++i) {
+                shmem_putmem(remote, local, bytes, 1);
+                shmem_quiet();
+            }
+            break;
+        case GET:
+            for (int i = 0; i < count; ++i) {
+                shmem_getmem(local, remote, bytes, 1);
+            }
+            break;
+        case FETCH_ADD:
+            for (int i = 0; i < count; ++i) {
+                (void)shmem_long_atomic_fetch_add(&counter, 1, 1);
+            }
+            break;
+        case PUT_STREAM:
+            for (int i = 0; i < count; ++i) {
+                shmem_putmem_nbi(remote, local, bytes, 1);
+                if (i % WINDOW == WINDOW - 1) {
+                    shmem_quiet();
+                }
+            }
+            shmem_quiet();
+            break;
+        case GET_STREAM:
+            for (int i = 0; i < count; ++i) {
+                shmem_getmem_nbi(local, remote, bytes, 1);
+                if (i % WINDOW == WINDOW - 1) {
+                    shmem_quiet();
+                }
+            }
+            shmem_quiet();
+            break;
+        default: break;
+    }
+}
+
+static void measure(enum Operation operation, char* remote, char* local, size_t bytes, int count) {
+    double samples[ROUNDS];
+    run(operation, remote, local, bytes, count / 4 + 1);
+    for (int i = 0; i < ROUNDS; ++i) {
+        const double begin = now_us();
+        run(operation, remote, local, bytes, count);
+        samples[i] = (now_us() - begin) / count;
+    }
+    qsort(samples, ROUNDS, sizeof *samples, by_value);
+    const double median = samples[ROUNDS / 2];
+    if (operation >= PUT_STREAM) {
+        printf("{\"operation\": \"%s\", \"bytes\": %zu, \"mb_per_s\": %.1f}\n", names[operation], bytes,
+               (double)bytes / median);
+    } else {
+        printf("{\"operation\": \"%s\", \"bytes\": %zu, \"us\": %.3f, \"least_us\": %.3f}\n", names[operation], bytes,
+               median, samples[0]);
+    }
+    fflush(stdout);
+}
+
+int main(int argc, char** argv) {
+    const int is_busy = argc > 1 && strcmp(argv[1], "busy") == 0;
+    shmem_init();
+    if (shmem_n_pes() != 2) {
+        fprintf(stderr, "network_operations: needs 2 PEs\n");
+        shmem_global_exit(2);
+    }
+    char* remote = shmem_malloc(LARGEST);
+    char* local = malloc(LARGEST);
+    memset(remote, 1, LARGEST);
+    memset(local, 2, LARGEST);
+    shmem_barrier_all();
+    if (shmem_my_pe() == 0) {
+        measure(PUT_QUIET, remote, local, 8, 2000);
+        measure(GET, remote, local, 8, 2000);
+        measure(FETCH_ADD, remote, local, 8, 2000);
+        for (size_t bytes = 64 << 10; bytes <= (is_busy ? (1 << 20) : (4 << 20)); bytes *= 4) {
+            const int count = (int)((64 << 20) / bytes);
+            measure(PUT_STREAM, remote, local, bytes, count);
+            measure(GET_STREAM, remote, local, bytes, count);
+        }
+        shmem_long_p((long*)&is_over, 1, 1);
+    } else if (is_busy) {
+        while (!is_over) {
+        }
+    }
+    shmem_barrier_all();
+    shmem_free(remote);
+    free(local);
+    shmem_finalize();
+    return 0;
+}

@@ -1,0 +1,79 @@
+#include "shmem_ft/ops/nodes.hpp"
+
+#include <algorithm>
+
+namespace sft {
+
+std::byte* GroupView::at_least(std::size_t bytes) {
+    if (space_bytes < bytes) {
+        space = std::make_unique_for_overwrite<std::byte[]>(bytes);
+        space_bytes = bytes;
+    }
+    return space.get();
+}
+
+void PeNodes::set(std::span<const NodeId> node_of_pe, PeId me) {
+    if (nodes_ == nullptr) {
+        nodes_ = std::make_unique<std::atomic<std::int32_t>[]>(node_of_pe.size());
+    }
+    for (std::size_t pe = 0; pe < node_of_pe.size(); ++pe) {
+        nodes_[pe].store(node_of_pe[pe].value(), std::memory_order_relaxed);
+    }
+    mine_.store(node_of_pe[me.index()].value(), std::memory_order_relaxed);
+    table_.fetch_add(1, std::memory_order_release);
+}
+
+GroupView& PeNodes::view(const PeGroup& group) {
+    std::unique_ptr<GroupView>& view = views_[group.lane.index()];
+    const bool is_it = view != nullptr && view->table == table_.load(std::memory_order_acquire) &&
+                       view->group.start == group.start && view->group.stride == group.stride &&
+                       view->group.size == group.size;
+    if (!is_it) {
+        view = make_view(group);
+    }
+    return *view;
+}
+
+std::unique_ptr<GroupView> PeNodes::make_view(const PeGroup& group) const {
+    auto view = std::make_unique<GroupView>();
+    view->group = group;
+    view->table = table_.load(std::memory_order_acquire);
+    const std::int32_t mine = mine_.load(std::memory_order_relaxed);
+    std::vector<std::int32_t> seen;  // nodes, like leaders
+    for (std::int32_t member = 0; member < group.size; ++member) {
+        const std::int32_t node = nodes_[group.pe(member).index()].load(std::memory_order_relaxed);
+        if (std::find(seen.begin(), seen.end(), node) == seen.end()) {
+            if (node == mine) {
+                view->node = static_cast<std::int32_t>(seen.size());
+            }
+            seen.push_back(node);
+            view->leaders.push_back(member);
+        }
+        if (member == group.me) {
+            view->place = static_cast<std::int32_t>(view->here.size());
+        }
+        if (node == mine) {
+            view->here.push_back(member);
+        }
+    }
+    return view;
+}
+
+std::int32_t PeNodes::leader_of(const GroupView& view, PeId pe) const noexcept {
+    return *std::find_if(view.leaders.begin(), view.leaders.end(), [&](std::int32_t leader) {
+        return nodes_[view.group.pe(leader).index()].load(std::memory_order_relaxed) ==
+               nodes_[pe.index()].load(std::memory_order_relaxed);
+    });
+}
+
+bool WideLane::send(PeId to, const void* payload, std::size_t bytes) const noexcept {
+    return nodes_.is_here(to) ? lane_.send(to, payload, bytes) : network_.send(to, id_, payload, bytes);
+}
+
+bool WideLane::recv(PeId from, void* payload, std::size_t bytes) const noexcept {
+    return nodes_.is_here(from)
+               ? lane_.recv(from, payload, bytes)
+               : waiter_.receive_until([&] { return network_.try_receive(from, id_, payload, bytes); });
+}
+
+}  // namespace sft

@@ -1,0 +1,207 @@
+// What a process does because its job runs on several nodes: it opens the ways by which others reach it, learns theirs,
+// and sees to it that nothing is under way when it matters.
+//
+// Order of a start: everybody listens, and only then publishes where (so a port that refuses later on means a death);
+// the lowest process of each node collects all contacts in the node's segment; a fence; from then on everybody finds
+// everybody.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/report.hpp"
+#include "shmem_ft/runtime.hpp"
+
+namespace sft {
+namespace {
+
+const char* name_of(Transport transport) {
+    switch (transport) {
+        case Transport::ucx: return "ucx";
+        case Transport::ofi: return "ofi";
+        case Transport::automatic: break;
+    }
+    return "auto";
+}
+
+}  // namespace
+
+// Any thread. Those that join are known by the control segments: on their own node by their slot.
+bool Runtime::is_remote(ProcId process) const noexcept {
+    if (bootstrap_.is_one_node()) {
+        return false;
+    }
+    if (process.value() < control_.n_processes()) {
+        return node_map_.n_nodes() > 1 && node_map_.node_of(process).value() != control_.header().node;
+    }
+    return process.value() < control_.n_slots() &&
+           control_.slot(process).state.load(std::memory_order_acquire) == ProcessState::starting;
+}
+
+// Mailbox, and network if there is more than one node.
+bool Runtime::open_doors(const BootCard& first, std::string& error) {
+    Mailbox::Options options{
+        .token = {first.mail_name, first.mail_secret}, .self = self(), .bytes_max = kMessageBytesMax};
+    if (!bootstrap_.is_one_node()) {
+        if (!find_interface(config_.interface, config_.pretend_nodes != 0, interface_, error)) {
+            return false;
+        }
+        options.remote.listen_on = interface_.address;
+        options.remote.is_remote = [this](ProcId process) { return is_remote(process); };
+        options.remote.address_of = [this](ProcId process) {
+            const Contact* contact = control_.contact(process);
+            return contact == nullptr ? MailAddress{} : contact->mail;
+        };
+        options.remote.introduced = [this](ProcId process, const Contact& contact) {
+            if (process.value() >= control_.n_processes() && process.value() < control_.n_slots()) {
+                control_.set_contact(process, contact);
+            }
+        };
+    }
+    return mailbox_.open(options, error) && (bootstrap_.is_one_node() || open_network(first, error));
+}
+
+bool Runtime::open_network(const BootCard& first, std::string& error) {
+    std::unique_ptr<Fabric> fabric = make_fabric(name_of(config_.transport), error);
+    if (fabric == nullptr) {
+        return false;
+    }
+    network_ = std::make_unique<Network>();
+    Network::Options options;
+    options.self = self();
+    options.n_pes = control_.n_pes();
+    options.n_slots = control_.n_slots();
+    options.secret = first.mail_secret;
+    options.fabric = std::move(fabric);
+    options.interface = interface_.name;
+    options.address = to_string(interface_.address);
+    options.heap = live_.heap;
+    options.globals = live_.globals;
+    options.doorbell = &control_.slot(self()).doorbell;
+    options.gate = &engine_.gate;
+    options.address_of = [this](ProcId process) {
+        const Contact* contact = control_.contact(process);
+        return contact == nullptr ? Bytes{} : contact->fabric_address();
+    };
+    if (!network_->open(std::move(options), error)) {
+        network_.reset();
+        return false;
+    }
+    return store_.serve(*network_, error);
+}
+
+// Where the PEs are, for the operations.
+void Runtime::connect_network() {
+    if (network_ == nullptr) {
+        return;
+    }
+    const JobShape& shape = coordinator_->shape();
+    const JobState state = coordinator_->state();
+    std::vector<NodeId> nodes;
+    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
+        nodes.push_back(shape.node_of(state, shape.holder(state, PeId(pe))));
+    }
+    network_->set_self(me_);
+    connect_nodes(engine_, *network_, nodes);
+}
+
+void Runtime::close_network() noexcept {
+    if (network_ != nullptr) {
+        network_->close();
+    }
+}
+
+Contact Runtime::own_contact() const {
+    Contact own;
+    own.node = control_.header().node;
+    own.mail = mailbox_.address();
+    char host[sizeof own.node_name] = {};
+    ::gethostname(host, sizeof host - 1);
+    if (config_.pretend_nodes == 0) {
+        std::memcpy(own.node_name, host, sizeof host);
+    } else {
+        std::snprintf(own.node_name, sizeof own.node_name, "pretended node %d", own.node);
+    }
+    // "ucx (tcp over eth0)"
+    const std::string description = network_->describe();
+    const std::size_t length = std::min(description.find(' '), sizeof own.fabric_name - 1);
+    description.copy(own.fabric_name, length);
+    const Bytes address = network_->address();
+    own.fabric_bytes = static_cast<std::uint32_t>(std::min(address.size(), own.fabric.size()));
+    std::copy_n(address.begin(), own.fabric_bytes, own.fabric.begin());
+    return own;
+}
+
+// By the lowest process of the node.
+bool Runtime::gather_contacts(int generation, std::string& error) {
+    Contact first;
+    for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
+        Contact contact;
+        if (!bootstrap_.read_contact_of(ProcId(process), generation, contact, error)) {
+            return false;
+        }
+        first = process == 0 ? contact : first;
+        if (std::strcmp(contact.fabric_name, first.fabric_name) != 0) {
+            error = format(
+                "process %d on %s uses %s between nodes and process 0 on %s uses %s: set SHMEM_TRANSPORT to "
+                "what works on all nodes",
+                process, contact.node_name, contact.fabric_name, first.node_name, first.fabric_name);
+            return false;
+        }
+        control_.set_contact(ProcId(process), contact);
+    }
+    return true;
+}
+
+bool Runtime::learn_nodes(int generation, std::string& error) {
+    if (self() == bootstrap_.node_leader() && !gather_contacts(generation, error)) {
+        return false;
+    }
+    if (!bootstrap_.fence()) {
+        error = "a process of the job ended inside shmem_init";
+        return false;
+    }
+    return read_node_map(error);
+}
+
+bool Runtime::read_node_map(std::string& error) {
+    std::vector<NodeId> nodes;
+    for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
+        const Contact* contact = control_.contact(ProcId(process));
+        if (contact == nullptr) {
+            error = format("process %d of the job ended inside shmem_init", self().value());
+            return false;
+        }
+        nodes.emplace_back(contact->node);
+    }
+    node_map_ = NodeMap(std::move(nodes));
+    return true;
+}
+
+// Nothing that this process has sent is under way.
+void Runtime::quiet_network() noexcept {
+    if (network_ != nullptr) {
+        network_->quiet();
+    }
+}
+
+// The others must have heard of the end: of one that is gone without a word they would think that it has died.
+void Runtime::say_goodbye(Stage how) noexcept {
+    constexpr std::int64_t kPatienceNs = 2'000'000'000;
+    if (network_ != nullptr) {
+        coordinator_->leave(how, now_ns() + kPatienceNs);
+    }
+}
+
+BackupStore::Door Runtime::door_of(ProcId process) const {
+    const ProcessSlot& slot = control_.slot(process);
+    return {.pid = slot.pid,
+            .store_fd = slot.store_fd,
+            .process = process,
+            .network = is_remote(process) ? network_.get() : nullptr};
+}
+
+}  // namespace sft

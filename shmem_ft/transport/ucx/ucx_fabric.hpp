@@ -1,0 +1,120 @@
+// Messages between processes by UCX's active messages.
+//
+// A head is the header of an active message, behind a few bytes of this file that say who sends. Eager payloads are
+// sent in one fragment with it. For larger ones UCX sends an announcement first, by the same lane as the eager
+// messages, so that heads stay in order; the receiver then either reads the data (RDMA) or asks for it and copies it to
+// its place (TCP). UCX's third way, that the sender writes to the receiver's memory, is switched off: the receiver
+// could not take its memory back from a sender that is dead for the others but only stopped.
+//
+// Invariants:
+//  1. Nothing is sent on an endpoint that has failed or is being closed: UCX has crashed on that.
+//  2. Every request that UCX has not completed is in exactly one Send or Receive, counted or listed with its process.
+//  3. forget() leaves none of its process: the endpoints that its requests belong to are closed by force, which makes
+//     UCX complete them without the other side.
+//
+// A child after fork() has a copy of all this and leaves it alone: close() does nothing there.
+#pragma once
+
+#include <sys/types.h>
+#include <ucp/api/ucp.h>
+
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "shmem_ft/transport/fabric.hpp"
+
+namespace sft {
+
+class UcxFabric final : public Fabric {
+public:
+    UcxFabric() = default;
+    ~UcxFabric() override { close(); }
+    UcxFabric(const UcxFabric&) = delete;
+    UcxFabric& operator=(const UcxFabric&) = delete;
+
+    [[nodiscard]] bool open(const Options& options, std::string& error_line) override;
+    void close() noexcept override;
+    [[nodiscard]] Bytes address() const noexcept override { return address_; }
+    void introduce(ProcId process, Bytes address) override;
+    [[nodiscard]] Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) override;
+    [[nodiscard]] std::size_t eager_bytes() const noexcept override;
+    bool progress() override;
+    [[nodiscard]] int fd() const noexcept override { return fd_; }
+    [[nodiscard]] bool arm() override;
+    void forget(ProcId process) override;
+    [[nodiscard]] std::string describe() const override { return "ucx (" + resources_ + ")"; }
+
+private:
+    // In front of every head.
+    struct Prefix {
+        std::int32_t from;
+        std::uint32_t head_bytes;
+    };
+    static_assert(sizeof(Prefix) == 8);
+
+    struct Peer {
+        UcxFabric* fabric = nullptr;
+        std::vector<std::byte> address;
+        ucp_ep_h endpoint = nullptr;
+        bool is_broken = false;
+        bool is_forgotten = false;
+        std::size_t n_sends = 0;  // that UCX has not completed
+    };
+
+    // What UCX needs until a send is complete.
+    struct Send {
+        UcxFabric* fabric = nullptr;
+        Peer* peer = nullptr;
+        std::uint64_t ticket = 0;
+        std::byte header[sizeof(Prefix) + kFabricHeadBytes];
+    };
+
+    struct Receive {
+        UcxFabric* fabric = nullptr;
+        ProcId from = kNoProc;
+        std::uint64_t ticket = 0;
+        std::size_t bytes = 0;
+        ucp_ep_h endpoint = nullptr;  // by which the data comes; null: it is being closed
+        std::list<Receive>::iterator self;
+    };
+
+    static void on_failure(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+    static void on_sent(void* request, ucs_status_t status, void* send);
+    static void on_received(void* request, ucs_status_t status, std::size_t bytes, void* receive);
+    static ucs_status_t on_message(void* fabric, const void* header, std::size_t header_bytes, void* data,
+                                   std::size_t bytes, const ucp_am_recv_param_t* parameters);
+
+    bool open_context(std::string& error_line);
+    bool init_context(const std::string& devices, std::string& error_line);
+    bool open_worker(std::string& error_line);
+    [[nodiscard]] Peer* peer_of(ProcId process);
+    bool connect(Peer& peer);
+    void take_large(Bytes head, void* data, std::size_t bytes, const ucp_am_recv_param_t* parameters);
+    void end_receive(Receive& receive, bool is_whole);
+    [[nodiscard]] bool is_receiving_from(ProcId process) const;
+    // Starts it; reap() takes what has ended.
+    void close_endpoint(ucp_ep_h endpoint, unsigned flags);
+    void close_broken();
+    void close_incoming(ProcId process);
+    void reap();
+    [[nodiscard]] Send* take_send();
+    void flush();
+
+    Options options_;
+    pid_t owner_ = 0;
+    std::string devices_;  // "UCX_NET_DEVICES=..."
+    std::string resources_;
+    ucp_context_h context_ = nullptr;
+    ucp_worker_h worker_ = nullptr;
+    int fd_ = -1;
+    std::vector<std::byte> address_;
+    std::vector<Peer> peers_;
+    std::vector<Peer*> broken_;  // whose endpoints are to be closed
+    std::vector<std::unique_ptr<Send>> sends_;
+    std::vector<Send*> free_sends_;
+    std::list<Receive> receives_;
+    std::vector<void*> closing_;  // requests that are not about messages
+};
+
+}  // namespace sft

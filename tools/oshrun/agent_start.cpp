@@ -1,0 +1,157 @@
+// Only one process of a host can bind a name, so the name of the agent's socket is the lock too. Whoever has it gets in
+// touch with the guardian and then splits off the agent, which keeps both; the others connect. If it dies in between,
+// the name is free again.
+
+#include "tools/oshrun/agent_start.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "tools/common/text.hpp"
+#include "tools/oshrun/agent.hpp"
+#include "tools/oshrun/clock.hpp"
+#include "tools/oshrun/options.hpp"
+#include "tools/oshrun/process_tree.hpp"
+#include "tools/oshrun/tcp.hpp"
+
+namespace sft::tools {
+namespace {
+
+constexpr int kHandshake_ms = 10'000;
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
+
+// 0: the guardian's own.
+int pretended_node(int rank) {
+    const auto nodes = parse_number(variable("SHMEM_FT_PRETEND_NODES"), 1, kProcessesMax);
+    return nodes && rank >= 0 ? rank % static_cast<int>(*nodes) : 0;
+}
+
+// The guardian's welcome to a new agent.
+bool shake_hands(FrameStream& stream, const GuardianAddress& guardian, int node, AgentTask& task,
+                 std::string& error_line) {
+    HelloFrame hello;
+    hello.secret = guardian.agent_secret;
+    hello.pid = getpid();  // until the agent has one
+    hello.pretended_node = node > 0 ? node : -1;
+    std::snprintf(hello.host, sizeof hello.host, "%s", own_host_name().c_str());
+    const std::int64_t sent_ns = now_ns();
+    const std::int64_t deadline_ns = sent_ns + kHandshake_ms * std::int64_t{1'000'000};
+    stream.send(FrameKind::hello, hello);
+    while (true) {
+        const FrameStream::State state = stream.receive();
+        if (const auto frame = stream.next()) {
+            const auto welcome = fixed_part<WelcomeFrame>(*frame);
+            if (frame->kind == FrameKind::welcome && welcome && are_equal(welcome->secret, guardian.guardian_secret)) {
+                const std::int64_t middle_ns = sent_ns + (now_ns() - sent_ns) / 2;
+                const bool is_same_clock =
+                    boot_id() == std::string(welcome->boot_id, strnlen(welcome->boot_id, sizeof welcome->boot_id));
+                task.clock_offset_ns = is_same_clock ? 0 : welcome->clock_ns - middle_ns;
+                task.silence_ms = welcome->silence_ms;
+                return true;
+            }
+            error_line = "somebody else than the job's oshrun answers there";
+            return false;
+        }
+        const std::int64_t left_ms = (deadline_ns - now_ns()) / 1'000'000;
+        if (state != FrameStream::State::open || stream.is_broken() || left_ms <= 0) {
+            error_line = left_ms <= 0 ? "no answer" : "the job's oshrun has gone, or does not know this process";
+            return false;
+        }
+        pollfd entry{.fd = stream.fd(), .events = POLLIN, .revents = 0};
+        poll(&entry, 1, static_cast<int>(left_ms));
+    }
+}
+
+// Nobody waits for it, no terminal and no launcher: they would wait for the end of what it holds open.
+void become_daemon(AgentTask task) {
+    const pid_t child = fork();
+    if (child != 0) {
+        if (child > 0) {
+            waitpid(child, nullptr, 0);
+        }
+        return;
+    }
+    setsid();
+    if (fork() != 0) {
+        _exit(0);
+    }
+    const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+        dup2(nothing, fd);
+    }
+    _exit(run_agent(std::move(task)));
+}
+
+// REQUIRES: socket is bound and listens, so others queue up while this goes on.
+bool start_agent(JobSocket socket, const GuardianAddress& guardian, int node, std::string& error_line) {
+    AgentTask task;
+    FrameStream stream(connect_to(guardian.address, guardian.port, kHandshake_ms, error_line));
+    if (!stream.is_open() || !shake_hands(stream, guardian, node, task, error_line)) {
+        error_line =
+            fmt::format("no connection from {} to oshrun on {}: {}", own_host_name(), guardian.host, error_line);
+        return false;
+    }
+    task.socket_name = socket.name();
+    task.socket = std::move(socket);
+    task.guardian = std::move(stream);
+    // This process gives up its copies when the task goes.
+    become_daemon(std::move(task));
+    return true;
+}
+
+bool find_agent(const std::string& name, const GuardianAddress& guardian, int node, JobChannel& channel,
+                std::string& error_line) {
+    constexpr timespec kBetweenBindAndListen{.tv_sec = 0, .tv_nsec = 1'000'000};
+    const std::int64_t deadline_ns = now_ns() + kHandshake_ms * std::int64_t{1'000'000};
+    while (true) {
+        if (channel.connect(name, error_line)) {
+            return true;
+        }
+        JobSocket socket;
+        if (socket.open_as(name, error_line)) {
+            if (!start_agent(std::move(socket), guardian, node, error_line)) {
+                return false;
+            }
+        } else if (errno != EADDRINUSE || now_ns() > deadline_ns) {
+            return false;
+        }
+        nanosleep(&kBetweenBindAndListen, nullptr);
+    }
+}
+
+}  // namespace
+
+bool connect_to_watcher(int rank, JobChannel& channel, std::string& error_line) {
+    const std::string name = variable("SHMEM_FT_JOB_SOCKET");
+    const auto guardian = parse_guardian_address(variable(kGuardianVariable));
+    const int node = guardian ? pretended_node(rank) : 0;
+    unsetenv(kGuardianVariable);
+    if (node == 0 && channel.connect(name, error_line)) {
+        return true;
+    }
+    if (!guardian) {
+        error_line +=
+            fmt::format("; if {} is not the host of oshrun: give the hosts of the job with --host or --hostfile",
+                        own_host_name());
+        return false;
+    }
+    const std::string agent_name = node == 0 ? name + "-agent" : fmt::format("{}-agent{}", name, node);
+    setenv("SHMEM_FT_JOB_SOCKET", agent_name.c_str(), 1);
+    return find_agent(agent_name, *guardian, node, channel, error_line);
+}
+
+}  // namespace sft::tools

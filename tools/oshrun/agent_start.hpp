@@ -1,0 +1,16 @@
+// How a process of a job finds who watches it: the guardian on the guardian's own host, the agent on any other one,
+// which the first process there starts.
+#pragma once
+
+#include <string>
+
+#include "shmem_ft/base/job_channel.hpp"
+
+namespace sft::tools {
+
+// Connects the channel, and starts an agent before if this host needs one and has none. rank: of this process, for jobs
+// that only act as if they had several hosts (SHMEM_FT_PRETEND_NODES). Afterwards SHMEM_FT_JOB_SOCKET names the socket
+// for the program, and the secret of the job is no longer in the environment. False: error_line says why.
+[[nodiscard]] bool connect_to_watcher(int rank, JobChannel& channel, std::string& error_line);
+
+}  // namespace sft::tools

@@ -1,0 +1,58 @@
+// When a job needs a spare that nobody has started: it says that it waits for one for a PE
+// (JobEventKind::spare_wanted), and oshrun starts one. Pure: wishes come in, how many are to be started comes out.
+//
+// Bounded: one spare per PE that is waited for, and not more than `limit` in the life of a job, so that a program that
+// dies again and again does not go on for ever.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <vector>
+
+namespace sft::tools {
+
+struct OnDemand {
+    bool is_on = true;
+    int limit = 8;
+};
+
+class Demand {
+public:
+    explicit Demand(OnDemand options) noexcept : options_(options) {}
+
+    void wished(int pe, std::int64_t now_ns) { wishes_.try_emplace(pe, now_ns); }
+    // A spare has become that PE.
+    void taken(int pe) { wishes_.erase(pe); }
+
+    struct Wish {
+        int pe = -1;
+        std::int64_t since_ns = 0;
+    };
+    // Those for which a spare has to be started now, the oldest first. idle: spares that have been started and hold no
+    // PE, or are about to be started; each of them will serve a wish.
+    [[nodiscard]] std::vector<Wish> to_serve(int idle) const {
+        std::vector<Wish> wishes;
+        for (const auto& [pe, since_ns] : wishes_) {
+            wishes.push_back({pe, since_ns});
+        }
+        std::stable_sort(wishes.begin(), wishes.end(),
+                         [](const Wish& a, const Wish& b) { return a.since_ns < b.since_ns; });
+        wishes.erase(wishes.begin(), wishes.begin() + std::min<std::ptrdiff_t>(idle, std::ssize(wishes)));
+        const int allowed = options_.is_on ? std::max(options_.limit - started_, 0) : 0;
+        wishes.resize(std::min(wishes.size(), static_cast<std::size_t>(allowed)));
+        return wishes;
+    }
+    void started() noexcept { ++started_; }
+    [[nodiscard]] bool is_exhausted() const noexcept { return options_.is_on && started_ >= options_.limit; }
+    [[nodiscard]] bool unserved(int idle) const noexcept { return static_cast<int>(wishes_.size()) > idle; }
+    [[nodiscard]] bool has_wishes() const noexcept { return !wishes_.empty(); }
+
+private:
+    OnDemand options_;
+    int started_ = 0;
+    std::map<int, std::int64_t> wishes_;  // by PE: since when
+};
+
+}  // namespace sft::tools

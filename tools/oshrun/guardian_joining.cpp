@@ -1,0 +1,190 @@
+// Spares that are started while the job runs: because somebody asks (oshrun --join), or because the job waits for one.
+// The guardian starts them itself, or by the agent of another host; the launcher has no part in it. (PMIx_Spawn would
+// be its way. Open MPI's mpirun ends the whole job when it is asked to spawn after it has lost a host.)
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "tools/common/text.hpp"
+#include "tools/oshrun/clock.hpp"
+#include "tools/oshrun/guardian_class.hpp"
+#include "tools/oshrun/joining.hpp"
+
+namespace sft::tools {
+
+void Guardian::take_join(const Fact& fact) {
+    const JobSocket::Peer* peer = fact.host == 0 ? local_.peer(fact.connection) : nullptr;
+    if (peer == nullptr) {
+        return;
+    }
+    const std::string host(fact.event.text, strnlen(fact.event.text, sizeof fact.event.text));
+    const std::string problem = problem_of_join(fact.event.code, host);
+    if (problem.empty()) {
+        joins_wanted_.insert(joins_wanted_.end(), static_cast<std::size_t>(fact.event.code), {host, -1, now_ns()});
+    }
+    answer_join(*peer, problem);
+}
+
+// Empty: there is none.
+std::string Guardian::problem_of_join(int count, const std::string& host) const {
+    const int room = kJoinersMax - ledger_.joiners() - static_cast<int>(joins_wanted_.size());
+    if (ending_ || control_fds_.empty()) {
+        return ending_ ? "the job is ending" : "the job has not passed shmem_init yet";
+    }
+    if (count < 1 || count > room) {
+        return fmt::format("a job takes {} spares in this way in all, and this one has room for {}", kJoinersMax, room);
+    }
+    if (!host.empty() && !host_for({host, -1, 0}, static_cast<int>(ledger_.processes().size()))) {
+        return fmt::format("no process of the job lives on host {}", host);
+    }
+    return {};
+}
+
+void Guardian::serve_wishes() {
+    if (ending_ || control_fds_.empty() || !demand_.has_wishes()) {
+        return;
+    }
+    const auto& processes = ledger_.processes();
+    int idle = static_cast<int>(joins_wanted_.size());
+    for (auto rank = static_cast<std::size_t>(task_.shape.pes + task_.shape.spares); rank < processes.size(); ++rank) {
+        idle += !processes[rank].end && processes[rank].pe < 0 ? 1 : 0;
+    }
+    const int room = kJoinersMax - ledger_.joiners() - static_cast<int>(joins_wanted_.size());
+    std::vector<Demand::Wish> wishes = demand_.to_serve(idle);
+    wishes.resize(std::min(wishes.size(), static_cast<std::size_t>(std::max(room, 0))));
+    for (const Demand::Wish& wish : wishes) {
+        joins_wanted_.push_back({"", wish.pe, wish.since_ns});
+        demand_.started();
+        ++idle;
+    }
+    if (demand_.is_exhausted() && demand_.unserved(idle) && !has_named_limit_) {
+        has_named_limit_ = true;
+        print_line(
+            fmt::format("oshrun: warning: the job waits for a spare, but no more are started than {} "
+                        "(--on-demand-limit)",
+                        task_.on_demand.limit));
+    }
+}
+
+// One after the other, because they have to join in the order of their ranks.
+void Guardian::start_joiners() {
+    serve_wishes();
+    if (joins_wanted_.empty() || ledger_.is_anybody_joining() || ending_ || control_fds_.empty()) {
+        return;
+    }
+    const int rank = static_cast<int>(ledger_.processes().size());
+    const auto host = host_for(joins_wanted_.front(), rank);
+    if (!host) {
+        return;  // where it could be started is gone; a wish stays a wish
+    }
+    const JoinRequest request = joins_wanted_.front();
+    joins_wanted_.pop_front();
+    start_joiner_on(*host, request, rank);
+}
+
+void Guardian::start_joiner_on(std::int32_t host, const JoinRequest& request, int rank) {
+    const auto donor = std::find_if(control_fds_.begin(), control_fds_.end(),
+                                    [host](const auto& item) { return item.first.host == host; });
+    joins_going_[rank] = request;
+    if (host != 0) {
+        ledger_.process_joined({-1, host});
+        hub_.start(host, {rank, donor->first.pid, donor->second}, task_.joiner_command);
+        return;
+    }
+    JoinerTask task;
+    task.command = task_.joiner_command;
+    task.rank = rank;
+    task.donor_pid = donor->first.pid;
+    task.donor_fd = donor->second;
+    const std::int32_t pid = start_joiner(task);
+    if (pid < 0) {
+        print_line(fmt::format("oshrun: warning: cannot start a spare: {}", strerrordesc_np(errno)));
+        return;
+    }
+    ledger_.process_joined(pid);
+    local_.watch_process(pid);
+}
+
+void Guardian::take_started(const AgentHub::Tidings& news) {
+    if (news.started.pid > 0) {
+        ledger_.joiner_started(news.started.rank, {news.started.pid, news.host});
+        return;
+    }
+    ledger_.joiner_failed(news.started.rank, now_ns());
+    print_line(fmt::format("oshrun: warning: cannot start a spare on {}: {}", host_name(news.host),
+                           strerrordesc_np(news.started.error_number)));
+}
+
+// The job has counted it in.
+void Guardian::note_joined(int rank) {
+    const auto found = joins_going_.find(rank);
+    if (found == joins_going_.end()) {
+        return;
+    }
+    const std::int32_t host = ledger_.processes()[static_cast<std::size_t>(rank)].host;
+    const std::int64_t took_ns = now_ns() - found->second.wish_ns;
+    log_.spare_joined(rank, host_name(host), host == 0 ? "guardian" : "agent", took_ns);
+    if (found->second.pe >= 0) {
+        print_line(
+            fmt::format("oshrun: no spare was left for PE {}: one has been started on {} and has joined after {} ms",
+                        found->second.pe, host_name(host), took_ns / kNsPerMs));
+    }
+    joins_going_.erase(found);
+}
+
+std::optional<std::int32_t> Guardian::host_for(const JoinRequest& request, int rank) const {
+    const std::vector<HostLoad> loads = host_loads(request.pe);
+    if (task_.pretended_nodes > 1) {
+        // Its rank says on which node it acts as if it were.
+        const auto host = hub_.host_of_pretended_node(rank % task_.pretended_nodes);
+        return host && loads[static_cast<std::size_t>(*host)].is_usable ? host : std::nullopt;
+    }
+    return choose_host(loads, request.host);
+}
+
+std::vector<HostLoad> Guardian::host_loads(int pe) const {
+    std::vector<HostLoad> loads;
+    for (const AgentHub::Host& host : hub_.hosts()) {
+        loads.push_back({.name = host.name});
+    }
+    for (const JobLedger::Process& process : ledger_.processes()) {
+        loads[static_cast<std::size_t>(process.host)].processes += process.launched_pid > 0 && !process.end ? 1 : 0;
+    }
+    for (const auto& [key, descriptor] : control_fds_) {
+        loads[static_cast<std::size_t>(key.host)].is_usable = !hub_.hosts()[static_cast<std::size_t>(key.host)].is_lost;
+    }
+    if (pe >= 0 && pe < task_.shape.pes) {
+        const auto holder = static_cast<std::size_t>(ledger_.holders()[static_cast<std::size_t>(pe)]);
+        loads[static_cast<std::size_t>(ledger_.processes()[holder].host)].was_home = true;
+        loads[static_cast<std::size_t>(keeper_host(pe))].is_keeper = true;
+    }
+    return loads;
+}
+
+// A PE's copy lies on the next host round the ring of those that hold PEs, in the order of their lowest processes.
+std::int32_t Guardian::keeper_host(int pe) const {
+    std::vector<std::pair<int, std::int32_t>> ring;  // lowest process, host
+    std::set<std::int32_t> known;
+    std::vector<int> ranks = ledger_.holders();
+    std::sort(ranks.begin(), ranks.end());
+    for (const int rank : ranks) {
+        const std::int32_t host = ledger_.processes()[static_cast<std::size_t>(rank)].host;
+        if (known.insert(host).second) {
+            ring.emplace_back(rank, host);
+        }
+    }
+    const int holder = ledger_.holders()[static_cast<std::size_t>(pe)];
+    const std::int32_t home = ledger_.processes()[static_cast<std::size_t>(holder)].host;
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+        if (ring[i].second == home) {
+            return ring[(i + 1) % ring.size()].second;
+        }
+    }
+    return home;
+}
+
+}  // namespace sft::tools

@@ -1,0 +1,140 @@
+#include "tools/oshrun/surroundings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+
+#include "tools/oshrun/tcp.hpp"
+
+namespace sft::tools {
+namespace {
+
+std::string variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+}
+
+// Options by which mpirun is told about hosts.
+bool mentions_hosts(const std::vector<std::string>& words) {
+    constexpr std::array<std::string_view, 10> kHostOptions = {
+        "-H",           "-host",         "--host", "-hostfile",  "--hostfile",
+        "-machinefile", "--machinefile", "-rf",    "--rankfile", "-rankfile"};
+    return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+        return std::find(kHostOptions.begin(), kHostOptions.end(), std::string_view(word)) != kHostOptions.end();
+    });
+}
+
+std::optional<std::string> read_text(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+        return std::nullopt;
+    }
+    return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+bool is_this_host(const std::string& name) {
+    const std::string own = own_host_name();
+    return name == own || name == "localhost" || name == "127.0.0.1" || own.substr(0, own.find('.')) == name;
+}
+
+int slots_of(std::vector<HostSlots>::const_iterator begin, std::vector<HostSlots>::const_iterator end) {
+    return std::accumulate(begin, end, 0, [](int sum, const HostSlots& host) { return sum + host.slots; });
+}
+
+}  // namespace
+
+bool is_inside_slurm() { return !variable("SLURM_JOB_ID").empty(); }
+
+std::optional<Refusal> find_launcher(Options& options, std::string& path) {
+    struct Candidate {
+        LauncherKind kind;
+        const char* program;
+    };
+    // mpirun first also inside of Slurm: it starts its daemons by srun, and its processes survive each other.
+    constexpr std::array<Candidate, 4> kCandidates = {{{LauncherKind::mpirun, "mpirun.openmpi"},
+                                                       {LauncherKind::mpirun, "mpirun"},
+                                                       {LauncherKind::prterun, "prterun"},
+                                                       {LauncherKind::srun, "srun"}}};
+    for (const Candidate& candidate : kCandidates) {
+        const bool is_wanted = options.launcher == LauncherKind::automatic
+                                   ? candidate.kind != LauncherKind::srun || is_inside_slurm()
+                                   : options.launcher == candidate.kind;
+        if (is_wanted) {
+            path = search_path(candidate.program);
+            if (!path.empty()) {
+                options.launcher = candidate.kind;
+                return std::nullopt;
+            }
+        }
+    }
+    if (options.launcher == LauncherKind::prterun || options.launcher == LauncherKind::srun) {
+        return Refusal{kExitNotFound,
+                       fmt::format("--launcher {}: no such program in PATH", launcher_name(options.launcher))};
+    }
+    return Refusal{kExitNotFound,
+                   "neither mpirun.openmpi nor mpirun is in PATH: install the package openmpi-bin (Debian, Ubuntu)"};
+}
+
+std::optional<Refusal> find_hosts(const Options& options, std::vector<HostSlots>& hosts) {
+    std::string error_line;
+    std::optional<std::vector<HostSlots>> found;
+    if (!options.host_list.empty()) {
+        found = parse_host_list(options.host_list, error_line);
+    } else if (!options.hostfile.empty()) {
+        const auto content = read_text(options.hostfile);
+        if (!content) {
+            return Refusal{kExitUsage, fmt::format("--hostfile {}: cannot be read", options.hostfile)};
+        }
+        found = parse_hostfile(*content, options.hostfile, error_line);
+    } else if (!mentions_hosts(options.launcher_args)) {
+        // What is not understood here may be understood by the launcher: then it places the processes.
+        if (is_inside_slurm()) {
+            found = parse_slurm_nodes(variable("SLURM_JOB_NODELIST"), variable("SLURM_TASKS_PER_NODE"));
+        } else if (const auto content = read_text(variable("OMPI_MCA_orte_default_hostfile"))) {
+            found = parse_hostfile(*content, "", error_line);
+        }
+        error_line.clear();
+    }
+    if (!error_line.empty()) {
+        return Refusal{kExitUsage, error_line};
+    }
+    hosts = found.value_or(std::vector<HostSlots>{});
+    if (options.spare_nodes > 0 && static_cast<std::size_t>(options.spare_nodes) >= hosts.size()) {
+        return Refusal{kExitUsage, fmt::format("--spare-nodes {}: there are {} hosts, and at least one is for PEs "
+                                               "(--host, --hostfile)",
+                                               options.spare_nodes, hosts.size())};
+    }
+    return std::nullopt;
+}
+
+bool may_use_other_hosts(const Options& options, const std::vector<HostSlots>& hosts) {
+    if (!hosts.empty()) {
+        return std::any_of(hosts.begin(), hosts.end(), [](const HostSlots& host) { return !is_this_host(host.name); });
+    }
+    const auto is_set = [](const char* name) { return !variable(name).empty(); };
+    constexpr std::array kHostVariables = {"SLURM_JOB_NODELIST", "OMPI_MCA_orte_default_hostfile",
+                                           "PBS_NODEFILE",       "LSB_HOSTS",
+                                           "LSB_MCPU_HOSTS",     "PE_HOSTFILE"};
+    return mentions_hosts(options.launcher_args) || std::any_of(kHostVariables.begin(), kHostVariables.end(), is_set);
+}
+
+void count_by_hosts(Options& options, const std::vector<HostSlots>& hosts) {
+    if (hosts.empty()) {
+        return;
+    }
+    const auto first_spare_node = hosts.end() - options.spare_nodes;
+    if (options.spare_nodes > 0 && options.spares < 0) {
+        options.spares = slots_of(first_spare_node, hosts.end());
+    }
+    if (options.pes == 0) {
+        const int slots = slots_of(hosts.begin(), first_spare_node);
+        options.pes = options.spare_nodes > 0 ? slots : std::max(slots - std::max(options.spares, 0), 1);
+    }
+}
+
+}  // namespace sft::tools

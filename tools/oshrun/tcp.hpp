@@ -1,0 +1,33 @@
+// TCP between the guardian and the agents of other hosts: which address to listen on, listening, connecting.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tools/common/fd.hpp"
+
+namespace sft::tools {
+
+// This host's address, in digits, by which others reach it. interface: the name of the network interface to use; empty:
+// that of the address which the host's name stands for, else the first one that is not the loopback, else the loopback.
+[[nodiscard]] std::optional<std::string> own_address(const std::string& interface, std::string& error_line);
+
+[[nodiscard]] std::string own_host_name();
+// One per start of a kernel; empty when it does not tell.
+[[nodiscard]] std::string boot_id();
+
+// Listens on that address only, on a port that the system chooses. Nothing: error_line says why.
+struct Listening {
+    Fd fd;
+    std::uint16_t port = 0;
+};
+[[nodiscard]] std::optional<Listening> listen_on(const std::string& address, std::string& error_line);
+
+// REQUIRES: fd is listening. None: nobody waits. from: the peer's address.
+[[nodiscard]] Fd accept_from(const Fd& fd, std::string& from);
+
+// Blocks for at most timeout_ms; the result does not block. None: error_line says why.
+[[nodiscard]] Fd connect_to(const std::string& address, std::uint16_t port, int timeout_ms, std::string& error_line);
+
+}  // namespace sft::tools
