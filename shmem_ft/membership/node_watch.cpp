@@ -96,7 +96,7 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
     if (!is_needed()) {
         return round;
     }
-    if (ticked_ns_ >= 0 && now_ns - ticked_ns_ > 2 * period_ns() && !is_mutated(Mutation::forgive_nobody)) {
+    if (ticked_ns_ >= 0 && now_ns - ticked_ns_ > 2 * period_ns()) {
         listen_afresh(now_ns);
     }
     ticked_ns_ = now_ns;
