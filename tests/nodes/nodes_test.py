@@ -84,6 +84,23 @@ def losses_one_after_another(bench):
     check_success(job.finish(), results)
 
 
+def wakes_up(bench):
+    """A process that was declared dead while it stood still changes nothing when it goes on: nobody has killed it."""
+    results = expected(bench)
+    job = job_on(bench, 6, 4, 2, "jacobi1d", *JACOBI, SHMEM_FT_NODE_TIMEOUT="500", SHMEM_FT_HANG_TIMEOUT="500",
+                 OSHRUN_WITHHOLD_KILL="1")
+    await_commit(job, 3)
+    rank, pid = job.holder(2)
+    job.fail(rank, pid, 2, signal.SIGSTOP)
+    await_repair(job)
+    was_there = job.send(pid, signal.SIGCONT)
+    outcome = job.finish()
+    check(was_there, "somebody has killed it", outcome)
+    check_success(outcome, results)
+    said = f"process {rank} was declared dead by the others and ends"
+    check(said in outcome.stderr, f"it does not say: {said}", outcome)
+
+
 def too_few_spares(bench):
     job = job_on(bench, 2, 4, 1, "jacobi1d", *JACOBI)
     await_commit(job, 3)
@@ -126,6 +143,7 @@ CASES = {
     "node-killed": loss_of_a_node(3, 1, 3),
     "first-node-killed": loss_of_a_node(2, 0, 4),
     "node-stopped": loss_of_a_node(3, 1, 3, signal.SIGSTOP, SHMEM_FT_NODE_TIMEOUT="500", SHMEM_FT_HANG_TIMEOUT="0"),
+    "wakes-up": wakes_up,
     "two-nodes": losses_one_after_another,
     "too-few-spares": too_few_spares,
     "short-cut": short_cut,
