@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "shmem_ft/base/clock.hpp"
@@ -174,6 +175,9 @@ bool Coordinator::pump() {
 bool Coordinator::take_messages() {
     return mailbox_->pump([this](ProcId from, std::span<const std::byte> bytes) {
         fault_point(FaultPoint::message_receive);
+        if (shape_.nodes != nullptr && std::find(heard_.begin(), heard_.end(), from) == heard_.end()) {
+            heard_.push_back(from);
+        }
         if (const std::optional<Message> message = decode(bytes)) {
             agreement_.receive(from, *message);
         }
@@ -212,6 +216,22 @@ void Coordinator::probe_node_of(ProcId process) {
         if (shape_.nodes->node_of(ProcId(other)) == node && !contains(agreement_.known_deaths(), ProcId(other))) {
             mailbox_->probe(ProcId(other));
         }
+    }
+}
+
+std::vector<ProcId> Coordinator::take_heard() {
+    const Lock lock(mutex_);
+    return std::exchange(heard_, {});
+}
+
+void Coordinator::ping(const std::vector<ProcId>& processes) {
+    const Lock lock(mutex_);
+    Message question;
+    question.kind = MessageKind::ping;
+    question.ballot = agreement_.ballot();
+    question.index = agreement_.decided().index;
+    for (const ProcId process : processes) {
+        send(process, question);
     }
 }
 

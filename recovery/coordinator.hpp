@@ -107,6 +107,9 @@ public:
     // dead.
     [[nodiscard]] std::vector<RemoteMail::Gone> take_gone();
     void probe_node_of(ProcId process);
+    // From whom something has come since the last call; and questions whether they live.
+    [[nodiscard]] std::vector<ProcId> take_heard();
+    void ping(const std::vector<ProcId>& processes);
     // The job is over for this process: waits until all others have what was sent to them, or that time has come
     // (now_ns()), and says goodbye.
     void leave(Stage how, std::int64_t end_ns);
@@ -154,6 +157,7 @@ private:
     Participant participant_;
     std::vector<PeId> awaited_;  // as the observer knows it
     std::vector<News> news_;
+    std::vector<ProcId> heard_;  // several nodes: since take_heard()
     bool is_telling_ = false;
     Times times_;
     mutable std::mutex snapshot_mutex_;  // taken last, and for a copy only

@@ -152,6 +152,7 @@ private:
     void serve() noexcept;
     void process_ended(ProcId process) noexcept;
     void look_for_gone() noexcept;
+    void lose_nodes(const std::vector<Death>& lost) noexcept;
     void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
     void mark_dead_peers() noexcept;
     PeId sleep_as_spare() noexcept;

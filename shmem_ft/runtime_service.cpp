@@ -22,6 +22,7 @@
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/hang_watch.hpp"
+#include "shmem_ft/node_guard.hpp"
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
@@ -108,6 +109,11 @@ void Runtime::serve() noexcept {
                           .bound_ns = config_.hang_timeout_ms * kNsPerMs,
                           .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_},
                          now_ns());
+    NodeGuard node_guard({.coordinator = coordinator_.get(),
+                          .control = &control_,
+                          .self = self(),
+                          .bound_ns = config_.node_timeout_ms * kNsPerMs},
+                         now_ns());
     const auto kill = [this](ProcId process) {
         if (pidfds_[process.index()] >= 0) {
             ::syscall(SYS_pidfd_send_signal, pidfds_[process.index()], SIGKILL, nullptr, 0);
@@ -129,7 +135,10 @@ void Runtime::serve() noexcept {
                 watched.push_back(ProcId(static_cast<std::int32_t>(i)));
             }
         }
-        if (::poll(polled.data(), polled.size(), hang_watch.timeout_ms(now_ns())) < 0 && errno != EINTR) {
+        // As unsigned numbers, "for ever" is the longest time.
+        const auto timeout = std::min(static_cast<unsigned>(hang_watch.timeout_ms(now_ns())),
+                                      static_cast<unsigned>(node_guard.timeout_ms(now_ns())));
+        if (::poll(polled.data(), polled.size(), static_cast<int>(timeout)) < 0 && errno != EINTR) {
             die("PE %d: cannot watch the processes of the job: %s", me_.load().value(), std::strerror(errno));
         }
         if (is_stopping_.load()) {
@@ -149,6 +158,7 @@ void Runtime::serve() noexcept {
             coordinator_->pump();
             look_for_gone();
         }
+        lose_nodes(node_guard.tick(now_ns()));
         if (polled[3].revents != 0) {
             wait_is_due();
         }
@@ -208,6 +218,16 @@ void Runtime::look_for_gone() noexcept {
         coordinator_->process_died({item.process, reason, true});
         // Its neighbours have probably met the same fate, and nobody else of this node may be talking to them.
         coordinator_->probe_node_of(item.process);
+    }
+}
+
+// Silent for too long: dead, or out of reach, which comes to the same here but counts against the quorum.
+void Runtime::lose_nodes(const std::vector<Death>& lost) noexcept {
+    for (const Death& death : lost) {
+        if (!coordinator_->is_dead(death.process)) {
+            note_death(death.process, death.reason, now_ns());
+            coordinator_->process_died(death);
+        }
     }
 }
 

@@ -194,6 +194,7 @@ private:
     void propose(JobState next);
     void decide(JobState next);
     void tell_spares() const;
+    void tell_spares_of_deaths() const;
     void tell_own_share_of_spares() const;
     enum class Lead { as_before, anew };
     void adopt(JobState next, Lead lead = Lead::as_before);

@@ -84,6 +84,21 @@ void Agreement::begin_ballot() {
     collect.state = state_;
     collect.deaths = ballot_dead_;
     forward(collect);
+    if (!shape_.is_one_node()) {
+        tell_spares_of_deaths();
+    }
+}
+
+// On one node the kernel tells everybody of every death. Between nodes a sleeping spare may be the only one left on its
+// node to tell of a death there, and has to know whom.
+void Agreement::tell_spares_of_deaths() const {
+    Message message = make(MessageKind::deaths);
+    message.deaths = ballot_dead_;
+    for (const ProcId spare : shape_.idle_spares(state_, dead_)) {
+        if (spare != self_ && spare != state_.witness && !is_mutated(Mutation::leave_spares_untold)) {
+            world_->send(spare, message);
+        }
+    }
 }
 
 void Agreement::forward(const Message& message) {
@@ -365,6 +380,12 @@ void Agreement::request_end(EndReason reason, std::int32_t exit_status) {
 void Agreement::look_after_orphans() {
     const std::vector<ProcId> idle = shape_.idle_spares(state_, dead_);
     if (idle.empty() || idle.front() != self_) {
+        // Between nodes the lowest one may know of other deaths than this one, and believe that somebody leads.
+        if (!idle.empty() && !shape_.is_one_node()) {
+            Message message = make(MessageKind::deaths);
+            message.deaths = dead_;
+            world_->send(idle.front(), message);
+        }
         return;
     }
     if (!has_census_begun_) {

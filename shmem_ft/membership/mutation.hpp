@@ -33,6 +33,7 @@ enum class Mutation : int {
     count_certain_out,         // deaths that are certain but not agreed on make the majority smaller
     forgive_nobody,            // silence counts while this process itself has not run
     ask_one_only,              // a node is lost when its lowest process is silent
+    leave_spares_untold,       // sleeping spares do not hear of deaths on other nodes
     count_
 };
 

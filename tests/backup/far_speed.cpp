@@ -5,6 +5,8 @@
 //
 // One JSON object a line: the median of the repeats, in ms and MB/s. Two processes over the loopback. Not run as a
 // test, because times on a shared machine prove nothing.
+#include <poll.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -72,7 +74,9 @@ void keep(NetNode& node, std::size_t bytes) {
         die("%s", error.c_str());
     }
     node.board.values[0] = 1;
-    node.await_step(1);
+    while (node.board.step == 0) {
+        ::poll(nullptr, 0, 10);  // and takes no time from the processor
+    }
     node.network.close();
     store.release();
 }

@@ -35,19 +35,27 @@ const char* name_of(Participant::Do what) noexcept {
 
 class Checkers::Bookkeeper final : public Observer {
 public:
-    explicit Bookkeeper(Account& account) : account_(account) {}
+    Bookkeeper(Account& account, Verdict& verdict) : account_(account), verdict_(verdict) {}
     void gone(ProcId process, Gone how) override {
         account_.is_gone[process.index()] = true;
         account_.n_deaths += how == Gone::killed || how == Gone::stopped_itself ? 1 : 0;
     }
-    void told_of_death(ProcId /*process*/, const Death& death) override { account_.declared.insert(death.process); }
+    void told_of_death(ProcId process, const Death& death) override {
+        account_.declared.insert(death.process);
+        account_.has_uncertain = account_.has_uncertain || !death.is_certain;
+        if (account_.lives(death.process) && !may_mistake(account_.scenario)) {
+            verdict_.fail("detector", format("process %d calls process %d dead, which lives", process.value(),
+                                             death.process.value()));
+        }
+    }
 
 private:
     Account& account_;
+    Verdict& verdict_;
 };
 
 Checkers::Checkers(const Scenario& scenario, Verdict& verdict) : account_(scenario) {
-    all_.push_back(std::make_unique<Bookkeeper>(account_));
+    all_.push_back(std::make_unique<Bookkeeper>(account_, verdict));
     all_.push_back(std::make_unique<AgreementChecker>(account_, verdict));
     all_.push_back(std::make_unique<OutcomeChecker>(account_, verdict));
     all_.push_back(std::make_unique<MemoryChecker>(account_, verdict));
@@ -171,7 +179,7 @@ bool AgreementChecker::is_of_orphans(ProcId process, const JobState& before, con
         return true;
     }
     // The same holds for who was cut off while the others died.
-    const bool is_cut_off = account_.declared.contains(process) && !account_.scenario.partitions.empty();
+    const bool is_cut_off = account_.declared.contains(process) && may_mistake(account_.scenario);
     if (!is_cut_off && (after.stage != Stage::ended || shape.held_by(before, process) != kNoPe)) {
         return false;
     }

@@ -22,10 +22,14 @@ public:
     std::vector<bool> is_gone;
     std::set<ProcId> declared;  // dead, by the world to somebody
     std::size_t n_deaths = 0;
+    bool has_uncertain = false;  // somebody was declared dead and may live
 
     [[nodiscard]] bool counts(ProcId process) const { return lives(process) && !declared.contains(process); }
     [[nodiscard]] bool lives(ProcId process) const { return process != kNoProc && !is_gone[process.index()]; }
 };
+
+// Who has to keep the shadow of each PE under the holders of this value, found without the code under test.
+[[nodiscard]] std::vector<ProcId> expected_keepers(const Scenario& scenario, const JobState& state);
 
 // Invariant 1 and 6: the same values everywhere, in order, each following from the one before; one holder per PE.
 class AgreementChecker final : public Observer {
@@ -80,6 +84,7 @@ public:
     void copy_begun(const Place& place) override;
     void copy_done(const Place& place, Version version, const Content& content) override;
     void put_applied(ProcId from, std::uint32_t view, ProcId to, std::uint32_t view_there) override;
+    void heard_of_death(ProcId process, const Death& death) override;
 
 private:
     struct Stored {
@@ -93,6 +98,7 @@ private:
     const Account& account_;
     Verdict& verdict_;
     std::map<Place, Stored> stored_;
+    std::set<std::pair<ProcId, ProcId>> heard_;  // who has heard of whose death
     std::uint64_t seen_index_ = 0;
     JobState latest_;
 };
@@ -116,7 +122,8 @@ private:
     const Account& account_;
     Verdict& verdict_;
     std::uint64_t seen_index_ = 0;
-    std::map<PeId, std::set<ProcId>> moved_copies_;  // where they are not with the PE's first holder and the next one
+    std::vector<std::set<ProcId>> copies_;  // by PE, of the last committed version
+    std::vector<ProcId> shadows_;           // by PE, as of the last time that everybody was protected
     std::map<ProcId, std::set<ProcId>> heard_;
     std::set<std::pair<ProcId, EndReason>> requests_;
     bool is_anybody_finishing_ = false;

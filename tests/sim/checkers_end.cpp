@@ -6,6 +6,31 @@
 
 namespace sft::sim {
 
+// ---- where shadows belong ----
+
+std::vector<ProcId> expected_keepers(const Scenario& scenario, const JobState& state) {
+    const JobShape& shape = scenario.shape;
+    if (shape.n_pes == 1) {
+        return {state.witness};
+    }
+    std::map<NodeId, std::vector<ProcId>> holders;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        const ProcId holder = shape.holder(state, PeId(pe));
+        holders[node_of(scenario, holder)].push_back(holder);
+    }
+    std::vector<ProcId> keepers(static_cast<std::size_t>(shape.n_pes));
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        const ProcId holder = shape.holder(state, PeId(pe));
+        const auto own = holders.find(node_of(scenario, holder));
+        const auto next = std::next(own) == holders.end() ? holders.begin() : std::next(own);
+        const auto rank = std::find(own->second.begin(), own->second.end(), holder) - own->second.begin();
+        keepers[static_cast<std::size_t>(pe)] =
+            holders.size() == 1 ? shape.holder(state, PeId((pe + 1) % shape.n_pes))
+                                : next->second[static_cast<std::size_t>(rank) % next->second.size()];
+    }
+    return keepers;
+}
+
 // ---- why a job ends ----
 
 EndChecker::EndChecker(const Account& account, Verdict& verdict) : account_(account), verdict_(verdict) {}
@@ -14,7 +39,9 @@ void EndChecker::gone(ProcId process, Gone how) {
     if (how == Gone::stopped_itself && account_.scenario.detection == Detection::kernel) {
         verdict_.fail("end", format("process %d stops itself and nobody can have declared it dead", process.value()));
     }
-    if (how == Gone::stopped_itself && account_.scenario.partitions.empty()) {
+    const bool is_cut =
+        may_mistake(account_.scenario) || (account_.scenario.detection == Detection::nodes && account_.has_uncertain);
+    if (how == Gone::stopped_itself && !is_cut) {
         verdict_.fail("end", format("process %d stops itself though the network was never cut", process.value()));
     }
 }
@@ -32,35 +59,31 @@ bool EndChecker::is_out(ProcId decider, ProcId process) const {
     return !account_.lives(process) || (at != heard_.end() && at->second.contains(process));
 }
 
-// Who has the last committed version of each PE, from the values in which everybody has both copies.
+// Who has the last committed version of each PE. While a recovery moves PEs about, shadows stay where they were.
 void EndChecker::note_copies(const JobState& state) {
-    if (state.stage != Stage::running && state.stage != Stage::folding && state.stage != Stage::restored) {
+    const JobShape& shape = account_.scenario.shape;
+    const bool is_settled = state.stage != Stage::planned && state.stage != Stage::restored;
+    if (state.stage == Stage::planned || is_over(state)) {
         return;
     }
-    const JobShape& shape = account_.scenario.shape;
-    const auto is_exposed = [&](PeId pe) {
-        return std::find(state.exposed.begin(), state.exposed.end(), pe) != state.exposed.end();
-    };
-    const auto note = [&](PeId pe) {
-        std::set<ProcId>& copies = moved_copies_[pe];
-        copies = {shape.holder(state, pe)};
-        if (!is_exposed(pe)) {
-            copies.insert(shape.n_pes == 1 ? state.witness : shape.holder(state, PeId((pe.value() + 1) % shape.n_pes)));
+    if (is_settled || shape.n_pes == 1) {
+        shadows_ = expected_keepers(account_.scenario, state);
+    }
+    copies_.resize(static_cast<std::size_t>(shape.n_pes));
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        const bool is_exposed = std::find(state.exposed.begin(), state.exposed.end(), PeId(pe)) != state.exposed.end();
+        std::set<ProcId>& copies = copies_[static_cast<std::size_t>(pe)];
+        copies = {shape.holder(state, PeId(pe))};
+        if (!is_exposed) {
+            copies.insert(shadows_[static_cast<std::size_t>(pe)]);
         }
-    };
-    for (const Replacement& replacement : state.replacements) {
-        note(replacement.pe);
-        note(PeId((replacement.pe.value() + shape.n_pes - 1) % shape.n_pes));
-    }
-    for (const PeId pe : state.exposed) {
-        note(pe);
-    }
-    if (shape.n_pes == 1) {
-        note(PeId(0));
     }
 }
 
 void EndChecker::decided(ProcId process, const JobState& before, const JobState& after) {
+    if (copies_.empty()) {
+        note_copies(before);
+    }
     if (after.index > seen_index_) {
         seen_index_ = after.index;
         note_copies(after);
@@ -83,9 +106,7 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const bool is_held = !is_out(decider, shape.holder(before, PeId(pe)));
         n_without_holder += is_held ? 0 : 1;
-        const auto at = moved_copies_.find(PeId(pe));
-        const std::set<ProcId> copies =
-            at != moved_copies_.end() ? at->second : std::set<ProcId>{ProcId(pe), ProcId((pe + 1) % shape.n_pes)};
+        const std::set<ProcId>& copies = copies_[static_cast<std::size_t>(pe)];
         is_any_lost = is_any_lost || std::all_of(copies.begin(), copies.end(),
                                                  [&](ProcId copy) { return copy == kNoProc || is_out(decider, copy); });
     }
@@ -117,7 +138,7 @@ void LoadChecker::decided(ProcId /*process*/, const JobState& /*before*/, const 
 }
 
 void LoadChecker::sent(ProcId /*from*/, ProcId /*to*/, const Message& message, std::int32_t hops) {
-    if (message.kind != MessageKind::heartbeat) {
+    if (message.kind != MessageKind::heartbeat && message.kind != MessageKind::ping) {
         ++n_sent_;
         hops_max_ = std::max(hops_max_, hops);
     }

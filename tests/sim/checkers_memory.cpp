@@ -15,8 +15,9 @@ bool MemoryChecker::has_copy(const Place& place, Version version) const {
 
 void MemoryChecker::expect_shadows(const JobState& state, Version version, const char* when) {
     const JobShape& shape = account_.scenario.shape;
+    const std::vector<ProcId> keepers = expected_keepers(account_.scenario, state);
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
-        const ProcId keeper = shape.n_pes == 1 ? state.witness : shape.holder(state, PeId((pe + 1) % shape.n_pes));
+        const ProcId keeper = keepers[static_cast<std::size_t>(pe)];
         const bool is_exposed = std::find(state.exposed.begin(), state.exposed.end(), PeId(pe)) != state.exposed.end();
         if (is_exposed || !account_.counts(keeper)) {
             continue;
@@ -97,6 +98,12 @@ void MemoryChecker::put_applied(ProcId from, std::uint32_t view, ProcId to, std:
         verdict_.fail("stale write", format("a put of process %d in view %u changes process %d in view %u",
                                             from.value(), view, to.value(), view_there));
     }
+    if (heard_.contains({to, from})) {
+        verdict_.fail("stale write", format("a put of process %d changes process %d, which knows it to be dead",
+                                            from.value(), to.value()));
+    }
 }
+
+void MemoryChecker::heard_of_death(ProcId process, const Death& death) { heard_.emplace(process, death.process); }
 
 }  // namespace sft::sim

@@ -20,9 +20,7 @@ void World::plan_kills() {
         if (kill.trigger == Trigger::time) {
             at(kill.time, kNoProc, [this, kill] {
                 const ProcId victim = victim_of(kill, ProcId(kill.process), kNoProc);
-                if (victim != kNoProc) {
-                    this->kill(victim, kKilled);
-                }
+                strike(kill, victim);
             });
         } else {
             kills_.push_back({kill, kill.nth});
@@ -38,13 +36,22 @@ void World::trigger(PlannedKill& planned, ProcId actor, ProcId counterpart) {
         return;
     }
     const ProcId victim = victim_of(planned.kill, actor, counterpart);
+    if (planned.kill.delay == 0) {
+        strike(planned.kill, victim);
+    } else {
+        at(now_ + planned.kill.delay, kNoProc, [this, kill = planned.kill, victim] { strike(kill, victim); });
+    }
+}
+
+void World::strike(const Kill& kill, ProcId victim) {
     if (victim == kNoProc) {
         return;
     }
-    if (planned.kill.delay == 0) {
-        kill(victim, kKilled);
-    } else {
-        at(now_ + planned.kill.delay, kNoProc, [this, victim] { kill(victim, kKilled); });
+    this->kill(victim, kKilled);
+    for (std::int32_t other = 0; kill.is_of_node && other < scenario_.shape.n_processes; ++other) {
+        if (node_of(scenario_, ProcId(other)) == node_of(scenario_, victim)) {
+            this->kill(ProcId(other), kKilled);
+        }
     }
 }
 
@@ -57,8 +64,10 @@ ProcId World::victim_of(const Kill& kill, ProcId actor, ProcId counterpart) {
         case Victim::counterpart: return counterpart;
         case Victim::leader: return process(actor).agreement().leader();
         case Victim::keeper: return pe == kNoPe ? kNoProc : shape.keeper_to_be(state, pe);
-        case Victim::kept:
-            return pe == kNoPe ? kNoProc : shape.holder(state, PeId((pe.value() + shape.n_pes - 1) % shape.n_pes));
+        case Victim::kept: {
+            const std::vector<PeId> kept = shape.kept_by(state, actor);
+            return kept.empty() ? kNoProc : shape.holder(state, kept.front());
+        }
         case Victim::substitute:
             return state.replacements.empty()
                        ? kNoProc
@@ -117,14 +126,25 @@ void World::lose_messages_of(ProcId process) {
 }
 
 void World::spread_news(ProcId process) {
-    if (scenario_.detection != Detection::kernel) {
+    if (scenario_.detection == Detection::heartbeats) {
         return;
     }
+    const bool has_left = fates_[process.index()].how == Gone::finished || fates_[process.index()].how == Gone::ended;
     // In a large job only the next ones in the ring hear of it: that everybody does is not how large jobs are.
     std::int32_t n_left = scenario_.shape.n_processes > kEverybodyHears ? 4 : scenario_.shape.n_processes;
     for (std::int32_t i = 1; i < scenario_.shape.n_processes && n_left > 0; ++i) {
         const std::int32_t to = (process.value() + i) % scenario_.shape.n_processes;
-        if (is_alive(ProcId(to))) {
+        // The kernel tells of processes of the own node only; who leaves says so to the others.
+        const bool is_here = node_of(scenario_, ProcId(to)) == node_of(scenario_, process);
+        if (is_alive(ProcId(to)) && has_left && !is_here) {
+            at(now_ + message_delay(), ProcId(to), [this, to, process] {
+                pass(process, ProcId(to), [this, to, process] { tell_fate(ProcId(to), process, true); });
+            });
+        } else if (is_alive(ProcId(to)) && !is_here && has_talked(process, ProcId(to))) {
+            at(now_ + message_delay(), ProcId(to), [this, to, process] {
+                pass(process, ProcId(to), [this, to, process] { break_connection(process, ProcId(to)); });
+            });
+        } else if (is_alive(ProcId(to)) && is_here) {
             --n_left;
             later(ProcId(to), random_.between(100, scenario_.news_max),
                   [this, to, process] { tell_fate(ProcId(to), process, true); });
@@ -154,6 +174,33 @@ void World::fence(ProcId by, ProcId suspect) {
         disturbed_until_ = std::max(disturbed_until_, now_);
         later(by, message_delay(), [this, by, suspect, is_reached] { tell_fate(by, suspect, is_reached); });
     });
+}
+
+bool World::has_talked(ProcId a, ProcId b) const {
+    return channels_[a.index()].contains(b.value()) || channels_[b.index()].contains(a.value());
+}
+
+// While its host is there the other end of a connection sees at once that a process is gone.
+void World::break_connection(ProcId dead, ProcId other) {
+    bool is_host_there = scenario_.are_ports_refused;
+    for (std::int32_t process = 0; process < scenario_.shape.n_processes && !is_host_there; ++process) {
+        is_host_there = is_alive(ProcId(process)) && node_of(scenario_, ProcId(process)) == node_of(scenario_, dead);
+    }
+    if (is_host_there) {
+        tell_fate(other, dead, true);
+    }
+}
+
+void World::call_lost(ProcId by, const Death& death) {
+    trace(by, format("misses p%d", death.process.value()));
+    disturbed_until_ = std::max(disturbed_until_, now_);
+    const bool is_certain = scenario_.are_ports_refused && !is_alive(death.process) && is_reachable(by, death.process);
+    if (is_certain) {
+        tell_fate(by, death.process, true);
+        return;
+    }
+    tell(&Observer::told_of_death, by, death);
+    process(by).learn_of_death(death);
 }
 
 void World::corrupt(const Corruption& corruption) {

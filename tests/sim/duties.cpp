@@ -42,10 +42,8 @@ void SimProcess::ship(ProcId keeper, Version version) {
 void SimProcess::protect() {
     const JobState& now = state();
     const JobShape& shape = world_.scenario().shape;
-    const ProcId keeper = shape.keeper_to_be(now, pe_);
-    const bool is_exposed = shape.keeper(now, pe_) == kNoProc;
-    if (is_exposed && keeper != kNoProc) {
-        write_shadow(keeper, now.version, &live_);
+    if (shape.needs_new_shadow(now, pe_)) {
+        write_shadow(shape.keeper_to_be(now, pe_), now.version, &live_);
     } else {
         world_.later(self_, work_delay(), [this] { work_done(Participant::Done::ok); });
     }

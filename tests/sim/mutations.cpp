@@ -41,6 +41,7 @@ const std::vector<std::string>& mutation_names() {
         "count_certain_out",
         "forgive_nobody",
         "ask_one_only",
+        "leave_spares_untold",
 #endif
     };
     return names;
@@ -53,7 +54,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 28, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 29, "name the new bug above");
 #endif
     return true;
 }

@@ -26,12 +26,17 @@ SimProcess::SimProcess(World& world, ProcId self, const JobState& first)
       program_(world.scenario().program),
       agreement_(agreement_options(world, self, this, first)),
       detector_({self, world.scenario().shape.n_processes, world.scenario().period, world.scenario().bound, 2}),
+      node_watch_({world.scenario().shape, self, world.scenario().bound}),
       pe_(world.scenario().shape.held_by(first, self)) {}
 
 void SimProcess::start() {
     if (world_.scenario().detection == Detection::heartbeats) {
         detector_.update({}, agreement_.depends_on(), 0);
         world_.later(self_, world_.random().between(0, world_.scenario().period), [this] { tick(); });
+    }
+    if (world_.scenario().detection == Detection::nodes) {
+        node_watch_.update(state(), {}, 0);
+        world_.later(self_, world_.random().between(0, node_watch_.period_ns()), [this] { tick_nodes(); });
     }
     if (pe_ != kNoPe) {
         compute();
@@ -242,8 +247,12 @@ void SimProcess::become_substitute() {
 // ---- around the agreement ----
 
 void SimProcess::deliver(ProcId from, const Message& message, std::int32_t hops) {
-    if (message.kind == MessageKind::heartbeat) {
+    if (world_.scenario().detection == Detection::nodes) {
+        node_watch_.heard(from, world_.now());
+    }
+    if (message.kind == MessageKind::heartbeat || message.kind == MessageKind::ping) {
         detector_.heard(from, world_.now());
+        hops_ = 0;
         agreement_.receive(from, message);
         return;
     }
@@ -285,7 +294,14 @@ void SimProcess::after_agreement() {
     if (world_.scenario().detection == Detection::heartbeats) {
         detector_.update(agreement_.known_deaths(), agreement_.depends_on(), world_.now());
     }
+    watch_nodes();
     enter_if_quiet();
+}
+
+void SimProcess::watch_nodes() {
+    if (world_.scenario().detection == Detection::nodes) {
+        node_watch_.update(state(), agreement_.known_deaths(), world_.now());
+    }
 }
 
 void SimProcess::send(ProcId to, const Message& message) { world_.send(self_, to, message, hops_ + 1); }
@@ -355,6 +371,23 @@ void SimProcess::tick() {
         world_.fence(self_, suspect);
     }
     world_.later(self_, period, [this] { tick(); });
+}
+
+void SimProcess::tick_nodes() {
+    ++beats_;
+    const NodeWatch::Round round =
+        node_watch_.tick(world_.now(), [this](ProcId other) { return world_.process(other).beats(); });
+    Message ping;
+    ping.kind = MessageKind::ping;
+    for (const ProcId process : round.ask) {
+        world_.send(self_, process, ping, 0);
+    }
+    for (const Death& death : round.lost) {
+        if (is_alive() && !contains(agreement_.known_deaths(), death.process)) {
+            world_.call_lost(self_, death);
+        }
+    }
+    world_.later(self_, node_watch_.period_ns(), [this] { tick_nodes(); });
 }
 
 }  // namespace sft::sim

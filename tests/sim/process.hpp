@@ -14,6 +14,7 @@
 #include "recovery/participant.hpp"
 #include "shmem_ft/membership/agreement.hpp"
 #include "shmem_ft/membership/detector.hpp"
+#include "shmem_ft/membership/node_watch.hpp"
 #include "tests/sim/events.hpp"
 #include "tests/sim/memory.hpp"
 #include "tests/sim/world.hpp"
@@ -34,6 +35,7 @@ public:
     void corrupt_a_copy(bool of_local_copy, Random& random);
     [[nodiscard]] const Agreement& agreement() const noexcept { return agreement_; }
     [[nodiscard]] Time beat_at() const noexcept { return beat_at_; }
+    [[nodiscard]] std::uint32_t beats() const noexcept { return beats_; }
 
     // AgreementWorld
     void send(ProcId to, const Message& message) override;
@@ -68,6 +70,8 @@ private:
     void become_substitute();
     void after_agreement();
     void tick();
+    void tick_nodes();
+    void watch_nodes();
     [[nodiscard]] bool is_alive() const noexcept { return world_.is_alive(self_); }
     [[nodiscard]] const JobState& state() const noexcept { return agreement_.decided(); }
 
@@ -90,6 +94,7 @@ private:
     Agreement agreement_;
     Participant participant_;
     Detector detector_;
+    NodeWatch node_watch_;
 
     PeId pe_ = kNoPe;
     bool is_substitute_ = false;
@@ -107,6 +112,7 @@ private:
     std::vector<std::pair<ProcId, Put>> early_puts_;  // of a view that has not been adopted here
     std::int32_t hops_ = 0;                           // of the message being handled
     Time beat_at_ = 0;
+    std::uint32_t beats_ = 0;
     Time ticked_at_ = 0;
     std::map<ProcId, Time> beats_seen_;
 };

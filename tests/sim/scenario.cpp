@@ -105,9 +105,87 @@ void add_heartbeat_trouble(Random& random, Scenario& scenario) {
         partition.end = partition.begin + random.between(0, 5 * scenario.bound);
         const int share = random.pick(10, 50);
         for (std::int32_t process = 0; process < scenario.shape.n_processes; ++process) {
-            partition.side.push_back(random.percent(share));
+            partition.side.push_back(random.percent(share) ? 1 : 0);
         }
         scenario.partitions.push_back(std::move(partition));
+    }
+}
+
+// Round robin, node by node, or with the spares on nodes of their own.
+std::shared_ptr<const NodeMap> random_nodes(Random& random, const JobShape& shape) {
+    const std::int32_t n_nodes = std::min(random.pick(2, 4), shape.n_processes);
+    const std::int32_t layout = random.pick(0, 2);
+    const std::int32_t n_with_pes = std::min(layout == 2 ? random.pick(1, n_nodes - 1) : n_nodes, shape.n_pes);
+    std::vector<std::int32_t> places;
+    for (std::int32_t process = 0; process < shape.n_processes; ++process) {
+        const bool is_spare = process >= shape.n_pes;
+        places.push_back(layout == 0                ? process % n_nodes
+                         : layout == 1 && !is_spare ? process * n_with_pes / shape.n_pes
+                         : layout == 1              ? random.pick(0, n_nodes - 1)
+                         : is_spare                 ? random.pick(n_with_pes, n_nodes - 1)
+                                                    : process % n_with_pes);
+    }
+    // Numbered in the order of their lowest processes.
+    std::vector<std::int32_t> order;
+    std::vector<NodeId> nodes;
+    for (const std::int32_t place : places) {
+        const auto at = std::find(order.begin(), order.end(), place);
+        nodes.emplace_back(static_cast<std::int32_t>(at - order.begin()));
+        if (at == order.end()) {
+            order.push_back(place);
+        }
+    }
+    return std::make_shared<const NodeMap>(std::move(nodes));
+}
+
+// Between nodes, or of one link.
+Partition random_cut(Random& random, const Scenario& scenario) {
+    Partition cut;
+    cut.begin = random_time(random, scenario);
+    cut.end = cut.begin + random.between(0, 5 * scenario.bound);
+    std::vector<std::int8_t> sides;
+    const bool is_link = random.percent(30);
+    for (std::int32_t node = 0; node < scenario.nodes->n_nodes(); ++node) {
+        sides.push_back(static_cast<std::int8_t>(is_link ? std::min(node, 2) : random.pick(0, 1)));
+    }
+    if (is_link) {
+        std::swap(sides[0], sides[static_cast<std::size_t>(random.pick(0, scenario.nodes->n_nodes() - 1))]);
+    }
+    for (std::int32_t process = 0; process < scenario.shape.n_processes; ++process) {
+        cut.side.push_back(sides[node_of(scenario, ProcId(process)).index()]);
+    }
+    return cut;
+}
+
+void add_nodes(Random& random, Scenario& scenario) {
+    scenario.nodes = random_nodes(random, scenario.shape);
+    scenario.shape.nodes = scenario.nodes.get();
+    scenario.detection = Detection::nodes;
+    scenario.are_ports_refused = random.percent(40);
+    scenario.bound = std::max(scenario.bound, 60 * scenario.delay_max);
+    for (Kill& kill : scenario.kills) {
+        kill.is_of_node = random.percent(30);
+    }
+    if (random.percent(30)) {  // one node after the other
+        for (std::int32_t n = random.pick(1, 3); n > 0; --n) {
+            scenario.kills.push_back(random_kill(random, scenario));
+            scenario.kills.back().is_of_node = true;
+        }
+    }
+    scenario.pauses.clear();
+    scenario.partitions.clear();
+    for (std::int32_t n = random.percent(25) ? random.pick(1, 2) : 0; n > 0; --n) {
+        const NodeId node(random.pick(0, scenario.nodes->n_nodes() - 1));
+        const Time begin = random_time(random, scenario);
+        const Time end = begin + random.between(0, 3 * scenario.bound);
+        for (std::int32_t process = 0; process < scenario.shape.n_processes; ++process) {
+            if (node_of(scenario, ProcId(process)) == node) {
+                scenario.pauses.push_back({process, begin, end});
+            }
+        }
+    }
+    for (std::int32_t n = random.percent(30) ? random.pick(1, 3) : 0; n > 0; --n) {
+        scenario.partitions.push_back(random_cut(random, scenario));
     }
 }
 
@@ -150,18 +228,27 @@ Scenario make_scenario(std::uint64_t seed) {
         scenario.end_request_process = random.pick(0, scenario.shape.n_processes - 1);
         scenario.end_request_time = random_time(random, scenario);
     }
+    // From numbers of their own, so that the other jobs are what they would be without.
+    Random of_nodes(seed ^ 0x40de5);
+    if (scenario.shape.n_pes <= 12 && scenario.shape.n_processes > 1 && of_nodes.percent(40)) {
+        add_nodes(of_nodes, scenario);
+    }
     return scenario;
 }
 
 std::string describe(const Scenario& scenario) {
     return format(
-        "seed %llu: %d PEs, %d spares, fan-out %d, %u versions, %s, delay %lld..%lld ns, %zu kills, %zu pauses, "
+        "seed %llu: %d PEs, %d spares on %d nodes, fan-out %d, %u versions, %s, delay %lld..%lld ns, %zu kills, %zu "
+        "pauses, "
         "%zu partitions, %zu corruptions%s",
         static_cast<unsigned long long>(scenario.seed), scenario.shape.n_pes,
-        scenario.shape.n_processes - scenario.shape.n_pes, scenario.fan_out, scenario.versions,
-        scenario.detection == Detection::kernel ? "kernel" : "heartbeats", static_cast<long long>(scenario.delay_min),
-        static_cast<long long>(scenario.delay_max), scenario.kills.size(), scenario.pauses.size(),
-        scenario.partitions.size(), scenario.corruptions.size(),
+        scenario.shape.n_processes - scenario.shape.n_pes, scenario.nodes ? scenario.nodes->n_nodes() : 1,
+        scenario.fan_out, scenario.versions,
+        scenario.detection == Detection::kernel  ? "kernel"
+        : scenario.detection == Detection::nodes ? "nodes"
+                                                 : "heartbeats",
+        static_cast<long long>(scenario.delay_min), static_cast<long long>(scenario.delay_max), scenario.kills.size(),
+        scenario.pauses.size(), scenario.partitions.size(), scenario.corruptions.size(),
         scenario.end_request_process >= 0 ? ", an end is requested" : "");
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace sft::sim {
 enum class Detection : std::uint8_t {
     kernel,      // everybody is told of every death, certainly, after a while
     heartbeats,  // silence makes a suspect, which is killed before it is declared dead, if it can be reached
+    nodes,       // several nodes: kernel for processes of the own node, silence for other nodes as a whole
 };
 
 enum class Trigger : std::uint8_t { time, send, receive, decided, work };
@@ -27,6 +29,7 @@ struct Kill {
     std::int32_t nth = 1;      // of such events, whoever's
     Time delay = 0;            // between the event and the death; 0: in the middle of it
     std::int32_t process = 0;  // any
+    bool is_of_node = false;   // everybody on the node of the victim dies with it
     // Events before the job has come to this version and view do not count (not for time).
     std::uint32_t after_version = 0;
     std::uint32_t after_view = 0;
@@ -38,11 +41,11 @@ struct Pause {
     Time end = 0;
 };
 
-// From begin to end nothing passes between the two sides.
+// From begin to end nothing passes between the two sides. Side 2: not concerned, as a third node when a link is cut.
 struct Partition {
     Time begin = 0;
     Time end = 0;
-    std::vector<bool> side;  // by process
+    std::vector<std::int8_t> side;  // by process
 };
 
 struct Corruption {
@@ -54,6 +57,8 @@ struct Corruption {
 struct Scenario {
     std::uint64_t seed = 0;
     JobShape shape;
+    std::shared_ptr<const NodeMap> nodes;  // shape's; null: one node
+    bool are_ports_refused = false;        // a node's host outlives its processes, and tells that they are gone
     std::int32_t fan_out = 4;
     std::uint32_t versions = 3;  // checkpoints before the end
     Program program;
@@ -76,6 +81,14 @@ struct Scenario {
     std::int32_t end_request_process = -1;
     Time end_request_time = 0;
 };
+
+[[nodiscard]] inline NodeId node_of(const Scenario& scenario, ProcId process) {
+    return scenario.nodes ? scenario.nodes->node_of(process) : NodeId(0);
+}
+// Somebody who lives may be taken for dead.
+[[nodiscard]] inline bool may_mistake(const Scenario& scenario) {
+    return !scenario.partitions.empty() || (scenario.detection == Detection::nodes && !scenario.pauses.empty());
+}
 
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed);
 // One line.

@@ -121,7 +121,8 @@ Time World::message_delay() noexcept {
 Time World::cut_until(ProcId a, ProcId b) const noexcept {
     Time until = 0;
     for (const Partition& cut : scenario_.partitions) {
-        if (now_ >= cut.begin && now_ < cut.end && cut.side[a.index()] != cut.side[b.index()]) {
+        if (now_ >= cut.begin && now_ < cut.end && cut.side[a.index()] != cut.side[b.index()] &&
+            cut.side[a.index()] != 2 && cut.side[b.index()] != 2) {
             until = std::max(until, cut.end);
         }
     }
@@ -154,12 +155,17 @@ void World::send(ProcId from, ProcId to, const Message& message, std::int32_t ho
         return;
     }
     tell(&Observer::sent, from, to, message, hops);
-    if (with_trace_ && message.kind != MessageKind::heartbeat) {
+    const bool is_beat = message.kind == MessageKind::heartbeat || message.kind == MessageKind::ping;
+    if (with_trace_ && !is_beat) {
         trace(from, format("-> p%d %s", to.value(), to_string(message).c_str()));
     }
     if (is_alive(to)) {
         channels_[from.index()][to.value()].push_back({*decoded, hops});
         at(now_ + message_delay(), to, [this, from, to] { deliver(from, to); });
+    } else if (scenario_.detection == Detection::nodes && fates_[to.index()].how != Gone::finished &&
+               fates_[to.index()].how != Gone::ended) {
+        at(now_ + message_delay(), from,
+           [this, from, to] { pass(to, from, [this, from, to] { break_connection(to, from); }); });
     }
     for (PlannedKill& planned : kills_) {
         if (planned.kill.trigger == Trigger::send && planned.kill.kind == message.kind) {

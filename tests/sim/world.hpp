@@ -42,6 +42,8 @@ public:
     void put(ProcId from, ProcId to, std::function<void()> apply, std::function<void()> acknowledged);
     void leave(ProcId process, Gone how);
     void fence(ProcId by, ProcId suspect);
+    // A process of a node that is silent. If its host says so, it is certain.
+    void call_lost(ProcId by, const Death& death);
     [[nodiscard]] bool is_alive(ProcId process) const noexcept { return !fates_[process.index()].is_gone; }
     [[nodiscard]] bool is_reachable(ProcId a, ProcId b) const noexcept;
     [[nodiscard]] SimProcess& process(ProcId process) noexcept { return *processes_[process.index()]; }
@@ -104,6 +106,9 @@ private:
     [[nodiscard]] Time message_delay() noexcept;
     [[nodiscard]] Time cut_until(ProcId a, ProcId b) const noexcept;
     void kill(ProcId process, FailureReason reason);
+    void strike(const Kill& kill, ProcId victim);
+    [[nodiscard]] bool has_talked(ProcId a, ProcId b) const;
+    void break_connection(ProcId dead, ProcId other);
     void lose_messages_of(ProcId process);
     void spread_news(ProcId process);
     void tell_fate(ProcId to, ProcId of, bool is_certain);

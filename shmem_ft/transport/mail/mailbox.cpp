@@ -332,34 +332,6 @@ void Mailbox::give_up(ProcId process) {
     }
 }
 
-// ---- several nodes ----
-
-MailAddress Mailbox::address() const noexcept { return remote_.address(); }
-
-std::vector<RemoteMail::Gone> Mailbox::take_gone() {
-    return is_mine() ? remote_.take_gone() : std::vector<RemoteMail::Gone>{};
-}
-
-void Mailbox::probe(ProcId process) {
-    if (is_mine() && is_remote(process)) {
-        remote_.probe(process);
-    }
-}
-
-bool Mailbox::is_settled() const noexcept { return !is_mine() || remote_.is_settled(); }
-
-void Mailbox::leave(std::uint64_t how) {
-    if (is_mine()) {
-        remote_.leave(how);
-    }
-}
-
-void Mailbox::cut_until(std::int64_t end_ns) {
-    if (is_mine() && remote_.is_open()) {
-        remote_.cut_until(end_ns);
-    }
-}
-
 // ---- receiving ----
 
 std::size_t Mailbox::n_waiting() const noexcept {

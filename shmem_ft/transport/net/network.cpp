@@ -17,7 +17,9 @@ bool Network::Impl::is_reachable(PeId pe) const noexcept {
 }
 
 void Network::Impl::forget(ProcId process) {
+    n_urgent_.fetch_add(1);
     const Lock lock(mutex_);
+    n_urgent_.fetch_sub(1);
     NetPeer& dead = peer(process);
     if (dead.is_forgotten.exchange(true)) {
         return;

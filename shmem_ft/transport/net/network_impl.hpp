@@ -16,6 +16,8 @@
 //     it refuses.
 #pragma once
 
+#include <sched.h>
+
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -98,6 +100,9 @@ public:
     void sent(std::uint64_t ticket) override;
 
     mutable std::mutex mutex_;
+    // Who wants the lock from a thread that makes progress: as long as something happens, that would not let go of it,
+    // and the news that it waits for would never come.
+    std::atomic<int> n_urgent_{0};
     Options options_;
     std::unique_ptr<Fabric> fabric_;
     Regions regions_;
@@ -201,6 +206,11 @@ private:
             if (heeds_gate && options_.gate->is_pending()) {
                 is_done = false;
                 break;
+            }
+            if (n_urgent_.load(std::memory_order_relaxed) != 0) {
+                lock.unlock();
+                ::sched_yield();
+                lock.lock();
             }
             if (progress()) {
                 turn = 0;

@@ -1,0 +1,33 @@
+// What the mailbox hands to the part of it for other nodes.
+
+#include "shmem_ft/transport/mail/mailbox.hpp"
+
+namespace sft {
+
+MailAddress Mailbox::address() const noexcept { return remote_.address(); }
+
+std::vector<RemoteMail::Gone> Mailbox::take_gone() {
+    return is_mine() ? remote_.take_gone() : std::vector<RemoteMail::Gone>{};
+}
+
+void Mailbox::probe(ProcId process) {
+    if (is_mine() && is_remote(process)) {
+        remote_.probe(process);
+    }
+}
+
+bool Mailbox::is_settled() const noexcept { return !is_mine() || remote_.is_settled(); }
+
+void Mailbox::leave(std::uint64_t how) {
+    if (is_mine()) {
+        remote_.leave(how);
+    }
+}
+
+void Mailbox::cut_until(std::int64_t end_ns) {
+    if (is_mine() && remote_.is_open()) {
+        remote_.cut_until(end_ns);
+    }
+}
+
+}  // namespace sft
