@@ -183,7 +183,6 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     Doorbell* doorbell = &control_.slot(self()).doorbell;
     engine_.waiter = Waiter(doorbell, &engine_.gate, style_of_job(control_));
     engine_.copy = Copier::for_this_processor();
-    reset_handles(engine_);
     const JobShape& shape = coordinator_->shape();
     const JobState state = coordinator_->state();
     for (std::size_t i = 0; i < n_pes; ++i) {
@@ -216,6 +215,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
         mark_dead_peers();  // whose deaths came before their memory was mapped
     }
     connect_channels();
+    reset_handles(engine_);
     if (is_substitute_) {
         return true;
     }
