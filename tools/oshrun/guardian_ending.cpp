@@ -131,14 +131,13 @@ void Guardian::end_who_stands_still() {
     }
 }
 
-// Open MPI's does when it has lost a host, and also when a process has failed on another host than its own.
+// Open MPI's does when it has lost a host or its daemon there, which nobody need have noticed, and also when a process
+// has failed on another host than its own.
 bool Guardian::may_launcher_wait_for_ever() const {
     const auto& processes = ledger_.processes();
     return !launcher_.has_ended() && ledger_.all_ended() && ledger_.have_all_been_launched() &&
-           (hub_.has_lost_any() ||
-            std::any_of(processes.begin(), processes.end(), [](const JobLedger::Process& process) {
-                return process.host != 0 && process.end && *process.end != FailureReason{FailureKind::exited, 0};
-            }));
+           std::any_of(processes.begin(), processes.end(),
+                       [](const JobLedger::Process& process) { return process.host != 0; });
 }
 
 // It may still have output of others to pass on: it is ended when it has been quiet for a while.
