@@ -328,7 +328,8 @@ bool Runtime::start(int generation, std::string& error) {
     coordinator_ = std::make_unique<Coordinator>(
         Coordinator::Options{.shape = {.n_pes = first_spare(),
                                        .n_processes = bootstrap_.n_processes(),
-                                       .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_},
+                                       .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_,
+                                       .keeps_near = config_.backup_mode == BackupMode::single_copy},
                              .self = self(),
                              .keeps_copies = config_.backup_mode != BackupMode::none,
                              .policy = policy,

@@ -109,8 +109,8 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
     }
     for (Watch& watch : watches_) {
         const bool may_be_starting = !watch.has_answered && now_ns - began_ns_ <= kStartBounds * options_.bound_ns;
-        const bool is_silent = now_ns - watch.heard_ns > options_.bound_ns && watch.n_unanswered >= kPeriodsPerBound &&
-                               !may_be_starting;
+        const bool is_silent =
+            now_ns - watch.heard_ns > options_.bound_ns && watch.n_unanswered >= kPeriodsPerBound && !may_be_starting;
         if (is_silent && !watch.is_lost) {
             watch.is_lost = true;
             for (const ProcId process : watch.living) {

@@ -16,8 +16,8 @@
 // the owner can find out more, for example that the port of a process refuses connections, it should do that first: a
 // certain death needs no majority.)
 //
-// A node of which nothing has been heard yet may still be on its way through shmem_init: nobody is called lost before he
-// has answered once, in the first ten bounds of a job.
+// A node of which nothing has been heard yet may still be on its way through shmem_init: nobody is called lost before
+// he has answered once, in the first ten bounds of a job.
 //
 // Fault model: any process may stand still at any time, this one included; messages take any time. Who has not run
 // itself could not hear, and starts afresh. No node is called lost whose processes answer some question of this process

@@ -162,7 +162,7 @@ def excuses(scenario: Scenario, outcome: Outcome, reference: Reference) -> list:
     if len({rank for rank in struck[-1].ranks if rank < scenario.pes}) * 2 > scenario.pes:
         found.append("no majority")
     if scenario.mode == "single" and any(len(blow.ranks) > 1 for blow in struck):
-        found.append("copies lost")  # a keeper and a PE of two different pairs, and no local copies
+        found.append("copies lost")  # kept on the node itself
     return found
 
 
