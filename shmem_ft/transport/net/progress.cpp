@@ -27,10 +27,20 @@ namespace {
 constexpr int kLookMs = 10;
 // The same while nobody has polled since the last look.
 constexpr int kIdleLookMs = 200;
+// Until the progress thread tries again to get at what pollers use.
+constexpr int kBehindPollersMs = 1;
 
 // Turns in a row without giving the lock away, in the progress thread and when the last poller leaves.
 constexpr int kTurnsMax = 64;
 constexpr int kLeavingTurnsMax = 4;
+// Turns with nothing to do before the progress thread sleeps, if the program sleeps.
+constexpr int kPatience = 200;
+
+void pause() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
 
 void add_to(int epoll, int fd) {
     epoll_event event{};
@@ -145,19 +155,30 @@ void Network::Impl::watch_fabric(bool is_on) {
     }
 }
 
+// Never in the queue of the mutex: a poller gives it away for moments only, too short for this thread to be woken in
+// them, and as long as somebody is in the queue every one of these moments costs a system call.
+void Network::Impl::lock_behind_pollers(Lock& lock) {
+    while (!lock.try_lock()) {
+        if (n_pollers_.load(std::memory_order_relaxed) == 0) {
+            ::sched_yield();
+        } else {
+            ::poll(nullptr, 0, kBehindPollersMs);
+        }
+    }
+}
+
 void Network::Impl::run_thread() {
     Lock lock(mutex_);
     std::uint64_t phases_before = n_phases_;
     bool is_look = false;
     while (!is_stopping_) {
         if (n_pollers_ == 0 || is_look) {
-            for (int turn = 0; turn < kTurnsMax && progress(); ++turn) {
-            }
+            work(lock);
         }
         if (n_pollers_ == 0) {
             if (!fabric_->arm()) {
                 lock.unlock();
-                lock.lock();
+                lock_behind_pollers(lock);
                 continue;
             }
             watch_fabric(true);
@@ -175,8 +196,32 @@ void Network::Impl::run_thread() {
         epoll_event events[2];
         const int n = ::epoll_wait(epoll_, events, 2, is_busy ? kLookMs : kIdleLookMs);
         is_look = n == 0;
-        lock.lock();
+        lock_behind_pollers(lock);
         drain(stop_);
+    }
+}
+
+// Turns until there is nothing to do. While a thread of the program sleeps, its processor is free, and what has come is
+// mostly followed by more: then a little longer.
+void Network::Impl::work(Lock& lock) {
+    const bool is_patient = n_pollers_ == 0 && options_.wait_style.yields == 0 && options_.doorbell != nullptr &&
+                            options_.doorbell->sleepers.load(std::memory_order_relaxed) != 0;
+    const int patience = is_patient ? kPatience : 0;
+    int n_idle = 0;
+    for (int turn = 0; turn < kTurnsMax; ++turn) {
+        if (progress()) {
+            n_idle = 0;
+        } else if (++n_idle > patience) {
+            return;
+        } else {
+            turn = 0;
+            lock.unlock();
+            pause();
+            lock_behind_pollers(lock);
+            if (n_pollers_ != 0 || is_stopping_) {
+                return;
+            }
+        }
     }
 }
 
@@ -223,9 +268,7 @@ void Network::Impl::pass_time(Lock& lock, std::uint32_t turn) {
     if (turn >= style.spins) {
         ::sched_yield();
     } else {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
+        pause();
     }
     lock.lock();
 }
