@@ -5,6 +5,10 @@
 // there are pollers the fabric is taken out of what it sleeps on, and the last one to leave puts it back; that takes
 // two system calls and wakes nobody. Should a poller not come to run, the progress thread looks now and then.
 //
+// While the program goes from one wait to the next, even that is too much: the progress thread is then parked. It looks
+// every millisecond whether this is still so, and the fabric stays out. The price is that what comes in the first
+// millisecond after the last wait may be served that much later.
+//
 // Of several threads that wait at once, one sleeps on the fabric and the others until that one is back.
 #include <poll.h>
 #include <sched.h>
@@ -29,6 +33,9 @@ constexpr int kLookMs = 10;
 constexpr int kIdleLookMs = 200;
 // Until the progress thread tries again to get at what pollers use.
 constexpr int kBehindPollersMs = 1;
+// So many phases of polling between two looks are many.
+constexpr std::uint64_t kDensePhases = 8;
+constexpr int kParkedMs = 1;
 
 // Turns in a row without giving the lock away, in the progress thread and when the last poller leaves.
 constexpr int kTurnsMax = 64;
@@ -172,10 +179,16 @@ void Network::Impl::run_thread() {
     std::uint64_t phases_before = n_phases_;
     bool is_look = false;
     while (!is_stopping_) {
+        const std::uint64_t n_phases = n_phases_ - phases_before;
+        phases_before = n_phases_;
+        is_parked_ = n_phases >= kDensePhases;
+        if (is_parked_) {
+            watch_fabric(false);
+        }
         if (n_pollers_ == 0 || is_look) {
             work(lock);
         }
-        if (n_pollers_ == 0) {
+        if (n_pollers_ == 0 && !is_parked_) {
             if (!fabric_->arm()) {
                 lock.unlock();
                 lock_behind_pollers(lock);
@@ -185,8 +198,7 @@ void Network::Impl::run_thread() {
         }
         std::vector<ProcId> lost;
         lost.swap(lost_);
-        const bool is_busy = n_pollers_ != 0 || n_phases_ != phases_before;
-        phases_before = n_phases_;
+        const int look_ms = is_parked_ ? kParkedMs : n_pollers_ != 0 || n_phases != 0 ? kLookMs : kIdleLookMs;
         lock.unlock();
         for (const ProcId process : lost) {
             if (options_.connection_lost) {
@@ -194,7 +206,7 @@ void Network::Impl::run_thread() {
             }
         }
         epoll_event events[2];
-        const int n = ::epoll_wait(epoll_, events, 2, is_busy ? kLookMs : kIdleLookMs);
+        const int n = ::epoll_wait(epoll_, events, 2, look_ms);
         is_look = n == 0;
         lock_behind_pollers(lock);
         drain(stop_);
@@ -245,7 +257,7 @@ void Network::Impl::begin_polling() {
 }
 
 void Network::Impl::end_polling() {
-    if (--n_pollers_ != 0) {
+    if (--n_pollers_ != 0 || is_parked_) {
         return;
     }
     for (int turn = 0; turn < kLeavingTurnsMax; ++turn) {
