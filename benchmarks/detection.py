@@ -77,7 +77,9 @@ def one_job(options, kind, wanted, rng):
         env = {"SHMEM_FT_NODE_TIMEOUT": str(bound_ms), "SHMEM_FT_HANG_TIMEOUT": str(bound_ms)}
     times = []
     with Cluster(hosts=HOSTS if kind == "alone" else 3, slots=slots) as cluster:
-        command = [os.path.abspath(options.oshrun), "-n", str(pes), "--spares", str(spares), *options.options.split()]
+        hosts = ",".join(f"{host}:{slots}" for host in cluster.hosts)
+        command = [os.path.abspath(options.oshrun), "-n", str(pes), "--spares", str(spares), "--host", hosts,
+                   "--map-by", "node", "--on-demand", "never", *options.options.split()]
         job = ClusterJob(cluster, command, [os.path.abspath(options.program)], env, 60)
         job.start()
         if not job.await_start(pes + spares) or job.wait_for(lambda event: event.is_commit()) is None:

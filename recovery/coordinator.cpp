@@ -235,6 +235,11 @@ void Coordinator::ping(const std::vector<ProcId>& processes) {
     }
 }
 
+void Coordinator::cut_until(std::int64_t end_ns) {
+    const Lock lock(mutex_);
+    mailbox_->cut_until(end_ns);
+}
+
 // The agreement may hear what comes meanwhile, but nobody is told any more.
 void Coordinator::leave(Stage how, std::int64_t end_ns) {
     constexpr int kLook_ms = 10;

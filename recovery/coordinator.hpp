@@ -110,6 +110,8 @@ public:
     // From whom something has come since the last call; and questions whether they live.
     [[nodiscard]] std::vector<ProcId> take_heard();
     void ping(const std::vector<ProcId>& processes);
+    // For tests: no messages to and from other nodes before that time (now_ns()).
+    void cut_until(std::int64_t end_ns);
     // The job is over for this process: waits until all others have what was sent to them, or that time has come
     // (now_ns()), and says goodbye.
     void leave(Stage how, std::int64_t end_ns);

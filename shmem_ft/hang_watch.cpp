@@ -9,6 +9,7 @@ HangWatch::HangWatch(const Options& options, std::int64_t now_ns)
       self_(options.self),
       bound_ns_(options.bound_ns),
       period_ns_(options.bound_ns / kTicksPerBound),
+      began_ns_(now_ns),
       last_tick_ns_(now_ns),
       detector_({.self = options.self,
                  .n_processes = options.control->n_slots(),
@@ -56,7 +57,8 @@ void HangWatch::tick(std::span<const Death> dead, std::int64_t now_ns, const std
     for (const ProcId process : detector_.watched()) {
         const ProcessSlot& slot = control_->slot(process);
         const std::uint32_t heartbeat = slot.heartbeat.load();
-        if (heartbeat != last_seen_[process.index()] || slot.state.load() != ProcessState::ready) {
+        const bool is_starting = heartbeat == 0 && now_ns - began_ns_ < kStartBounds * bound_ns_;
+        if (heartbeat != last_seen_[process.index()] || slot.state.load() != ProcessState::ready || is_starting) {
             last_seen_[process.index()] = heartbeat;
             detector_.heard(process, now_ns);
         }

@@ -40,11 +40,15 @@ public:
 
 private:
     static constexpr std::int64_t kTicksPerBound = 5;
+    // Until its word has moved once a process may still be on its way through shmem_init, on a machine that is busy
+    // starting many of them.
+    static constexpr std::int64_t kStartBounds = 10;
 
     ControlSegment* control_;
     ProcId self_;
     std::int64_t bound_ns_;
     std::int64_t period_ns_;
+    std::int64_t began_ns_;
     std::int64_t last_tick_ns_;
     Detector detector_;
     std::vector<std::uint32_t> last_seen_;  // by process: its word

@@ -183,7 +183,6 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     Doorbell* doorbell = &control_.slot(self()).doorbell;
     engine_.waiter = Waiter(doorbell, &engine_.gate, style_of_job(control_));
     engine_.copy = Copier::for_this_processor();
-    reset_handles(engine_);
     const JobShape& shape = coordinator_->shape();
     const JobState state = coordinator_->state();
     for (std::size_t i = 0; i < n_pes; ++i) {
@@ -216,6 +215,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
         mark_dead_peers();  // whose deaths came before their memory was mapped
     }
     connect_channels();
+    reset_handles(engine_);
     if (is_substitute_) {
         return true;
     }
@@ -278,6 +278,15 @@ void Runtime::tell_fault_points() {
         const auto which = copy == FaultCopy::local ? BackupStore::Copy::local : BackupStore::Copy::shadow;
         return !runtime.store_.flip_bit(which, seed, runtime.live_).empty();
     };
+    hook.cut = [](void* context, std::int64_t duration_ms) {
+        Runtime& runtime = *static_cast<Runtime*>(context);
+        constexpr std::int64_t kNsPerMs = 1'000'000;
+        const bool is_possible = runtime.network_ != nullptr;
+        if (is_possible) {
+            runtime.coordinator_->cut_until(duration_ms == kForEver ? INT64_MAX : now_ns() + duration_ms * kNsPerMs);
+        }
+        return is_possible;
+    };
     set_fault_hook(hook);
 }
 
@@ -319,7 +328,8 @@ bool Runtime::start(int generation, std::string& error) {
     coordinator_ = std::make_unique<Coordinator>(
         Coordinator::Options{.shape = {.n_pes = first_spare(),
                                        .n_processes = bootstrap_.n_processes(),
-                                       .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_},
+                                       .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_,
+                                       .keeps_near = config_.backup_mode == BackupMode::single_copy},
                              .self = self(),
                              .keeps_copies = config_.backup_mode != BackupMode::none,
                              .policy = policy,

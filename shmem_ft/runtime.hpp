@@ -142,6 +142,7 @@ private:
     [[nodiscard]] bool read_node_map(std::string& error);
     [[nodiscard]] bool gather_contacts(int generation, std::string& error);
     void quiet_network() noexcept;
+    void forget_dead() noexcept;
     void say_goodbye(Stage how) noexcept;
     [[nodiscard]] BackupStore::Door door_of(ProcId process) const;
 
@@ -152,6 +153,7 @@ private:
     void serve() noexcept;
     void process_ended(ProcId process) noexcept;
     void look_for_gone() noexcept;
+    void note_own_absence(std::int64_t now) noexcept;
     void lose_nodes(const std::vector<Death>& lost) noexcept;
     void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
     void mark_dead_peers() noexcept;
@@ -180,6 +182,7 @@ private:
     void set_failed(std::vector<FailedPe> failed);
     [[nodiscard]] bool is_fault_known() const;
     void wait_is_due() noexcept;
+    void ask_for_spares(const std::vector<PeId>& pes) noexcept;
     void set_wait_timer(std::int64_t at_ns) noexcept;
     [[nodiscard]] bool handler_ends(int reason, const std::vector<PeId>& pes) noexcept;
     void end_wait(const std::string& why) noexcept;
@@ -258,6 +261,8 @@ private:
     std::string last_line_;    // why this process ends the job, said by either thread; protected by view_mutex_
     std::vector<int> pidfds_;  // by process; -1: self, ended or finalized
     std::size_t n_joined_watched_ = 0;
+    std::int64_t last_round_ns_ = 0;  // of the service thread, which alone uses this and the next
+    std::int64_t doubts_until_ns_ = 0;
     std::atomic<bool> is_stopping_{false};
     std::vector<ProcId> early_;  // had ended before anybody could watch them
     int stop_fd_ = -1;

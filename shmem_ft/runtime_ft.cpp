@@ -167,6 +167,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         std::free(status);
     }
     quiet_network();  // nothing of this view may come to a PE that has rolled back
+    forget_dead();
     const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
     const std::uint64_t expected = JobRules::hash_of(failed());
     const Participant::Do outcome = coordinator_->restart(given, !joined_);
@@ -262,6 +263,7 @@ Duties::Done Runtime::become_restored(const JobState& state) {
 
 Duties::Done Runtime::restore(const JobState& state) {
     fault_point(FaultPoint::restore_begin);
+    forget_dead();
     const Done result = become_restored(state);
     if (result == Done::ok) {
         take_thread_level();
@@ -292,6 +294,7 @@ Duties::Done Runtime::protect(const JobState& state) {
         }
     }
     fault_point(FaultPoint::protect_begin);
+    forget_dead();
     const ProcId keeper = shape.keeper_to_be(state, me_);
     const bool moved = shape.needs_new_shadow(state, me_);
     const Version version = state.version;

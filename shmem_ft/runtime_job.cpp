@@ -227,8 +227,8 @@ void Runtime::finish() noexcept {
     say_goodbye(Stage::finished);
     mailbox_.close();
     scrubber_.stop();
+    close_network();  // others may still be checking what is in the store
     store_.release();
-    close_network();
 }
 
 // ---- fork ----

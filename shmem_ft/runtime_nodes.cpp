@@ -191,6 +191,18 @@ void Runtime::quiet_network() noexcept {
     }
 }
 
+// What they have sent may be on its way into memory still. The service thread does it too, when it comes to it.
+void Runtime::forget_dead() noexcept {
+    if (network_ == nullptr) {
+        return;
+    }
+    for (const Death& death : coordinator_->known_deaths()) {
+        if (is_remote(death.process)) {
+            network_->forget(death.process);
+        }
+    }
+}
+
 // The others must have heard of the end: of one that is gone without a word they would think that it has died.
 void Runtime::say_goodbye(Stage how) noexcept {
     constexpr std::int64_t kPatienceNs = 2'000'000'000;

@@ -149,6 +149,16 @@ void Runtime::set_wait_timer(std::int64_t at_ns) noexcept {
     ::timerfd_settime(wait_timer_fd_, TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
+// oshrun may be able to start one (oshrun --on-demand).
+void Runtime::ask_for_spares(const std::vector<PeId>& pes) noexcept {
+    for (const PeId pe : pes) {
+        JobEvent event;
+        event.kind = JobEventKind::spare_wanted;
+        event.pe = pe.value();
+        channel_.report(event);
+    }
+}
+
 void Runtime::awaits_spares(const std::vector<PeId>& pes) {
     constexpr std::int64_t kNsPerSecond = 1'000'000'000;
     const std::lock_guard lock(view_mutex_);
@@ -158,6 +168,12 @@ void Runtime::awaits_spares(const std::vector<PeId>& pes) {
     if (pes.empty()) {
         set_wait_timer(0);
         return;
+    }
+    for (const PeId pe : pes) {
+        JobEvent event;
+        event.kind = JobEventKind::spare_wanted;
+        event.pe = pe.value();
+        channel_.report(event);
     }
     if (is_new) {
         unreplaceable_.give_up_ns = now_ns() + config_.wait_timeout_seconds * kNsPerSecond;
@@ -169,6 +185,9 @@ void Runtime::awaits_spares(const std::vector<PeId>& pes) {
                 pes.front().value(), config_.wait_timeout_seconds,
                 has_oshrun ? format("; oshrun --join %d adds one", guardian).c_str() : "");
         }
+    }
+    if (!unreplaceable_.is_handler_due) {
+        ask_for_spares(pes);
     }
     set_wait_timer(unreplaceable_.is_handler_due ? now_ns() : unreplaceable_.give_up_ns);
 }
@@ -196,6 +215,7 @@ void Runtime::wait_is_due() noexcept {
     }
     lock.lock();
     if (!unreplaceable_.is_handler_due && !unreplaceable_.pes.empty()) {
+        ask_for_spares(unreplaceable_.pes);
         set_wait_timer(unreplaceable_.give_up_ns);
     }
 }

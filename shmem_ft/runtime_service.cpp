@@ -152,6 +152,7 @@ void Runtime::serve() noexcept {
             // oshrun is gone: nobody would take this job's result.
             ::_exit(kExitError);
         }
+        note_own_absence(now_ns());
         hang_watch.tick(coordinator_->known_deaths(), now_ns(), kill);
         refresh_status();
         if (polled[2].revents != 0) {
@@ -196,6 +197,16 @@ void Runtime::process_ended(ProcId process) noexcept {
     coordinator_->process_died({process, reason, true});
 }
 
+// Who has stood still for that long may have been declared dead, and those who did so may have left the job or died
+// since. A port that refuses does not prove then that this process is one of those that go on.
+void Runtime::note_own_absence(std::int64_t now) noexcept {
+    const std::int64_t bound_ns = config_.node_timeout_ms * std::int64_t{1'000'000};
+    if (last_round_ns_ != 0 && bound_ns != 0 && now - last_round_ns_ > bound_ns) {
+        doubts_until_ns_ = now + 2 * bound_ns;
+    }
+    last_round_ns_ = now;
+}
+
 // Processes of other nodes, which the kernel does not tell of: their ports do.
 void Runtime::look_for_gone() noexcept {
     std::vector<RemoteMail::Gone> gone = coordinator_->take_gone();
@@ -215,7 +226,7 @@ void Runtime::look_for_gone() noexcept {
         }
         const FailureReason reason{FailureKind::died, 0};
         note_death(item.process, reason, seen_ns);
-        coordinator_->process_died({item.process, reason, true});
+        coordinator_->process_died({item.process, reason, seen_ns > doubts_until_ns_});
         // Its neighbours have probably met the same fate, and nobody else of this node may be talking to them.
         coordinator_->probe_node_of(item.process);
     }

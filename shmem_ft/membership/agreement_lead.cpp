@@ -51,13 +51,6 @@ Agreement::Votes Agreement::count_votes() const {
     for (const Death& death : state_.deaths) {
         insert_sorted(agreed, death);
     }
-    if (is_mutated(Mutation::count_certain_out)) {
-        for (const Death& death : dead_) {
-            if (death.is_certain) {
-                insert_sorted(agreed, death);
-            }
-        }
-    }
     const bool is_anybody_elsewhere = std::any_of(dead_.begin(), dead_.end(), [&](const Death& death) {
         return !death.is_certain && !contains(agreed, death.process);
     });

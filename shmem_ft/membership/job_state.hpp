@@ -127,6 +127,9 @@ struct JobShape {
     std::int32_t n_pes = 0;
     std::int32_t n_processes = 0;
     const NodeMap* nodes = nullptr;  // null: one node
+    // Shadows stay on the nodes of their PEs: the memory of a keeper that has died can be read there by who has it
+    // mapped, which is what jobs without local copies go back to. They do not survive the loss of a node.
+    bool keeps_near = false;
 
     [[nodiscard]] ProcId holder(const JobState& state, PeId pe) const noexcept;
     // The PE that `process` holds; kNoPe: none.

@@ -30,8 +30,6 @@ enum class Mutation : int {
     skip_moved_shadow,         // a shadow that belongs elsewhere now is not sent there
     settle_early,              // shadows count as moved when the plan is made
     tie_for_both,              // half of the participants is enough for either half
-    count_certain_out,         // deaths that are certain but not agreed on make the majority smaller
-    forgive_nobody,            // silence counts while this process itself has not run
     ask_one_only,              // a node is lost when its lowest process is silent
     leave_spares_untold,       // sleeping spares do not hear of deaths on other nodes
     count_

@@ -11,6 +11,7 @@ namespace {
 // Short of the bound, so that an answer of somebody else there still comes in time.
 constexpr std::int64_t kUnansweredByOne = 2;
 constexpr std::int64_t kTicksUntilSilent = 2;
+constexpr std::int64_t kStartBounds = 10;
 
 }  // namespace
 
@@ -35,6 +36,7 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
     if (own.value() < 0) {
         return;  // it has not joined yet
     }
+    began_ns_ = began_ns_ < 0 ? now_ns : began_ns_;
     std::vector<Watch> watches;
     const auto n_nodes = static_cast<std::int32_t>(living.size());
     for (std::int32_t i = 1; i < n_nodes && static_cast<std::int32_t>(watches.size()) < options_.fan; ++i) {
@@ -65,6 +67,7 @@ void NodeWatch::heard(ProcId from, std::int64_t now_ns) {
             watch.heard_ns = std::max(watch.heard_ns, now_ns);
             watch.n_unanswered = 0;
             watch.is_lost = false;
+            watch.has_answered = true;
         }
     }
 }
@@ -96,7 +99,7 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
     if (!is_needed()) {
         return round;
     }
-    if (ticked_ns_ >= 0 && now_ns - ticked_ns_ > 2 * period_ns() && !is_mutated(Mutation::forgive_nobody)) {
+    if (ticked_ns_ >= 0 && now_ns - ticked_ns_ > 2 * period_ns()) {
         listen_afresh(now_ns);
     }
     ticked_ns_ = now_ns;
@@ -105,7 +108,9 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
         return round;
     }
     for (Watch& watch : watches_) {
-        const bool is_silent = now_ns - watch.heard_ns > options_.bound_ns && watch.n_unanswered >= kPeriodsPerBound;
+        const bool may_be_starting = !watch.has_answered && now_ns - began_ns_ <= kStartBounds * options_.bound_ns;
+        const bool is_silent =
+            now_ns - watch.heard_ns > options_.bound_ns && watch.n_unanswered >= kPeriodsPerBound && !may_be_starting;
         if (is_silent && !watch.is_lost) {
             watch.is_lost = true;
             for (const ProcId process : watch.living) {

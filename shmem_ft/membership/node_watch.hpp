@@ -16,6 +16,9 @@
 // the owner can find out more, for example that the port of a process refuses connections, it should do that first: a
 // certain death needs no majority.)
 //
+// A node of which nothing has been heard yet may still be on its way through shmem_init: nobody is called lost before
+// he has answered once, in the first ten bounds of a job.
+//
 // Fault model: any process may stand still at any time, this one included; messages take any time. Who has not run
 // itself could not hear, and starts afresh. No node is called lost whose processes answer some question of this process
 // within the bound less two periods.
@@ -74,6 +77,7 @@ private:
         std::int64_t heard_ns = 0;
         std::int64_t n_unanswered = 0;  // questions since
         bool is_lost = false;
+        bool has_answered = false;  // ever
     };
     struct Lower {  // a living process of this node with a lower number
         ProcId process;
@@ -86,6 +90,7 @@ private:
     Options options_;
     std::vector<Watch> watches_;
     std::vector<Lower> lower_;
+    std::int64_t began_ns_ = -1;
     std::int64_t ticked_ns_ = -1;
     bool is_speaker_ = false;
 };

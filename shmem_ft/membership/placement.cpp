@@ -34,6 +34,7 @@ Placement::Placement(const JobShape& shape, const JobState& state, std::span<con
         place_[by_node_[i].index()] = static_cast<std::int32_t>(i) - begin_.back();
         group_[by_node_[i].index()] = static_cast<std::int32_t>(begin_.size()) - 1;
     }
+    keeps_near_ = shape.keeps_near;
     if (begin_.size() == 1) {
         begin_.clear();  // all PEs are on one of the nodes
     } else {
@@ -45,9 +46,13 @@ PeId Placement::keeper_of(PeId pe) const noexcept {
     if (is_one_node()) {
         return PeId((pe.value() + 1) % n_pes_);
     }
-    const std::size_t next = (static_cast<std::size_t>(group_[pe.index()]) + 1) % (begin_.size() - 1);
-    const std::int32_t size = begin_[next + 1] - begin_[next];
-    return by_node_[static_cast<std::size_t>(begin_[next] + place_[pe.index()] % size)];
+    const auto own = static_cast<std::size_t>(group_[pe.index()]);
+    const std::int32_t place = place_[pe.index()];
+    if (is_kept_within(own)) {
+        return by_node_[static_cast<std::size_t>(begin_[own] + (place + 1) % size_of(own))];
+    }
+    const std::size_t next = (own + 1) % (begin_.size() - 1);
+    return by_node_[static_cast<std::size_t>(begin_[next] + place % size_of(next))];
 }
 
 std::vector<PeId> Placement::kept_by(PeId pe) const {
@@ -57,11 +62,16 @@ std::vector<PeId> Placement::kept_by(PeId pe) const {
     const std::size_t n_groups = begin_.size() - 1;
     const auto own = static_cast<std::size_t>(group_[pe.index()]);
     const std::size_t before = (own + n_groups - 1) % n_groups;
-    const std::int32_t size = begin_[own + 1] - begin_[own];
+    const std::int32_t size = size_of(own);
+    const std::int32_t place = place_[pe.index()];
     std::vector<PeId> kept;
-    for (std::int32_t i = begin_[before] + place_[pe.index()]; i < begin_[before + 1]; i += size) {
+    if (is_kept_within(own)) {
+        kept.push_back(by_node_[static_cast<std::size_t>(begin_[own] + (place + size - 1) % size)]);
+    }
+    for (std::int32_t i = begin_[before] + place; i < begin_[before + 1] && !is_kept_within(before); i += size) {
         kept.push_back(by_node_[static_cast<std::size_t>(i)]);
     }
+    std::sort(kept.begin(), kept.end());
     return kept;
 }
 

@@ -15,12 +15,34 @@ std::byte* GroupView::at_least(std::size_t bytes) {
 void PeNodes::set(std::span<const NodeId> node_of_pe, PeId me) {
     if (nodes_ == nullptr) {
         nodes_ = std::make_unique<std::atomic<std::int32_t>[]>(node_of_pe.size());
+        n_pes_ = static_cast<std::int32_t>(node_of_pe.size());
     }
     for (std::size_t pe = 0; pe < node_of_pe.size(); ++pe) {
         nodes_[pe].store(node_of_pe[pe].value(), std::memory_order_relaxed);
     }
     mine_.store(node_of_pe[me.index()].value(), std::memory_order_relaxed);
     table_.fetch_add(1, std::memory_order_release);
+}
+
+PeGroup PeNodes::group_here(PeId me, LaneId lane) const noexcept {
+    PeGroup group{.start = 0, .stride = 1, .size = 0, .me = -1, .lane = lane};
+    std::int32_t last = 0;
+    for (std::int32_t pe = 0; pe < n_pes_; ++pe) {
+        if (!is_here(PeId(pe))) {
+            continue;
+        }
+        if (group.size == 0) {
+            group.start = pe;
+        } else if (group.size == 1) {
+            group.stride = pe - group.start;
+        } else if (pe - last != group.stride) {
+            return {.start = me.value(), .stride = 1, .size = 1, .me = 0, .lane = lane};
+        }
+        last = pe;
+        ++group.size;
+    }
+    group.me = group.index_of(me);
+    return group;
 }
 
 GroupView& PeNodes::view(const PeGroup& group) {

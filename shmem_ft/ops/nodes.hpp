@@ -44,6 +44,9 @@ public:
     [[nodiscard]] bool is_here(PeId pe) const noexcept {
         return nodes_[pe.index()].load(std::memory_order_relaxed) == mine_.load(std::memory_order_relaxed);
     }
+    // The PEs of this node if their numbers are a progression, else this PE alone: the same answer on all PEs of a
+    // node.
+    [[nodiscard]] PeGroup group_here(PeId me, LaneId lane) const noexcept;
     // The first member on the node of `pe`, a member.
     [[nodiscard]] std::int32_t leader_of(const GroupView& view, PeId pe) const noexcept;
     // Good until the next call for the same lane. REQUIRES: this PE is a member.
@@ -53,6 +56,7 @@ private:
     [[nodiscard]] std::unique_ptr<GroupView> make_view(const PeGroup& group) const;
 
     std::unique_ptr<std::atomic<std::int32_t>[]> nodes_;  // by PE
+    std::int32_t n_pes_ = 0;
     std::atomic<std::int32_t> mine_{0};
     std::atomic<std::uint32_t> table_{0};  // how often it has been set
     std::unique_ptr<GroupView> views_[kLanesMax];

@@ -153,6 +153,9 @@ void reset_handles(Engine& e) noexcept {
     const PeGroup all = world(e);
     PeGroup shared = all;
     shared.lane = lane_of(kTeamShared);
+    if (e.network != nullptr) {
+        shared = e.nodes.group_here(e.peers.me, shared.lane);
+    }
     e.teams.entries[kTeamWorld.index()] = {all, 0, SlotState::shown};
     e.teams.entries[kTeamShared.index()] = {shared, 0, SlotState::shown};
     e.contexts.entries[kCtxDefault.index()] = {all, static_cast<std::uint32_t>(kTeamWorld.value()), 0,
@@ -162,7 +165,9 @@ void reset_handles(Engine& e) noexcept {
 void begin_replay(Engine& e) noexcept {
     const HandleLog<kTeamsMax> teams = e.teams.created;
     const HandleLog<kContextsMax> contexts = e.contexts.created;
+    const TeamEntry shared = e.teams.entries[kTeamShared.index()];  // of the node that the PE was on at the start
     reset_handles(e);
+    e.teams.entries[kTeamShared.index()] = shared;
     e.teams.created = teams;
     e.contexts.created = contexts;
     e.replay.active = true;

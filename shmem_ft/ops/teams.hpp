@@ -13,7 +13,11 @@
 
 namespace sft {
 
-// World, shared and the default context, and nothing else. REQUIRES: e.peers.n_pes and me are set.
+// World, shared and the default context, and nothing else. REQUIRES: e.peers.n_pes and me are set, and in a job of
+// several nodes connect_nodes has been called.
+//
+// Shared is who is on this node now. Like any team it stays what it is when PEs move in a recovery, since the program
+// has computed with it: shmem_ptr may then be null for a member.
 void reset_handles(Engine& e) noexcept;
 
 // From here on creation calls give the handles that are recorded in the tables (handles.hpp).

@@ -244,6 +244,7 @@ class ClusterJob:
             exit_code = self._job.wait(max(0.1, self._timeout_s - (time.monotonic() - self._started)))
         except ClusterError:
             hung, exit_code = True, -1
+            self.find_processes()
             states = self._states()
         seconds = time.monotonic() - self._started
         leftovers = [] if hung else self._leftovers()

@@ -31,7 +31,8 @@ def run_all(options, hosts, pes, run):
     """The programs that went wrong, each with what it said."""
     wrong = []
     for program in options.programs:
-        words = [os.path.abspath(options.oshrun), "-n", str(pes), *options.options.split(), os.path.abspath(program)]
+        words = [os.path.abspath(options.oshrun), "-n", str(pes), "-x", f"CONFORMANCE_NODES={hosts}",
+                 *options.options.split(), os.path.abspath(program)]
         environment = {"SHMEM_TRANSPORT": options.transport}
         what = f"{os.path.basename(program)} on {hosts} hosts, {pes} PEs, {options.transport}"
         try:

@@ -54,7 +54,9 @@ class Reference:
 
 
 def _start(setting: Setting, cluster: Cluster, pes: int, mode: str) -> ClusterJob:
-    command = [setting.command[0], "-n", str(pes), "--spares", str(PROCESSES - pes), *setting.command[1:]]
+    hosts = ",".join(f"{host}:{PROCESSES // HOSTS}" for host in cluster.hosts)
+    command = [setting.command[0], "-n", str(pes), "--spares", str(PROCESSES - pes), "--host", hosts, "--map-by", "node",
+               "--on-demand", "never", *setting.command[1:]]
     env = {"SHMEM_FT_BACKUP_MODE": mode, "SHMEM_FT_NODE_TIMEOUT": str(BOUND_MS),
            "SHMEM_FT_HANG_TIMEOUT": str(BOUND_MS), **setting.env}
     job = ClusterJob(cluster, command, setting.program, env, setting.timeout_s)
@@ -160,7 +162,7 @@ def excuses(scenario: Scenario, outcome: Outcome, reference: Reference) -> list:
     if len({rank for rank in struck[-1].ranks if rank < scenario.pes}) * 2 > scenario.pes:
         found.append("no majority")
     if scenario.mode == "single" and any(len(blow.ranks) > 1 for blow in struck):
-        found.append("copies lost")  # a keeper and a PE of two different pairs, and no local copies
+        found.append("copies lost")  # kept on the node itself
     return found
 
 

@@ -19,13 +19,17 @@ static void check_syncs(void) {
     /* A barrier completes puts, and plain stores are seen after a sync. */
     static long cell, stored;
     const int right = (me + 1) % npes, left = (me + npes - 1) % npes;
+    const int place = shmem_team_my_pe(SHMEM_TEAM_SHARED), n_shared = shmem_team_n_pes(SHMEM_TEAM_SHARED);
+    const int neighbour =
+        shmem_team_translate_pe(SHMEM_TEAM_SHARED, (place + 1) % n_shared, SHMEM_TEAM_WORLD); /* on this node */
     for (long turn = 1; turn <= 100; turn++) {
         const long value = turn * 100 + me;
         shmem_long_put_nbi(&cell, &value, 1, right);
         stored = value;
         shmem_barrier_all();
         CHECK(cell == turn * 100 + left);
-        CHECK(*(volatile long*)shmem_ptr(&stored, right) == turn * 100 + right);
+        CHECK(*(volatile long*)shmem_ptr(&stored, neighbour) == turn * 100 + neighbour);
+        CHECK(shmem_long_g(&stored, right) == turn * 100 + right);
         shmem_sync_all();
         stored = -turn;
         switch (turn % 3) {
@@ -33,7 +37,8 @@ static void check_syncs(void) {
             case 1: CHECK(shmem_team_sync(SHMEM_TEAM_WORLD) == 0); break;
             default: CHECK(shmem_team_sync(SHMEM_TEAM_SHARED) == 0);
         }
-        CHECK(*(volatile long*)shmem_ptr(&stored, right) == -turn);
+        CHECK(*(volatile long*)shmem_ptr(&stored, neighbour) == -turn);
+        CHECK(turn % 3 == 2 || shmem_long_g(&stored, right) == -turn); /* the shared team has met alone */
         shmem_sync_all();
     }
 }

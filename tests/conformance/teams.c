@@ -8,9 +8,35 @@ static shmem_team_t kept_handle; /* handles may live in symmetric memory */
 
 static void check_predefined(void) {
     CHECK(shmem_team_my_pe(SHMEM_TEAM_WORLD) == me && shmem_team_n_pes(SHMEM_TEAM_WORLD) == npes);
-    CHECK(shmem_team_my_pe(SHMEM_TEAM_SHARED) >= 0);
-    CHECK(shmem_team_n_pes(SHMEM_TEAM_SHARED) == npes); /* one node */
+    /* Its members can load and store each other's memory, and they agree on who they are. */
+    static int members;
+    const int n = shmem_team_n_pes(SHMEM_TEAM_SHARED), place = shmem_team_my_pe(SHMEM_TEAM_SHARED);
+    CHECK(place >= 0 && place < n && n <= npes);
+    CHECK(shmem_team_translate_pe(SHMEM_TEAM_SHARED, place, SHMEM_TEAM_WORLD) == me);
+    long* const cell = shmem_calloc(1, sizeof *cell);
+    CHECK(cell != NULL);
+    members = n;
+    shmem_barrier_all();
+    for (int i = 0; i < n; i++) {
+        const int pe = shmem_team_translate_pe(SHMEM_TEAM_SHARED, i, SHMEM_TEAM_WORLD);
+        CHECK(pe >= 0 && shmem_team_translate_pe(SHMEM_TEAM_WORLD, pe, SHMEM_TEAM_SHARED) == i);
+        long* const theirs = shmem_team_ptr(SHMEM_TEAM_SHARED, cell, i);
+        CHECK(theirs != NULL && theirs == shmem_ptr(cell, pe));
+        CHECK(shmem_int_g(&members, pe) == n);
+        __atomic_fetch_add(theirs, 1, __ATOMIC_SEQ_CST);
+    }
     CHECK(shmem_team_sync(SHMEM_TEAM_SHARED) == 0);
+    CHECK(*(volatile long*)cell == n);
+    /* One for each node. */
+    static int teams;
+    const char* const nodes = getenv("CONFORMANCE_NODES");
+    const int n_nodes = nodes == NULL ? 1 : atoi(nodes);
+    if (place == 0) {
+        shmem_int_atomic_inc(&teams, 0);
+    }
+    shmem_barrier_all();
+    CHECK(shmem_int_g(&teams, 0) == (n_nodes < npes ? n_nodes : npes));
+    shmem_free(cell);
 }
 
 static void check_strided(void) {
@@ -210,7 +236,8 @@ static void check_part_of_part(void) {
         const int world_next = shmem_team_translate_pe(part, next, SHMEM_TEAM_WORLD);
         CHECK(world_next == row_first + width - 1 - 2 * next);
         CHECK(shmem_team_translate_pe(part, next, row) == width - 1 - 2 * next);
-        CHECK(shmem_team_translate_pe(SHMEM_TEAM_SHARED, world_next, part) == next);
+        const int shared_next = shmem_team_translate_pe(SHMEM_TEAM_WORLD, world_next, SHMEM_TEAM_SHARED);
+        CHECK(shared_next == -1 || shmem_team_translate_pe(SHMEM_TEAM_SHARED, shared_next, part) == next);
         CHECK(shmem_team_translate_pe(part, n, row) == -1 && shmem_team_translate_pe(part, -1, row) == -1);
         CHECK(shmem_team_ptr(part, cells, next) == shmem_ptr(cells, world_next));
         CHECK(shmem_team_sync(part) == 0);

@@ -44,8 +44,10 @@ static void check_queries(int thread) {
         shmem_info_get_version(&major, &minor);
         CHECK(level == SHMEM_THREAD_MULTIPLE && initialized != 0 && major == 1);
         CHECK(shmem_my_pe() == me && shmem_n_pes() == npes && shmem_pe_accessible(right));
-        CHECK(shmem_team_my_pe(SHMEM_TEAM_WORLD) == me && shmem_team_n_pes(SHMEM_TEAM_SHARED) == npes);
-        CHECK(shmem_team_translate_pe(SHMEM_TEAM_WORLD, right, SHMEM_TEAM_SHARED) == right);
+        CHECK(shmem_team_my_pe(SHMEM_TEAM_WORLD) == me && shmem_team_n_pes(SHMEM_TEAM_WORLD) == npes);
+        const int place = shmem_team_translate_pe(SHMEM_TEAM_WORLD, me, SHMEM_TEAM_SHARED);
+        CHECK(place >= 0 && place == shmem_team_my_pe(SHMEM_TEAM_SHARED));
+        CHECK(place < shmem_team_n_pes(SHMEM_TEAM_SHARED));
     }
 }
 

@@ -28,7 +28,7 @@ class Bench:
     timeout_s: float
 
     def path(self, name: str) -> str:
-        for folder in ("apps", os.path.join("tests", "fault")):
+        for folder in ("apps", os.path.join("tests", "fault"), os.path.join("tests", "nodes")):
             path = os.path.join(self.programs, folder, name)
             if os.path.exists(path):
                 return path

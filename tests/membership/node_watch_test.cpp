@@ -89,8 +89,19 @@ TEST_F(OneOfFour, NodesWithoutALivingProcessAreSkipped) {
     EXPECT_FALSE(watch.is_needed());
 }
 
+TEST_F(OneOfFour, WhoHasNotAnsweredYetMayBeStarting) {
+    NodeWatch watch = watch_of(0);
+    std::int64_t now = 0;
+    while (now + kPeriod <= 10 * kBound) {
+        now += kPeriod;
+        ASSERT_TRUE(tick(watch, now).lost.empty());
+    }
+    EXPECT_FALSE(tick(watch, now + kPeriod).lost.empty()) << "not for ever";
+}
+
 TEST_F(OneOfFour, SilenceMakesAllOfANodeDeadButNotCertainly) {
     NodeWatch watch = watch_of(0);
+    watch.heard(ProcId(1), 0);
     std::int64_t now = 0;
     std::vector<Death> lost;
     while (lost.empty()) {

@@ -4,6 +4,7 @@
 //   fake_pe RANKS:STEP,STEP,... ...      RANKS: a number, or * for those that no other argument names
 //
 // Steps: hello init taken=PE finalize exiting=CODE global_exit=CODE unrecoverable=TEXT   reports
+//        wish=PE (a spare is wanted for it)  seen=RANK (found dead, with its host)
 //        sleep=SECONDS  out=TEXT  err=TEXT  read                                          (read: stdin to stdout)
 //        exit=CODE  signal=NUMBER  stop  hang                                             ends of the process
 //        fork=SECONDS                                  leaves a process behind that holds the output open
@@ -26,6 +27,7 @@
 #include <vector>
 
 #include "shmem_ft/base/job_channel.hpp"
+#include "shmem_ft/base/process_watch.hpp"
 
 namespace {
 
@@ -104,6 +106,14 @@ bool play_report(Player& player, const std::string& verb, const std::string& val
         player.report(JobEventKind::global_exit, number);
     } else if (verb == "unrecoverable") {
         player.report(JobEventKind::unrecoverable, 70, -1, value.c_str());
+    } else if (verb == "wish") {
+        player.report(JobEventKind::spare_wanted, 0, number);
+    } else if (verb == "seen") {
+        JobEvent event;
+        event.kind = JobEventKind::failure_seen;
+        event.value = static_cast<std::uint64_t>(number);
+        event.code = sft::FailureReason{sft::FailureKind::node_lost, 0}.status();
+        player.channel.report(event);
     } else if (verb == "foreign") {
         JobEvent event;
         event.layout = 999;

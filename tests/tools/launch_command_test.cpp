@@ -37,7 +37,7 @@ TEST(LaunchCommand, TheWholeLine) {
                                                              "--oversubscribe",
                                                              "--enable-recovery",
                                                              "--mca",
-                                                             "orte_tmpdir_base",
+                                                             "orte_local_tmpdir_base",
                                                              "/tmp/oshrun-abc",
                                                              "--stdin",
                                                              "none",
@@ -91,6 +91,61 @@ TEST(LaunchCommand, StandardInputIsNotTheLaunchersUnlessAskedFor) {
     own.launcher_args = {"--stdin", "1"};
     EXPECT_TRUE(launcher_reads_stdin(own));
     EXPECT_FALSE(contains(launch_command(own, facts()), {"--stdin", "none"}));
+}
+
+TEST(LaunchCommand, ProcessesGoWhereTheListSays) {
+    LaunchFacts with_hosts = facts();
+    with_hosts.rank_hosts_file = "/tmp/oshrun-abc/hosts";
+    const Words words = launch_command(options(2, 1), with_hosts);
+    EXPECT_TRUE(contains(words, {"--hostfile", "/tmp/oshrun-abc/hosts", "--map-by", "seq", "--bind-to", "none"}));
+    Options own = options(2, 1);
+    EXPECT_FALSE(launcher_places_processes(own));
+    own.launcher_args = {"--map-by", "socket"};
+    EXPECT_TRUE(launcher_places_processes(own));
+}
+
+TEST(LaunchCommand, TheSecretGoesByTheEnvironment) {
+    LaunchFacts with_agents = facts();
+    with_agents.environment_names.emplace_back("OSHRUN_GUARDIAN");
+    EXPECT_TRUE(contains(launch_command(options(2, 0), with_agents), {"-x", "OSHRUN_GUARDIAN"}));
+}
+
+TEST(LaunchCommand, InsideSlurmTheDaemonsOutliveEachOther) {
+    LaunchFacts in_slurm = facts();
+    in_slurm.is_inside_slurm = true;
+    EXPECT_TRUE(contains(launch_command(options(2, 0), in_slurm),
+                         {"--mca", "plm_slurm_args", "--no-kill --kill-on-bad-exit=0"}));
+}
+
+TEST(LaunchCommand, Prterun) {
+    LaunchFacts with_hosts = facts();
+    with_hosts.launcher_path = "/usr/bin/prterun";
+    with_hosts.environment_names = {"SHMEM_FT_SPARES"};
+    Options own = options(2, 1);
+    own.launcher = LauncherKind::prterun;
+    own.command = {"./prog"};
+    const Words end = {"--stdin",   "none",          "-x",    "SHMEM_FT_SPARES", "-n", "3", "/opt/bin/oshrun",
+                       "--exec-pe", "/home/me/prog", "./prog"};
+    Words plain = {"/usr/bin/prterun", "--runtime-options", "recoverable", "--prtemca",
+                   "prte_tmpdir_base", "/tmp/oshrun-abc",   "--map-by",    "slot:oversubscribe"};
+    plain.insert(plain.end(), end.begin(), end.end());
+    EXPECT_EQ(launch_command(own, with_hosts), plain);
+    with_hosts.rank_hosts_file = "/tmp/hosts";
+    EXPECT_TRUE(contains(launch_command(own, with_hosts), {"--hostfile", "/tmp/hosts", "--map-by",
+                                                           "seq:file=/tmp/hosts:oversubscribe", "--bind-to", "none"}));
+}
+
+TEST(LaunchCommand, Srun) {
+    LaunchFacts with_hosts = facts();
+    with_hosts.launcher_path = "/usr/bin/srun";
+    Options own = options(2, 1);
+    own.launcher = LauncherKind::srun;
+    own.command = {"./prog"};
+    EXPECT_EQ(launch_command(own, with_hosts),
+              (Words{"/usr/bin/srun", "--mpi=pmix", "--no-kill", "--kill-on-bad-exit=0", "--overcommit", "--input=none",
+                     "-n", "3", "/opt/bin/oshrun", "--exec-pe", "/home/me/prog", "./prog"}));
+    with_hosts.rank_hosts_file = "/tmp/hosts";
+    EXPECT_TRUE(contains(launch_command(own, with_hosts), {"--distribution=arbitrary"}));
 }
 
 TEST(LaunchCommand, ArgumentsComeThroughAsTheyAre) {

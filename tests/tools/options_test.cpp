@@ -86,7 +86,7 @@ TEST(Options, JoinTakesANumberOnly) {
     ASSERT_TRUE(parse_options({"--join=123", "-n", "3"}, options, error_line)) << error_line;
     EXPECT_EQ(options.pes, 3);
     EXPECT_FALSE(parse_options({"--join", "123", "./program"}, options, error_line));
-    EXPECT_EQ(error_line, "--join takes -n only: the program and its settings are those of the job");
+    EXPECT_EQ(error_line, "--join takes -n and --host only: the program and its settings are those of the job");
 }
 
 TEST(Options, BadCountsNameTheValue) {
@@ -107,8 +107,39 @@ TEST(Options, UnknownOptionsComeWithAHint) {
     EXPECT_EQ(refused({"-np4", "prog"}), "-np4: no such option; did you mean -np?");
     EXPECT_NE(refused({"-number", "prog"}).find("-number: no such option"), std::string::npos);
     EXPECT_NE(refused({"--bind-to", "core", "prog"}).find("--launcher-args"), std::string::npos);
-    EXPECT_NE(refused({"-H", "a,b", "prog"}).find("on this machine"), std::string::npos);
-    EXPECT_NE(refused({"--hostfile=x", "prog"}).find("on this machine"), std::string::npos);
+}
+
+TEST(Options, Hosts) {
+    for (const char* name : {"--host", "-host", "-H"}) {
+        EXPECT_EQ(parsed({name, "a:2,b", "prog"}).host_list, "a:2,b") << name;
+    }
+    for (const char* name : {"--hostfile", "-hostfile", "--machinefile", "-machinefile"}) {
+        EXPECT_EQ(parsed({name, "list", "prog"}).hostfile, "list") << name;
+    }
+    EXPECT_EQ(parsed({"--hostfile=list", "prog"}).hostfile, "list");
+    EXPECT_FALSE(parsed({"prog"}).maps_by_node);
+    EXPECT_FALSE(parsed({"--map-by", "slot", "prog"}).maps_by_node);
+    EXPECT_TRUE(parsed({"--map-by", "node", "prog"}).maps_by_node);
+    EXPECT_EQ(refused({"--map-by", "core", "prog"}), "--map-by core: not one of slot, node");
+    EXPECT_EQ(parsed({"--spare-nodes", "2", "prog"}).spare_nodes, 2);
+    EXPECT_EQ(refused({"--spare-nodes", "-1", "prog"}), "--spare-nodes -1: not a number of hosts from 0 to 4094");
+    EXPECT_EQ(refused({"--host", "a", "--hostfile", "b", "prog"}), "--host and --hostfile: one of them is enough");
+    EXPECT_EQ(refused({"--host", "", "prog"}), "--host, --hostfile: the value is empty");
+}
+
+TEST(Options, Launcher) {
+    EXPECT_EQ(parsed({"prog"}).launcher, LauncherKind::automatic);
+    EXPECT_EQ(parsed({"--launcher", "prterun", "prog"}).launcher, LauncherKind::prterun);
+    EXPECT_EQ(parsed({"--launcher=srun", "prog"}).launcher, LauncherKind::srun);
+    EXPECT_EQ(refused({"--launcher", "mpiexec", "prog"}), "--launcher mpiexec: not one of auto, mpirun, prterun, srun");
+}
+
+TEST(Options, OnDemand) {
+    EXPECT_EQ(parsed({"prog"}).on_demand, OnDemandPolicy::automatic);
+    EXPECT_EQ(parsed({"--on-demand", "never", "prog"}).on_demand, OnDemandPolicy::never);
+    EXPECT_EQ(parsed({"--on-demand=always", "--on-demand-limit", "3", "prog"}).on_demand, OnDemandPolicy::always);
+    EXPECT_EQ(parsed({"--on-demand-limit", "3", "prog"}).on_demand_limit, 3);
+    EXPECT_EQ(refused({"--on-demand", "yes", "prog"}), "--on-demand yes: not one of never, auto, always");
 }
 
 TEST(Options, MissingThings) {

@@ -62,6 +62,7 @@ private:
     void act_on_ending();
     void end_orphans_of_ended_job();
     void end_who_stands_still();
+    [[nodiscard]] bool may_launcher_wait_for_ever() const;
     void end_launcher_that_waits();
     [[nodiscard]] bool has_anybody_left() const;
     void wait_for_pump();

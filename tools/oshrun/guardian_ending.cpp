@@ -36,7 +36,7 @@ int Guardian::timeout_ms() const {
     }
     const std::optional<std::int64_t> agents = hub_.next_deadline_ns();
     deadline = deadline && agents ? std::min(*deadline, *agents) : deadline ? deadline : agents;
-    if (hub_.has_lost_any() && ledger_.all_ended()) {
+    if (may_launcher_wait_for_ever()) {
         const std::int64_t look = now_ns() + kLauncherLook_ns;
         deadline = deadline ? std::min(*deadline, look) : look;
     }
@@ -131,10 +131,18 @@ void Guardian::end_who_stands_still() {
     }
 }
 
-// A launcher that has lost a host waits for its daemon there for ever. It may still have output of the others to pass
-// on: it is ended when it has been quiet for a while.
+// Open MPI's does when it has lost a host or its daemon there, which nobody need have noticed, and also when a process
+// has failed on another host than its own.
+bool Guardian::may_launcher_wait_for_ever() const {
+    const auto& processes = ledger_.processes();
+    return !launcher_.has_ended() && ledger_.all_ended() && ledger_.have_all_been_launched() &&
+           std::any_of(processes.begin(), processes.end(),
+                       [](const JobLedger::Process& process) { return process.host != 0; });
+}
+
+// It may still have output of others to pass on: it is ended when it has been quiet for a while.
 void Guardian::end_launcher_that_waits() {
-    if (launcher_.has_ended() || !hub_.has_lost_any() || !ledger_.all_ended() || ending_) {
+    if (!may_launcher_wait_for_ever()) {
         return;
     }
     const std::uint64_t bytes = bytes_moved_by(launcher_.pid());

@@ -141,7 +141,10 @@ std::optional<std::int32_t> Guardian::host_for(const JoinRequest& request, int r
     if (task_.pretended_nodes > 1) {
         // Its rank says on which node it acts as if it were.
         const auto host = hub_.host_of_pretended_node(rank % task_.pretended_nodes);
-        return host && loads[static_cast<std::size_t>(*host)].is_usable ? host : std::nullopt;
+        const auto fits = [&](const HostLoad& load) {
+            return load.is_usable && (request.host.empty() || request.host == load.name);
+        };
+        return host && fits(loads[static_cast<std::size_t>(*host)]) ? host : std::nullopt;
     }
     return choose_host(loads, request.host);
 }

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Jobs on several nodes: starting, recovering from the death of processes and of whole nodes, and being cut off.
+
+    nodes_test.py --oshrun build/bin/oshrun --programs build [CASE...]      # no CASE: all of them
+
+The nodes are pretended (SHMEM_FT_PRETEND_NODES=K: process r is on node r mod K), so this needs no root; nothing is
+shared between them, and they talk through the network. tests/cluster has real ones.
+"""
+
+import argparse
+import os
+import re
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+
+from bench import Bench, Wrong, await_commit, await_repair, check, check_ended, check_error, check_success  # noqa: E402
+from job_watch import Launcher  # noqa: E402
+
+JACOBI = ["--cells", "2000", "--steps", "320", "--halo", "16", "--pace", "10"]
+EXPECTED = {}
+
+
+def job_on(bench, nodes, pes, spares, *arguments, **env):
+    return bench.job(pes, spares, *arguments, SHMEM_FT_PRETEND_NODES=str(nodes), SHMEM_SYMMETRIC_SIZE="1M", **env)
+
+
+def expected(bench):
+    if not EXPECTED:
+        outcome = bench.run(4, 0, "jacobi1d", *JACOBI, SHMEM_SYMMETRIC_SIZE="1M")
+        check_ended(outcome)
+        EXPECTED["jacobi"] = outcome.results()
+    return EXPECTED["jacobi"]
+
+
+def fail_node(job, nodes, node, how):
+    """All processes of a node, as nearly at once as can be."""
+    victims = [(*job.holder(pe), pe) for pe in range(job.shape.pes)] + [(*sleeper, -1) for sleeper in job.sleepers()]
+    for rank, pid, pe in victims:
+        if rank % nodes == node:
+            job.fail(rank, pid, pe, how)
+
+
+def exchange(nodes, pes):
+    def case(bench):
+        outcome = job_on(bench, nodes, pes, 0, "exchange").finish()
+        check_success(outcome, outcome.results())
+        check(len(outcome.results()) == pes, "a PE has printed no result", outcome)
+
+    return case
+
+
+def death_of_a_pe(nodes, pe, how=signal.SIGKILL, **env):
+    def case(bench):
+        results = expected(bench)
+        job = job_on(bench, nodes, 4, 2, "jacobi1d", *JACOBI, **env)
+        await_commit(job, 3)
+        job.fail(*job.holder(pe), pe, how)
+        check_success(job.finish(), results)
+
+    return case
+
+
+def loss_of_a_node(nodes, node, spares, how=signal.SIGKILL, **env):
+    def case(bench):
+        results = expected(bench)
+        job = job_on(bench, nodes, 4, spares, "jacobi1d", *JACOBI, **env)
+        await_commit(job, 3)
+        fail_node(job, nodes, node, how)
+        check_success(job.finish(), results)
+
+    return case
+
+
+def losses_one_after_another(bench):
+    results = expected(bench)
+    job = job_on(bench, 4, 4, 4, "jacobi1d", *JACOBI)
+    await_commit(job, 2)
+    fail_node(job, 4, 1, signal.SIGKILL)
+    await_repair(job)
+    fail_node(job, 4, 0, signal.SIGKILL)
+    check_success(job.finish(), results)
+
+
+def wakes_up(bench):
+    """A process that was declared dead while it stood still changes nothing when it goes on: nobody has killed it."""
+    results = expected(bench)
+    job = job_on(bench, 6, 4, 2, "jacobi1d", *JACOBI, SHMEM_FT_NODE_TIMEOUT="500", SHMEM_FT_HANG_TIMEOUT="500",
+                 OSHRUN_WITHHOLD_KILL="1")
+    await_commit(job, 3)
+    rank, pid = job.holder(2)
+    job.fail(rank, pid, 2, signal.SIGSTOP)
+    await_repair(job)
+    was_there = job.send(pid, signal.SIGCONT)
+    outcome = job.finish()
+    check(was_there, "somebody has killed it", outcome)
+    check_success(outcome, results)
+    said = f"process {rank} was declared dead by the others and ends"
+    check(said in outcome.stderr, f"it does not say: {said}", outcome)
+
+
+def too_few_spares(bench):
+    job = job_on(bench, 2, 4, 1, "jacobi1d", *JACOBI)
+    await_commit(job, 3)
+    fail_node(job, 2, 1, signal.SIGKILL)
+    check_error(job.finish(), r"PE [13].*spare|spare.*PE [13]")
+
+
+def short_cut(bench):
+    """A link that is away for less than the bound, with all connections reset, is no failure."""
+    results = expected(bench)
+    outcome = job_on(bench, 3, 4, 1, "jacobi1d", *JACOBI,
+                     SHMEM_FT_FAULTS="cut 700 ms process 1 at arrived visit 3").finish()
+    check_success(outcome, results)
+    check("recomputed 0 steps" in outcome.stdout, "somebody was taken for dead", outcome)
+
+
+def minority(bench):
+    """Who is cut off for ever ends itself, and the others go on without it."""
+    results = expected(bench)
+    outcome = job_on(bench, 5, 4, 1, "jacobi1d", *JACOBI, SHMEM_FT_NODE_TIMEOUT="500",
+                     SHMEM_FT_FAULTS="cut process 1 at arrived visit 3").finish()
+    check_success(outcome, results)
+
+
+def wrong_interface(bench):
+    outcome = job_on(bench, 2, 2, 0, "exchange", SHMEM_FT_INTERFACE="no-such-card").finish()
+    check_error(outcome, r"SHMEM_FT_INTERFACE=no-such-card")
+
+
+CASES = {
+    "exchange-2": exchange(2, 4),
+    "exchange-3": exchange(3, 5),
+    "exchange-each-alone": exchange(4, 4),
+    "kill-beside-others": death_of_a_pe(2, 1),
+    "kill-of-the-first": death_of_a_pe(2, 0),
+    "kill-alone": death_of_a_pe(6, 2),
+    "kill-of-the-first-alone": death_of_a_pe(6, 0),
+    "stop-beside-others": death_of_a_pe(2, 1, signal.SIGSTOP, SHMEM_FT_HANG_TIMEOUT="500"),
+    "stop-alone": death_of_a_pe(6, 3, signal.SIGSTOP, SHMEM_FT_NODE_TIMEOUT="500", SHMEM_FT_HANG_TIMEOUT="500"),
+    "node-killed": loss_of_a_node(3, 1, 3),
+    "first-node-killed": loss_of_a_node(2, 0, 4),
+    "node-stopped": loss_of_a_node(3, 1, 3, signal.SIGSTOP, SHMEM_FT_NODE_TIMEOUT="500", SHMEM_FT_HANG_TIMEOUT="0"),
+    "wakes-up": wakes_up,
+    "two-nodes": losses_one_after_another,
+    "too-few-spares": too_few_spares,
+    "short-cut": short_cut,
+    "minority": minority,
+    "wrong-interface": wrong_interface,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--oshrun", required=True)
+    parser.add_argument("--programs", required=True)
+    parser.add_argument("--timeout", type=float, default=60)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("cases", nargs="*")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(CASES))
+        return 0
+    bench = Bench(Launcher(options.oshrun), options.programs, options.timeout)
+    wrong = 0
+    for name in options.cases or CASES:
+        try:
+            CASES[name](bench)
+            print(f"ok    {name}", flush=True)
+        except Wrong as what:
+            wrong += 1
+            print(f"WRONG {name}: {what}", flush=True)
+            print(what.outcome.stdout, what.outcome.stderr, sep="\n", flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+// Spares that are started while a job runs: how many, and on which host.
+
+#include <gtest/gtest.h>
+
+#include "tools/oshrun/demand.hpp"
+#include "tools/oshrun/join_placement.hpp"
+
+namespace sft::tools {
+namespace {
+
+TEST(Demand, OneSpareForEachPeThatIsWaitedFor) {
+    Demand demand({true, 8});
+    EXPECT_TRUE(demand.to_serve(0).empty());
+    demand.wished(5, 200);
+    demand.wished(3, 100);
+    demand.wished(3, 300);  // said again by the next leader
+    ASSERT_EQ(demand.to_serve(0).size(), 2U);
+    EXPECT_EQ(demand.to_serve(0)[0].pe, 3);
+    EXPECT_EQ(demand.to_serve(0)[0].since_ns, 100);
+    // One is on its way.
+    ASSERT_EQ(demand.to_serve(1).size(), 1U);
+    EXPECT_EQ(demand.to_serve(1)[0].pe, 5);
+    EXPECT_TRUE(demand.to_serve(2).empty());
+    EXPECT_TRUE(demand.to_serve(9).empty());
+    demand.taken(5);
+    EXPECT_EQ(demand.to_serve(0).size(), 1U);
+    demand.taken(3);
+    EXPECT_FALSE(demand.has_wishes());
+}
+
+TEST(Demand, IsBounded) {
+    Demand demand({true, 2});
+    demand.wished(0, 1);
+    demand.wished(1, 1);
+    demand.wished(2, 1);
+    EXPECT_EQ(demand.to_serve(0).size(), 2U);
+    demand.started();
+    EXPECT_EQ(demand.to_serve(1).size(), 1U);
+    demand.started();
+    EXPECT_TRUE(demand.to_serve(2).empty());
+    EXPECT_TRUE(demand.is_exhausted());
+    EXPECT_TRUE(demand.unserved(2));
+    EXPECT_FALSE(demand.unserved(3));
+}
+
+TEST(Demand, Never) {
+    Demand demand({false, 8});
+    demand.wished(0, 1);
+    EXPECT_TRUE(demand.to_serve(0).empty());
+    EXPECT_FALSE(demand.is_exhausted());
+}
+
+HostLoad host(const char* name, int processes) {
+    return {.name = name, .is_usable = true, .processes = processes, .was_home = false, .is_keeper = false};
+}
+
+TEST(JoinPlacement, WhereThereIsLeastToDo) {
+    EXPECT_EQ(choose_host({host("a", 3), host("b", 2), host("c", 2)}, ""), 1);
+    EXPECT_EQ(choose_host({}, ""), std::nullopt);
+    std::vector<HostLoad> hosts = {host("a", 3), host("b", 2)};
+    hosts[1].is_usable = false;
+    EXPECT_EQ(choose_host(hosts, ""), 0);
+    EXPECT_EQ(choose_host(hosts, "b"), std::nullopt);
+    EXPECT_EQ(choose_host(hosts, "a"), 0);
+    EXPECT_EQ(choose_host(hosts, "c"), std::nullopt);
+}
+
+TEST(JoinPlacement, BackHomeAndNotBesideTheCopy) {
+    std::vector<HostLoad> hosts = {host("a", 9), host("b", 1), host("c", 2)};
+    hosts[1].is_keeper = true;
+    EXPECT_EQ(choose_host(hosts, ""), 2);
+    hosts[0].was_home = true;
+    EXPECT_EQ(choose_host(hosts, ""), 0);
+    hosts[0].is_usable = hosts[2].is_usable = false;
+    EXPECT_EQ(choose_host(hosts, ""), 1);  // better than none
+}
+
+}  // namespace
+}  // namespace sft::tools

@@ -1,0 +1,90 @@
+#include "tools/oshrun/placement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sft::tools {
+namespace {
+
+using Hosts = std::vector<HostSlots>;
+using Ranks = std::vector<int>;
+
+std::optional<Hosts> hosts_of(std::string_view list) {
+    std::string error_line;
+    return parse_host_list(list, error_line);
+}
+
+TEST(Hosts, Lists) {
+    EXPECT_EQ(hosts_of("a"), (Hosts{{"a", 1}}));
+    EXPECT_EQ(hosts_of("a:2,b,a:3,10.0.0.1:4"), (Hosts{{"a", 5}, {"b", 1}, {"10.0.0.1", 4}}));
+    for (const char* list : {"", ",", "a,,b", "a:", "a:0", "a:-1", "a:x", ":3", "a b", "a:99999", "a:2:*", "+n0"}) {
+        EXPECT_EQ(hosts_of(list), std::nullopt) << list;
+    }
+    std::string error_line;
+    EXPECT_FALSE(parse_host_list("a,b:0", error_line));
+    EXPECT_EQ(error_line, "--host a,b:0: 'b:0' is not NAME or NAME:SLOTS");
+}
+
+TEST(Hosts, Files) {
+    std::string error_line;
+    EXPECT_EQ(parse_hostfile("# ours\na slots=2\n\n  b:3 # fast\nc\na", "f", error_line),
+              (Hosts{{"a", 3}, {"b", 3}, {"c", 1}}));
+    for (const char* content : {"a slots=0", "a slots=2 b", "a:2 slots=2", "a cores=2", "a slots=", "'a"}) {
+        EXPECT_EQ(parse_hostfile(content, "f", error_line), std::nullopt) << content;
+        EXPECT_EQ(error_line,
+                  "--hostfile f: '" + std::string(content) + "' is not NAME, NAME:SLOTS or NAME slots=SLOTS");
+    }
+    EXPECT_EQ(parse_hostfile("# nothing\n", "f", error_line), std::nullopt);
+    EXPECT_EQ(error_line, "--hostfile f: there is no host in it");
+}
+
+TEST(Hosts, Slurm) {
+    EXPECT_EQ(parse_slurm_nodes("vm", "2"), (Hosts{{"vm", 2}}));
+    EXPECT_EQ(parse_slurm_nodes("n[1-3,07],login", "2(x3),1,4"),
+              (Hosts{{"n1", 2}, {"n2", 2}, {"n3", 2}, {"n07", 1}, {"login", 4}}));
+    EXPECT_EQ(parse_slurm_nodes("r1n[08-10]x", "1(x3)"), (Hosts{{"r1n08x", 1}, {"r1n09x", 1}, {"r1n10x", 1}}));
+    for (const auto& [nodes, counts] : {std::pair{"n[1-3]", "2"},
+                                        {"n[1-3", "1(x3)"},
+                                        {"n[a-b]", "1"},
+                                        {"", "1"},
+                                        {"n[3-1]", "1"},
+                                        {"n1", ""},
+                                        {"n1", "x"},
+                                        {"n1", "2(x"},
+                                        {"n[1-2][3-4]", "1(x4)"},
+                                        {"n[0-999999]", "1"}}) {
+        EXPECT_EQ(parse_slurm_nodes(nodes, counts), std::nullopt) << nodes << " " << counts;
+    }
+}
+
+Ranks placed(std::string_view list, int pes, int spares, int spare_nodes = 0, bool is_by_node = false) {
+    return place({*hosts_of(list), pes, spares, spare_nodes, is_by_node});
+}
+
+TEST(Placement, PesFillOneHostAfterTheOther) {
+    EXPECT_EQ(placed("a:2,b:2,c:2", 5, 0), (Ranks{0, 0, 1, 1, 2}));
+    EXPECT_EQ(placed("a:1,b:2", 7, 0), (Ranks{0, 1, 1, 0, 1, 1, 0}));
+}
+
+TEST(Placement, PesGoRound) {
+    EXPECT_EQ(placed("a:2,b:2,c:2", 5, 0, 0, true), (Ranks{0, 1, 2, 0, 1}));
+    EXPECT_EQ(placed("a:1,b:3", 4, 0, 0, true), (Ranks{0, 1, 1, 1}));
+}
+
+TEST(Placement, SparesGoWhereThereIsRoomAndToDifferentHosts) {
+    EXPECT_EQ(placed("a:2,b:2,c:2", 4, 2), (Ranks{0, 0, 1, 1, 2, 2}));
+    EXPECT_EQ(placed("a:3,b:3", 4, 2, 0, true), (Ranks{0, 1, 0, 1, 1, 0}));
+    EXPECT_EQ(placed("a:4,b:4,c:4", 3, 4, 0, true), (Ranks{0, 1, 2, 2, 1, 0, 2}));
+    // No room anywhere: still spread.
+    EXPECT_EQ(placed("a:2,b:2", 4, 3), (Ranks{0, 0, 1, 1, 1, 0, 1}));
+}
+
+TEST(Placement, SpareNodesHoldNothingElse) {
+    EXPECT_EQ(placed("a:2,b:2,c:2", 4, 2, 1), (Ranks{0, 0, 1, 1, 2, 2}));
+    EXPECT_EQ(placed("a:2,b:2,c:2", 6, 1, 1), (Ranks{0, 0, 1, 1, 0, 0, 2}));
+    EXPECT_EQ(placed("a:2,b:2,c:2,d:2", 2, 3, 2, true), (Ranks{0, 1, 3, 2, 3}));
+}
+
+}  // namespace
+}  // namespace sft::tools
