@@ -67,8 +67,11 @@ void Waiter::nap(std::uint32_t turn) noexcept {
 bool Waiter::wait_on_network(WaitEnd end, bool (*holds)(void*) noexcept, void* condition) noexcept {
     bool is_awake = true;
     for (std::uint32_t turn = 0; !holds(condition); ++turn) {
-        if (gate_->is_pending() || (is_awake && look_at_network(holds, condition))) {
+        if (gate_->is_pending()) {
             return holds(condition);
+        }
+        if (is_awake && look_at_network(holds, condition)) {
+            return true;
         }
         Sleep sleep(own_);
         // Checked again after the sleeping flag is visible: a ring between the two is not lost.
@@ -88,14 +91,17 @@ bool Waiter::wait_on_network(WaitEnd end, bool (*holds)(void*) noexcept, void* c
     return true;
 }
 
-// As long as messages come. True: the wait is over.
+// As long as messages come. True: the condition holds. It may be one that takes a message, so it is not asked again then.
 bool Waiter::look_at_network(bool (*holds)(void*) noexcept, void* condition) noexcept {
     Network& network = *gate_->network();
     const Network::Polling polling(&network);
     const std::uint32_t looks = is_crowded() ? kNetworkLooksInCrowd : kNetworkLooks;
     for (std::uint32_t i = 0; i < looks; ++i) {
-        if (gate_->is_pending() || holds(condition)) {
+        if (holds(condition)) {
             return true;
+        }
+        if (gate_->is_pending()) {
+            return false;
         }
         if (network.poll()) {
             i = 0;
