@@ -39,6 +39,11 @@ void allow_descriptors(std::int32_t n_processes) {
     }
 }
 
+// Of two times for poll(), of which -1 is for ever.
+int shorter(int a_ms, int b_ms) {
+    return static_cast<int>(std::min(static_cast<unsigned>(a_ms), static_cast<unsigned>(b_ms)));
+}
+
 }  // namespace
 
 bool Runtime::watch_processes(std::string& error) {
@@ -135,10 +140,8 @@ void Runtime::serve() noexcept {
                 watched.push_back(ProcId(static_cast<std::int32_t>(i)));
             }
         }
-        // As unsigned numbers, "for ever" is the longest time.
-        const auto timeout = std::min(static_cast<unsigned>(hang_watch.timeout_ms(now_ns())),
-                                      static_cast<unsigned>(node_guard.timeout_ms(now_ns())));
-        if (::poll(polled.data(), polled.size(), static_cast<int>(timeout)) < 0 && errno != EINTR) {
+        const int timeout_ms = shorter(hang_watch.timeout_ms(now_ns()), node_guard.timeout_ms(now_ns()));
+        if (::poll(polled.data(), polled.size(), timeout_ms) < 0 && errno != EINTR) {
             die("PE %d: cannot watch the processes of the job: %s", me_.load().value(), std::strerror(errno));
         }
         if (is_stopping_.load()) {
