@@ -238,17 +238,7 @@ bool parse_hosts(const CLI::App& app, const RawOptions& raw, Options& options, s
             parse_count("--on-demand-limit", raw.on_demand_limit, 0, "spares", options.on_demand_limit, error_line));
 }
 
-}  // namespace
-
-const char* launcher_name(LauncherKind kind) noexcept { return kLauncherNames[static_cast<std::size_t>(kind)].data(); }
-
-bool parse_options(const std::vector<std::string>& words, Options& options, std::string& error_line) {
-    SplitLine split;
-    if (!split_line(words, split, error_line)) {
-        return false;
-    }
-    RawOptions raw;
-    CLI::App app;
+void declare(CLI::App& app, RawOptions& raw, Options& options) {
     app.set_help_flag();
     app.add_option("-n,--np", raw.pes)->take_last();
     app.add_option("-s,--spares", raw.spares)->take_last();
@@ -267,6 +257,20 @@ bool parse_options(const std::vector<std::string>& words, Options& options, std:
     app.add_flag("-v,--verbose", options.is_verbose);
     app.add_flag("-h,--help", options.wants_help);
     app.add_flag("-V,--version", options.wants_version);
+}
+
+}  // namespace
+
+const char* launcher_name(LauncherKind kind) noexcept { return kLauncherNames[static_cast<std::size_t>(kind)].data(); }
+
+bool parse_options(const std::vector<std::string>& words, Options& options, std::string& error_line) {
+    SplitLine split;
+    if (!split_line(words, split, error_line)) {
+        return false;
+    }
+    RawOptions raw;
+    CLI::App app;
+    declare(app, raw, options);
     try {
         std::reverse(split.own.begin(), split.own.end());  // what CLI11 wants of a vector
         app.parse(split.own);
