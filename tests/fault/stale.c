@@ -10,7 +10,7 @@
 
 static const char kProgram[] = "stale";
 
-enum { WORDS = 600, PES_MAX = 16, TURNS = 25 };
+enum { WORDS = 600, PES_MAX = 16, TURNS = 25, STEPS_MAX = 5000 };
 
 /* Symmetric state: what each PE has written here, by message and by atomics. */
 static long words[PES_MAX][WORDS];
@@ -103,7 +103,9 @@ int main(int argc, char** argv) {
                 write_to_all(step * TURNS + (unsigned long)turn);
             }
             shmem_barrier_all();
-            step++;
+            if (++step == STEPS_MAX) {
+                app_fail(kProgram, "nobody has died");
+            }
         }
     }
     if (shmem_my_pe() == 0) {
