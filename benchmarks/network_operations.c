@@ -1,5 +1,5 @@
-/* What do put, get and atomics between two nodes cost? PE 0 measures against PE 1, which waits in a barrier, or computes
- * all the time without calling the library.
+/* What do put, get and atomics between two nodes cost? PE 0 measures against PE 1, which waits in a barrier, or
+ * computes all the time without calling the library.
  *
  * Prints one JSON object a line: the operation, bytes, and either us per operation (median of rounds) or MB/s.
  *
@@ -27,8 +27,9 @@ static int by_value(const void* a, const void* b) {
     return difference < 0 ? -1 : difference > 0;
 }
 
-enum Operation { PUT_QUIET, GET, FETCH_ADD, PUT_STREAM, GET_STREAM, N_OPERATIONS };
-static const char* const names[N_OPERATIONS] = {"put+quiet", "get", "fetch_add", "put_bandwidth", "get_bandwidth"};
+enum Operation { PUT_QUIET, GET, FETCH_ADD, PUT_STREAM, GET_STREAM, BOTH_STREAM, N_OPERATIONS };
+static const char* const names[N_OPERATIONS] = {"put+quiet",     "get",           "fetch_add",
+                                                "put_bandwidth", "get_bandwidth", "put_bandwidth_both_ways"};
 
 static void run(enum Operation operation, char* remote, char* local, size_t bytes, int count) {
     switch (operation) {
@@ -49,8 +50,9 @@ static void run(enum Operation operation, char* remote, char* local, size_t byte
             }
             break;
         case PUT_STREAM:
+        case BOTH_STREAM:
             for (int i = 0; i < count; ++i) {
-                shmem_putmem_nbi(remote, local, bytes, 1);
+                shmem_putmem_nbi(remote, local, bytes, 1 - shmem_my_pe());
                 if (i % WINDOW == WINDOW - 1) {
                     shmem_quiet();
                 }
@@ -90,6 +92,23 @@ static void measure(enum Operation operation, char* remote, char* local, size_t 
     fflush(stdout);
 }
 
+/* Both PEs put to each other at the same time: what they send together, by the time of the slower one. */
+static void measure_both(char* remote, char* local, size_t bytes, int count) {
+    double samples[ROUNDS];
+    for (int i = 0; i < ROUNDS; ++i) {
+        shmem_barrier_all();
+        const double begin = now_us();
+        run(BOTH_STREAM, remote, local, bytes, count);
+        shmem_barrier_all();
+        samples[i] = (now_us() - begin) / count;
+    }
+    if (shmem_my_pe() == 0) {
+        qsort(samples, ROUNDS, sizeof *samples, by_value);
+        printf("{\"operation\": \"%s\", \"bytes\": %zu, \"mb_per_s\": %.1f}\n", names[BOTH_STREAM], bytes,
+               2 * (double)bytes / samples[ROUNDS / 2]);
+    }
+}
+
 int main(int argc, char** argv) {
     const int is_busy = argc > 1 && strcmp(argv[1], "busy") == 0;
     shmem_init();
@@ -115,6 +134,10 @@ int main(int argc, char** argv) {
     } else if (is_busy) {
         while (!is_over) {
         }
+    }
+    shmem_barrier_all();
+    if (!is_busy) {
+        measure_both(remote, local, 1 << 20, 64);
     }
     shmem_barrier_all();
     shmem_free(remote);

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "shmem_ft/base/clock.hpp"
@@ -111,6 +112,7 @@ void Coordinator::heard_of_death(const Death& death) {
     }
     news_.push_back(
         {.kind = News::Kind::death, .death = death, .before = {}, .after = {}, .awaited = {}, .why_stop = {}});
+    changed_.notify_all();  // await_death
 }
 
 void Coordinator::must_stop(const Stop& why) {
@@ -349,6 +351,12 @@ JobState Coordinator::state() const {
 bool Coordinator::is_dead(ProcId process) const {
     const Lock lock(mutex_);
     return contains(agreement_.known_deaths(), process);
+}
+
+bool Coordinator::await_death(ProcId process, std::int64_t end_ns) {
+    Lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::nanoseconds(std::max<std::int64_t>(end_ns - now_ns(), 0)),
+                             [&] { return contains(agreement_.known_deaths(), process); });
 }
 
 std::vector<Death> Coordinator::known_deaths() const {

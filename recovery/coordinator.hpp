@@ -81,6 +81,8 @@ public:
     // What has been decided last. Waits for nobody, so it may be asked anywhere.
     [[nodiscard]] JobState state() const;
     [[nodiscard]] bool is_dead(ProcId process) const;
+    // Sleeps until that is so. False: that time has come (now_ns()).
+    [[nodiscard]] bool await_death(ProcId process, std::int64_t end_ns);
     [[nodiscard]] std::vector<Death> known_deaths() const;  // sorted by process
     [[nodiscard]] ProcId leader() const;
     // Whether this process leads. Never waits, so it may be asked anywhere.

@@ -144,6 +144,8 @@ bool Bootstrap::connect(std::uint32_t pretend_nodes, std::string& error) {
     return true;
 }
 
+bool Bootstrap::is_slurm_step() const noexcept { return std::strncmp(name_space_, "slurm.pmix.", 11) == 0; }
+
 void Bootstrap::come_late(ProcId self, std::int32_t n_processes, bool is_one_node) noexcept {
     self_ = self;
     n_processes_ = n_processes;

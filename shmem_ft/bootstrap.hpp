@@ -59,6 +59,8 @@ public:
     [[nodiscard]] ProcId self() const noexcept { return self_; }
     [[nodiscard]] std::int32_t n_processes() const noexcept { return n_processes_; }
     [[nodiscard]] bool is_one_node() const noexcept { return is_one_node_; }
+    // Slurm's own PMIx server has started this job (srun --mpi=pmix).
+    [[nodiscard]] bool is_slurm_step() const noexcept;
     // The lowest process of this node.
     [[nodiscard]] ProcId node_leader() const noexcept { return node_leader_; }
     // By process. Nodes are numbered in the order of their lowest processes. Looks at all processes, so for the lowest

@@ -226,8 +226,13 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     return true;
 }
 
-// What SHMEM_VERSION, SHMEM_INFO and SHMEM_DEBUG ask for.
+// What SHMEM_VERSION, SHMEM_INFO and SHMEM_DEBUG ask for, and what a user of this launcher must know.
 void Runtime::print_about() const {
+    if (bootstrap_.is_slurm_step() && config_.backup_mode != BackupMode::none) {
+        say("warning: srun ends all processes as soon as one dies, so nothing can be recovered: allocate nodes with "
+            "salloc "
+            "or sbatch --no-kill, and run oshrun inside (docs/launchers.md)");
+    }
     if (config_.version || config_.info || config_.debug) {
         say("version %s, OpenSHMEM %s, built with %s", build_info().version, build_info().specification,
             build_info().compiler);

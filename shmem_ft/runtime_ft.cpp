@@ -214,13 +214,10 @@ std::string Runtime::lost_copy(const JobState& state) const {
 Duties::Done Runtime::must_be_gone(ProcId process, const std::string& why) noexcept {
     constexpr int kPatience_ms = 10'000;
     if (is_remote(process)) {
-        const std::int64_t end_ns = now_ns() + kPatience_ms * std::int64_t{1'000'000};
-        while (!coordinator_->is_dead(process)) {
-            if (now_ns() > end_ns) {
-                fail_job(format("PE %d cannot reach the memory of process %d on another node: %s", me_.load().value(),
-                                process.value(), why.c_str()));
-            }
-            ::usleep(10'000);
+        constexpr std::int64_t kNsPerMs = 1'000'000;
+        if (!coordinator_->await_death(process, now_ns() + kPatience_ms * kNsPerMs)) {
+            fail_job(format("PE %d cannot reach the memory of process %d on another node: %s", me_.load().value(),
+                            process.value(), why.c_str()));
         }
         return Done::source_gone;
     }

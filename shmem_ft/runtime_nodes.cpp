@@ -82,6 +82,9 @@ bool Runtime::open_network(const BootCard& first, std::string& error) {
     options.globals = live_.globals;
     options.doorbell = &control_.slot(self()).doorbell;
     options.gate = &engine_.gate;
+    if (first.is_crowded != 0) {
+        options.wait_style = WaitStyle{.spins = 20, .yields = 4};
+    }
     options.address_of = [this](ProcId process) {
         const Contact* contact = control_.contact(process);
         return contact == nullptr ? Bytes{} : contact->fabric_address();

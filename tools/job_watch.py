@@ -321,7 +321,7 @@ class Job:
         for line in self._read_path(self._events_path).splitlines()[:1]:
             words = json.loads(line).get("command", [])
             for name, value in zip(words, words[1:]):
-                if name == "orte_tmpdir_base":
+                if name == "orte_local_tmpdir_base":
                     return value
         return None
 

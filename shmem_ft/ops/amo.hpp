@@ -134,13 +134,18 @@ inline void update_signal(Target target, std::uint64_t* signal, std::uint64_t va
     }
 }
 
+// For a call that takes it in memory: it is written there where that call is made, and not on every path.
+inline Signal copy_of(const Signal& signal) noexcept {
+    return {signal.address, signal.value, signal.operation, signal.routine};
+}
+
 // Whoever sees the signal sees the data: the update is a release operation behind the copy.
 template <std::size_t Bytes, Completion When = Completion::at_once>
 inline void put_signal(Target target, void* dest, const void* source, std::size_t nelems, Signal signal) noexcept {
     if (nelems != 0) [[likely]] {
         void* const remote = target.locate(dest);
         if (remote == nullptr) [[unlikely]] {
-            return remote_put_signal<When>(target, dest, source, nelems * Bytes, signal);
+            return remote_put_signal<When>(target, dest, source, nelems * Bytes, copy_of(signal));
         }
         if (nelems == 1) {
             store_element<Bytes>(remote, source);
@@ -156,7 +161,7 @@ inline void put_bytes_signal(Target target, void* dest, const void* source, std:
     if (bytes != 0) [[likely]] {
         void* const remote = target.locate(dest);
         if (remote == nullptr) [[unlikely]] {
-            return remote_put_signal<When>(target, dest, source, bytes, signal);
+            return remote_put_signal<When>(target, dest, source, bytes, copy_of(signal));
         }
         target.engine.copy(remote, source, bytes);
     }

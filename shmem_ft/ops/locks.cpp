@@ -33,13 +33,12 @@ Tickets* tickets(long* lock) noexcept { return reinterpret_cast<Tickets*>(lock);
 
 // Before the next look at a lock on another node. Who is next looks often, the others as seldom as their distance
 // allows, so a lock that many wait for brings its home about as many questions as one that few wait for; each waits
-// for the answer to the one before.
+// for the answer to the one before. A pause stays a small part of the time that has been waited before it.
 void pause_before(std::uint32_t ahead, std::uint32_t looks) noexcept {
     constexpr std::uint32_t kLooksAtOnce = 16;
     constexpr long kPauseNs = 20'000;
-    constexpr std::uint32_t kUnitsMax = 25;
-    const std::uint32_t units =
-        std::min(kUnitsMax, (ahead - 1) * 2 + (looks < kLooksAtOnce ? 0 : looks / kLooksAtOnce));
+    constexpr std::uint32_t kUnitsMax = 100;
+    const std::uint32_t units = std::min(kUnitsMax, (ahead - 1) * 2 + (looks < kLooksAtOnce ? 0 : looks / 2));
     if (units != 0) {
         const timespec time{0, static_cast<long>(units) * kPauseNs};
         ::nanosleep(&time, nullptr);

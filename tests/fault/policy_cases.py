@@ -1,6 +1,7 @@
 """Cases about what the user chooses: what a call does when it meets a fault, what happens when nobody is left to take over
 a PE, and spares that join the job while it runs. cases.py runs them."""
 
+import dataclasses
 import re
 import signal
 import subprocess
@@ -76,6 +77,15 @@ def threads(*options):
 
 
 # --- nobody is left to take over ---
+
+
+def by_hand(case):
+    """oshrun starts no spare by itself."""
+    def on_its_own(bench):
+        launcher = type(bench.launcher)(bench.launcher.oshrun, ("--on-demand", "never"))
+        case(dataclasses.replace(bench, launcher=launcher))
+
+    return on_its_own
 
 
 def waits_in_vain(bench):
@@ -235,12 +245,53 @@ def joiner_dies_joining(bench):
 def join_is_refused(bench):
     job = bench.job(3, 0, "jacobi1d", *LONG_JACOBI)
     await_commit(job, 2)
-    for words, pattern in [(["--join", "1"], "no job of that pid"), (["--join", str(job.pid), "x"], "takes -n only"),
+    for words, pattern in [(["--join", "1"], "no job of that pid"), (["--join", str(job.pid), "x"], "takes -n and --host only"),
                            (["--join", str(job.pid), "-n", "70"], "has room for 64")]:
         refused = subprocess.run([bench.launcher.oshrun, *words], capture_output=True, text=True, timeout=20, check=False)
         if refused.returncode == 0 or not re.search(pattern, refused.stderr):
             raise Wrong(f"{words}: exit code {refused.returncode}: {refused.stderr}", job.finish())
     check_success(job.finish(), jacobi_results(bench, 3))
+
+
+# --- spares that oshrun starts because the job waits for one ---
+
+
+def one_on_demand(bench):
+    """None was asked for. It is started, and joins, and takes over."""
+    expected = jacobi_results(bench)
+    job = bench.job(4, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
+    await_commit(job, 2)
+    kill_pes(job, [1])
+    outcome = job.finish()
+    check_success(outcome, expected)
+    check(any(e.kind == "pe_taken" and e.rank == 4 for e in outcome.events), "nobody was replaced", outcome)
+    check("no spare was left for PE 1: one has been started on" in outcome.stderr, "it is not told", outcome)
+
+
+def several_on_demand(bench):
+    """Two at once that are no neighbours, the leader among them, then a newcomer."""
+    expected = jacobi_results(bench)
+    job = bench.job(4, 0, "jacobi1d", *LONG_JACOBI, **WAITING)
+    await_commit(job, 2)
+    kill_pes(job, [0, 2])
+    await_repair(job)
+    kill_pes(job, [2])
+    outcome = job.finish()
+    check_success(outcome, expected)
+    check(len(outcome.deaths) == 3, "not all three deaths took place", outcome)
+
+
+def demand_has_a_limit(bench):
+    launcher = type(bench.launcher)(bench.launcher.oshrun, ("--on-demand-limit", "1"))
+    own = dataclasses.replace(bench, launcher=launcher)
+    job = own.job(4, 0, "jacobi1d", *LONG_JACOBI, SHMEM_FT_UNREPLACED="wait", SHMEM_FT_WAIT_TIMEOUT="2")
+    await_commit(job, 2)
+    kill_pes(job, [1])
+    await_repair(job)
+    kill_pes(job, [2])
+    outcome = job.finish()
+    check_error(outcome, r"PE 2 failed \(killed by signal 9 .* no spare has come within 2 s \(SHMEM_FT_WAIT_TIMEOUT\)$")
+    check("no more are started than 1" in outcome.stderr, "the limit is not told", outcome)
 
 
 POLICY_CASES = {
@@ -254,16 +305,19 @@ POLICY_CASES = {
     "handler": calls_the_handler,
     "abort-by-call": aborts("abort"),
     "abort-by-environment": aborts("none", SHMEM_FT_ON_FAULT="abort"),
-    "waits-in-vain": waits_in_vain,
-    "leader-dies-waiting": leader_dies_waiting,
+    "waits-in-vain": by_hand(waits_in_vain),
+    "leader-dies-waiting": by_hand(leader_dies_waiting),
     "handler-aborts": asks_handler("abort", r"PE 1 failed .*no spare left", 0.1),
-    "handler-waits": asks_handler("wait", r"PE 1 failed .*no spare has come within 2 s", 2.0),
+    "handler-waits": by_hand(asks_handler("wait", r"PE 1 failed .*no spare has come within 2 s", 2.0)),
     "handler-told-of-loss": tells_handler_of_loss,
-    "join-a-waiting-job": joins_waiting_job,
-    "join-before-deaths": joins_before_deaths,
-    "joiner-dies-asleep": joiner_dies_asleep,
-    "joiner-dies-joining": joiner_dies_joining,
-    "leader-dies-then-two-join": leader_dies_then_two_join,
-    "all-by-joiners": all_by_joiners,
+    "join-a-waiting-job": by_hand(joins_waiting_job),
+    "join-before-deaths": by_hand(joins_before_deaths),
+    "joiner-dies-asleep": by_hand(joiner_dies_asleep),
+    "joiner-dies-joining": by_hand(joiner_dies_joining),
+    "leader-dies-then-two-join": by_hand(leader_dies_then_two_join),
+    "all-by-joiners": by_hand(all_by_joiners),
     "join-is-refused": join_is_refused,
+    "one-on-demand": one_on_demand,
+    "several-on-demand": several_on_demand,
+    "demand-has-a-limit": demand_has_a_limit,
 }

@@ -247,7 +247,7 @@ class OnDemand(unittest.TestCase):
             self.assertEqual(result.exit_code, 0, result.stderr)
             self.assertEqual(result.stdout.count(b"hello_from_new\n"), 1)
             self.assertIn("bye", result.lines)
-            self.assertTrue(any(re.match(r"oshrun: no spare was left for PE 1: one has been started on \S+ and has joined "
+            self.assertTrue(any(re.match(r"oshrun: warning: no spare was left for PE 1: one has been started on \S+ and has joined "
                                          r"after \d+ ms$", line) for line in result.lines), result.lines)
             joined = self.events(log.name, "spare_joined")
             self.assertEqual([(record["rank"], record["way"]) for record in joined], [(newcomer, way)])

@@ -10,8 +10,8 @@
 #include <map>
 #include <memory>
 
-#include "mail_test.hpp"
 #include "shmem_ft/transport/mail/remote_mail_wire.hpp"
+#include "tests/transport/mail_test.hpp"
 
 namespace sft {
 namespace {

@@ -129,9 +129,9 @@ void Guardian::note_joined(int rank) {
     const std::int64_t took_ns = now_ns() - found->second.wish_ns;
     log_.spare_joined(rank, host_name(host), host == 0 ? "guardian" : "agent", took_ns);
     if (found->second.pe >= 0) {
-        print_line(
-            fmt::format("oshrun: no spare was left for PE {}: one has been started on {} and has joined after {} ms",
-                        found->second.pe, host_name(host), took_ns / kNsPerMs));
+        print_line(fmt::format(
+            "oshrun: warning: no spare was left for PE {}: one has been started on {} and has joined after {} ms",
+            found->second.pe, host_name(host), took_ns / kNsPerMs));
     }
     joins_going_.erase(found);
 }

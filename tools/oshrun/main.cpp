@@ -1,6 +1,7 @@
 // oshrun: runs an OpenSHMEM program with spare processes, and answers for its outcome. See docs/oshrun.md.
 //
 // Processes:  oshrun (front) -- guardian -- mpirun -- the processes of the job
+//             on every other host: an agent (agent.hpp), which talks to the guardian
 //
 // The front process checks everything that can be checked before anything is started.
 

@@ -58,7 +58,7 @@ public:
         AddressRange globals;
         Doorbell* doorbell = nullptr;  // of this process: rung when a message has come or memory has changed
         const FaultGate* gate = nullptr;
-        WaitStyle wait_style{.spins = 100, .yields = 0};  // turns before a thread that waits in here sleeps
+        WaitStyle wait_style{.spins = 400, .yields = 0};  // turns before a thread that waits in here sleeps
         // How a process is reached (Fabric::address()); asked until it is known, before the first message to it. Empty:
         // not known. Called with the lock of the network: it must not wait for anybody who may be in here.
         std::function<Bytes(ProcId)> address_of;

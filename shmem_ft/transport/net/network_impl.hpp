@@ -228,6 +228,8 @@ private:
     void wake_sleepers();
     void watch_fabric(bool is_on);
     void run_thread();
+    void work(Lock& lock);
+    void lock_behind_pollers(Lock& lock);
     void kick_thread() noexcept;
 
     std::unique_ptr<NetPeer[]> peers_;
@@ -255,7 +257,8 @@ private:
     bool is_open_ = false;
     bool is_stopping_ = false;
     bool is_watched_ = false;
-    std::uint32_t n_pollers_ = 0;
+    bool is_parked_ = false;  // the progress thread looks by itself soon: the last poller need not wake it
+    std::atomic<std::uint32_t> n_pollers_{0};  // written under the lock
     std::uint64_t n_phases_ = 0;  // of polling, since the beginning
     bool has_sleeper_ = false;
     std::uint32_t n_waiting_for_sleeper_ = 0;

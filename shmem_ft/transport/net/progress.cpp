@@ -5,6 +5,10 @@
 // there are pollers the fabric is taken out of what it sleeps on, and the last one to leave puts it back; that takes
 // two system calls and wakes nobody. Should a poller not come to run, the progress thread looks now and then.
 //
+// While the program goes from one wait to the next, even that is too much: the progress thread is then parked. It looks
+// every millisecond whether this is still so, and the fabric stays out. The price is that what comes in the first
+// millisecond after the last wait may be served that much later.
+//
 // Of several threads that wait at once, one sleeps on the fabric and the others until that one is back.
 #include <poll.h>
 #include <sched.h>
@@ -27,10 +31,23 @@ namespace {
 constexpr int kLookMs = 10;
 // The same while nobody has polled since the last look.
 constexpr int kIdleLookMs = 200;
+// Until the progress thread tries again to get at what pollers use.
+constexpr int kBehindPollersMs = 1;
+// So many phases of polling between two looks are many.
+constexpr std::uint64_t kDensePhases = 8;
+constexpr int kParkedMs = 1;
 
 // Turns in a row without giving the lock away, in the progress thread and when the last poller leaves.
 constexpr int kTurnsMax = 64;
 constexpr int kLeavingTurnsMax = 4;
+// Turns with nothing to do before the progress thread sleeps, if the program sleeps.
+constexpr int kPatience = 200;
+
+void pause() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
 
 void add_to(int epoll, int fd) {
     epoll_event event{};
@@ -145,27 +162,43 @@ void Network::Impl::watch_fabric(bool is_on) {
     }
 }
 
+// Never in the queue of the mutex: a poller gives it away for moments only, too short for this thread to be woken in
+// them, and as long as somebody is in the queue every one of these moments costs a system call.
+void Network::Impl::lock_behind_pollers(Lock& lock) {
+    while (!lock.try_lock()) {
+        if (n_pollers_.load(std::memory_order_relaxed) == 0) {
+            ::sched_yield();
+        } else {
+            ::poll(nullptr, 0, kBehindPollersMs);
+        }
+    }
+}
+
 void Network::Impl::run_thread() {
     Lock lock(mutex_);
     std::uint64_t phases_before = n_phases_;
     bool is_look = false;
     while (!is_stopping_) {
-        if (n_pollers_ == 0 || is_look) {
-            for (int turn = 0; turn < kTurnsMax && progress(); ++turn) {
-            }
+        const std::uint64_t n_phases = n_phases_ - phases_before;
+        phases_before = n_phases_;
+        is_parked_ = n_phases >= kDensePhases;
+        if (is_parked_) {
+            watch_fabric(false);
         }
-        if (n_pollers_ == 0) {
+        if (n_pollers_ == 0 || is_look) {
+            work(lock);
+        }
+        if (n_pollers_ == 0 && !is_parked_) {
             if (!fabric_->arm()) {
                 lock.unlock();
-                lock.lock();
+                lock_behind_pollers(lock);
                 continue;
             }
             watch_fabric(true);
         }
         std::vector<ProcId> lost;
         lost.swap(lost_);
-        const bool is_busy = n_pollers_ != 0 || n_phases_ != phases_before;
-        phases_before = n_phases_;
+        const int look_ms = is_parked_ ? kParkedMs : n_pollers_ != 0 || n_phases != 0 ? kLookMs : kIdleLookMs;
         lock.unlock();
         for (const ProcId process : lost) {
             if (options_.connection_lost) {
@@ -173,10 +206,34 @@ void Network::Impl::run_thread() {
             }
         }
         epoll_event events[2];
-        const int n = ::epoll_wait(epoll_, events, 2, is_busy ? kLookMs : kIdleLookMs);
+        const int n = ::epoll_wait(epoll_, events, 2, look_ms);
         is_look = n == 0;
-        lock.lock();
+        lock_behind_pollers(lock);
         drain(stop_);
+    }
+}
+
+// Turns until there is nothing to do. While a thread of the program sleeps, its processor is free, and what has come is
+// mostly followed by more: then a little longer.
+void Network::Impl::work(Lock& lock) {
+    const bool is_patient = n_pollers_ == 0 && options_.wait_style.yields == 0 && options_.doorbell != nullptr &&
+                            options_.doorbell->sleepers.load(std::memory_order_relaxed) != 0;
+    const int patience = is_patient ? kPatience : 0;
+    int n_idle = 0;
+    for (int turn = 0; turn < kTurnsMax; ++turn) {
+        if (progress()) {
+            n_idle = 0;
+        } else if (++n_idle > patience) {
+            return;
+        } else {
+            turn = 0;
+            lock.unlock();
+            pause();
+            lock_behind_pollers(lock);
+            if (n_pollers_ != 0 || is_stopping_) {
+                return;
+            }
+        }
     }
 }
 
@@ -200,7 +257,7 @@ void Network::Impl::begin_polling() {
 }
 
 void Network::Impl::end_polling() {
-    if (--n_pollers_ != 0) {
+    if (--n_pollers_ != 0 || is_parked_) {
         return;
     }
     for (int turn = 0; turn < kLeavingTurnsMax; ++turn) {
@@ -223,9 +280,7 @@ void Network::Impl::pass_time(Lock& lock, std::uint32_t turn) {
     if (turn >= style.spins) {
         ::sched_yield();
     } else {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
+        pause();
     }
     lock.lock();
 }

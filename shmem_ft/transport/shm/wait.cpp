@@ -16,8 +16,9 @@ constexpr std::uint32_t kYieldTurns = 64;
 constexpr long kNapNsFirst = 5'000;
 constexpr long kNapNsMax = 100'000;
 
-// Looks at the network before a waiter sleeps: about as long as a message and its answer take.
-constexpr std::uint32_t kNetworkLooks = 200;
+// Looks at the network, with nothing found, before a waiter sleeps: several times as long as a message and its answer
+// take.
+constexpr std::uint32_t kNetworkLooks = 400;
 constexpr std::uint32_t kNetworkLooksInCrowd = 8;
 
 long nap_ns(std::uint32_t turn) {
@@ -47,6 +48,8 @@ void Waiter::Sleep::wait_ns(long ns_max) noexcept {
     ::syscall(SYS_futex, &bell_->rings, FUTEX_WAIT, seen_, &time, nullptr, 0);
 }
 
+bool Waiter::Sleep::is_rung() const noexcept { return bell_->rings.load(std::memory_order_relaxed) != seen_; }
+
 void Waiter::yield() noexcept { ::sched_yield(); }
 
 void Waiter::nap(std::uint32_t turn) noexcept {
@@ -59,26 +62,12 @@ void Waiter::nap(std::uint32_t turn) noexcept {
 }
 
 // While this thread looks, the progress thread has nothing to do; when it sleeps, the progress thread rings the bell
-// for a message. Stores of others ring none, so whoever waits for one sleeps for bounded times.
+// for a message, and where one has come more may follow: it is looked for again. Stores of others ring no bell, so
+// whoever waits for one sleeps for bounded times.
 bool Waiter::wait_on_network(WaitEnd end, bool (*holds)(void*) noexcept, void* condition) noexcept {
-    Network& network = *gate_->network();
-    {
-        const Network::Polling polling(&network);
-        const std::uint32_t looks = is_crowded() ? kNetworkLooksInCrowd : kNetworkLooks;
-        for (std::uint32_t i = 0; i < looks; ++i) {
-            if (holds(condition)) {
-                return true;
-            }
-            if (gate_->is_pending()) {
-                return holds(condition);
-            }
-            if (!network.poll() && is_crowded()) {
-                yield();
-            }
-        }
-    }
+    bool is_awake = true;
     for (std::uint32_t turn = 0; !holds(condition); ++turn) {
-        if (gate_->is_pending()) {
+        if (gate_->is_pending() || (is_awake && look_at_network(holds, condition))) {
             return holds(condition);
         }
         Sleep sleep(own_);
@@ -94,8 +83,29 @@ bool Waiter::wait_on_network(WaitEnd end, bool (*holds)(void*) noexcept, void* c
         } else {
             sleep.wait_ns(nap_ns(turn));
         }
+        is_awake = sleep.is_rung();
     }
     return true;
+}
+
+// As long as messages come. True: the wait is over.
+bool Waiter::look_at_network(bool (*holds)(void*) noexcept, void* condition) noexcept {
+    Network& network = *gate_->network();
+    const Network::Polling polling(&network);
+    const std::uint32_t looks = is_crowded() ? kNetworkLooksInCrowd : kNetworkLooks;
+    for (std::uint32_t i = 0; i < looks; ++i) {
+        if (gate_->is_pending() || holds(condition)) {
+            return true;
+        }
+        if (network.poll()) {
+            i = 0;
+        } else if (is_crowded()) {
+            yield();
+        } else {
+            pause();
+        }
+    }
+    return false;
 }
 
 }  // namespace sft

@@ -163,6 +163,7 @@ private:
         Sleep& operator=(const Sleep&) = delete;
         void wait() noexcept;
         void wait_ns(long ns_max) noexcept;
+        [[nodiscard]] bool is_rung() const noexcept;
 
     private:
         Doorbell* bell_;
@@ -182,6 +183,8 @@ private:
             end, [](void* it) noexcept { return (*static_cast<Condition*>(it))(); }, &condition);
     }
     [[gnu::cold]] bool wait_on_network(WaitEnd end, bool (*holds)(void*) noexcept, void* condition) noexcept;
+
+    [[nodiscard]] bool look_at_network(bool (*holds)(void*) noexcept, void* condition) noexcept;
 
     static void yield() noexcept;
     static void nap(std::uint32_t turn) noexcept;

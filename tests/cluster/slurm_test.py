@@ -1,0 +1,161 @@
+"""Jobs inside Slurm (docs/launchers.md): slurmctld, slurmd and munged of this test's own on hosts of a cluster in this
+machine (tools/cluster), so that no other Slurm is in the way and everything ends with the hosts. Exit code 77: no cluster
+can be made here, or Slurm is not installed."""
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.environ["SFT_SOURCE_DIR"], "tools", "cluster"))
+
+from cluster import Cluster
+from traces import eventually, run_or_skip
+
+TIMEOUT_S = 90
+OSHRUN = os.environ["OSHRUN"]
+FAKE_PE = os.environ["FAKE_PE"]
+JACOBI = os.environ["JACOBI1D"]
+HOSTS = 3
+PROGRAMS = ("slurmctld", "slurmd", "munged", "salloc", "sbatch", "srun")
+# Each host has a /run of its own.
+FOLDER = "/run/tmp/slurm"
+CONFIGURATION = f"""
+ClusterName=test
+SlurmctldHost=node0
+AuthType=auth/munge
+AuthInfo=socket={FOLDER}/munge.socket
+CredType=cred/munge
+SlurmUser=root
+StateSaveLocation={FOLDER}/state
+SlurmdSpoolDir={FOLDER}/spool
+SlurmctldPidFile={FOLDER}/slurmctld.pid
+SlurmdPidFile={FOLDER}/slurmd.pid
+SlurmctldLogFile={FOLDER}/slurmctld.log
+SlurmdLogFile={FOLDER}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+MpiDefault=none
+ReturnToService=2
+SlurmdTimeout=5
+NodeName=node[0-{HOSTS - 1}] CPUs=2 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+START = f"""
+set -e
+mkdir -p {FOLDER}/state {FOLDER}/spool
+install -m 600 "$1" {FOLDER}/munge.key
+munged --force --socket={FOLDER}/munge.socket --key-file={FOLDER}/munge.key --pid-file={FOLDER}/munged.pid \
+    --log-file={FOLDER}/munged.log --seed-file={FOLDER}/munged.seed
+if [ "$(hostname)" = node0 ]; then slurmctld; fi
+slurmd
+"""
+HINT = "srun ends all processes as soon as one dies"
+
+
+class SlurmTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="slurm-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        with open(f"{self.folder}/slurm.conf", "w", encoding="ascii") as file:
+            file.write(CONFIGURATION)
+        with open(f"{self.folder}/munge.key", "wb") as file:
+            file.write(os.urandom(128))
+        self.cluster = Cluster(hosts=HOSTS, slots=2)
+        self.addCleanup(self.cluster.close)
+        self.environment = {"SLURM_CONF": f"{self.folder}/slurm.conf",
+                            "PATH": os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin"}
+        for host in range(HOSTS):
+            self.run_on(host, "sh", "-c", START, "sh", f"{self.folder}/munge.key")
+        self.assertTrue(eventually(lambda: self.run_on(0, "sinfo", "-h", "-t", "idle", "-o", "%D").strip() == str(HOSTS),
+                                   TIMEOUT_S), self.run_on(0, "sinfo"))
+
+    def run_on(self, host, *command):
+        done = self.cluster.run(command, host=host, environment=self.environment, timeout_s=TIMEOUT_S)
+        self.assertEqual(done.returncode, 0, done)
+        return done.stdout
+
+    def run_job(self, *command, environment=None):
+        return self.cluster.run(command, environment={**self.environment, **(environment or {})}, timeout_s=TIMEOUT_S)
+
+    def ours(self, done):
+        return [line for line in done.stderr.splitlines() if line.startswith(("oshrun:", "shmem-ft:"))]
+
+    def test_a_pe_that_is_killed_inside_an_allocation_is_replaced(self):
+        faultless = self.run_job("salloc", "-N", "1", "-n", "2", "--no-kill", OSHRUN, "-n", "2", JACOBI, "--verify")
+        self.assertEqual(faultless.returncode, 0, faultless)
+        done = self.run_job("salloc", "-N", "1", "-n", "2", "--no-kill", OSHRUN, "-n", "2", "--spares", "1", JACOBI,
+                            "--verify", environment={"SHMEM_FT_FAULTS": "kill pe 1 at ship_begin visit 3"})
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(done.stdout, faultless.stdout)
+        lost = self.run_job("salloc", "-N", "1", "-n", "2", "--no-kill", OSHRUN, "-n", "2", JACOBI,
+                            environment={"SHMEM_FT_FAULTS": "kill pe 1 at ship_begin visit 3"})
+        self.assertEqual(lost.returncode, 137, lost)
+        self.assertIn("PE 1", self.ours(lost)[-1])
+
+    def test_a_job_on_all_nodes_of_an_allocation(self):
+        done = self.run_job("salloc", "-N", "3", "-n", "6", "--no-kill", OSHRUN, "--spare-nodes", "1", "sh", "-c",
+                            "echo at $PMIX_RANK $(hostname)")
+        self.assertEqual(sorted(re.findall(r"at (\d) node(\d)", done.stdout)),
+                         [("0", "0"), ("1", "0"), ("2", "1"), ("3", "1"), ("4", "2"), ("5", "2")], done)
+        done = self.run_job("salloc", "-N", "3", "-n", "6", "--no-kill", OSHRUN, FAKE_PE, "*:hello,init,finalize,exit=0",
+                            "5:hello,init,sleep=0.1,exit=9")
+        self.assertEqual(done.returncode, 9, done)
+        self.assertEqual(self.ours(done), ["oshrun: PE 5 exited with code 9 without calling shmem_finalize"])
+
+    def test_a_batch_job_outlives_a_node(self):
+        script = f"{self.folder}/job.sh"
+        output = f"{self.folder}/out"
+        with open(script, "w", encoding="ascii") as file:
+            file.write(f"""#!/bin/sh
+#SBATCH --nodes=3
+#SBATCH --ntasks=6
+#SBATCH --no-kill
+#SBATCH --output={output}
+{OSHRUN} --spare-nodes 1 {FAKE_PE} '*:hello,init,out=ready,sleep=10,out=done,finalize,exit=0'
+echo "oshrun has ended with $?"
+""")
+        self.run_on(0, "sbatch", script)
+
+        def text():
+            try:
+                with open(output, encoding="utf-8") as file:
+                    return file.read()
+            except FileNotFoundError:
+                return ""
+        self.assertTrue(eventually(lambda: text().count("ready") == 6, TIMEOUT_S), text())
+        self.cluster.kill_host(2)
+        self.assertTrue(eventually(lambda: "has ended" in text(), TIMEOUT_S), text())
+        self.assertIn("oshrun has ended with 0", text())
+        self.assertIn("oshrun: warning: host node2 is lost, and with it spare 0, spare 1: ", text())
+        self.assertEqual(text().count("done"), 4)
+
+    def test_srun_runs_what_does_not_fail_and_says_what_it_cannot_do(self):
+        for command in (["srun", "--mpi=pmix", "-N", "1", "-n", "2", JACOBI],
+                        ["salloc", "-N", "1", "-n", "2", OSHRUN, "--launcher", "srun", "-n", "2", JACOBI]):
+            done = self.run_job(*command)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(done.stderr.count(HINT), 1, done)
+        # Inside an allocation auto means mpirun, which can do it.
+        done = self.run_job("salloc", "-N", "1", "-n", "2", OSHRUN, "-v", "-n", "2", JACOBI)
+        self.assertNotIn(HINT, done.stderr)
+        self.assertIn("mpirun", self.ours(done)[0])
+        # A death is the end of the whole step; the exit code says whose.
+        done = self.run_job("salloc", "-N", "1", "-n", "2", OSHRUN, "--launcher", "srun", "-n", "2", FAKE_PE,
+                            "*:hello,init,hang", "1:hello,init,sleep=0.5,signal=9")
+        self.assertEqual(done.returncode, 137, done)
+        self.assertIn("oshrun: PE 1 was killed by signal 9 (Killed)", done.stderr)
+
+
+if __name__ == "__main__":
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    if missing:
+        print(f"skipped: {', '.join(missing)} not installed (Debian: slurm-wlm, munge)", file=sys.stderr)
+        sys.exit(77)
+    sys.exit(run_or_skip())
