@@ -120,7 +120,7 @@ def excuses(scenario, outcome, reference: Reference, rules: Rules) -> list:
             whole_again = [end for begin, end in repairs if first_time < end <= second_time and begin >= first_time - 1]
             if first_pe >= 0 and second_pe >= 0 and not whole_again and any(
                     are_partners(first_pe, second_pe, keepers(holders, rules.nodes, scenario.mode == "single"))
-                    for holders in (holders_at(outcome.events, scenario.pes, time) for time in (first_time, second_time))):
+                    for holders in [holders_at(outcome.events, scenario.pes, at) for at in (first_time, second_time)]):
                 found.append(PARTNERS)
     return found
 
