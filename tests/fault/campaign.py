@@ -275,7 +275,7 @@ def _parse(arguments):
 def main() -> int:
     options = _parse(sys.argv[1:])
     setting = Setting(Launcher(options.oshrun), options.program, options.timeout,
-                      Rules(unprotected_after=tuple(options.unprotected_after)))
+                      Rules(tuple(options.unprotected_after), int(os.environ.get("SHMEM_FT_PRETEND_NODES", "0"))))
     references = References(setting)
     if options.replay is not None:
         run = run_once(setting, references, options.replay)

@@ -9,8 +9,9 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 
 from job_watch import Death, Event, Outcome  # noqa: E402
+from placement import holders_at, keepers  # noqa: E402
 from scenario import Kill, Scenario, draw  # noqa: E402
-from verdict import NAMED_ERROR, RECOVERED, UNTOUCHED, WRONG, Reference, judge  # noqa: E402
+from verdict import NAMED_ERROR, RECOVERED, UNTOUCHED, WRONG, Reference, Rules, judge  # noqa: E402
 
 MS = 1_000_000
 LOST = ", and so has the process that kept the copy of the last checkpoint: the data is lost"
@@ -94,6 +95,20 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(short.hang_timeout_ms, 0)
         self.assertEqual(self.kind(short, outcome([], [])), UNTOUCHED)
         self.assertEqual(self.kind(short, outcome([], [seen(1, 61, 0x30000)], f"PE 1 failed (hung){LOST}", ())), WRONG)
+
+    def test_partners_are_on_different_nodes(self):
+        self.assertEqual(keepers([0, 1, 2, 3, 4], 0, False), [1, 2, 3, 4, 0])
+        self.assertEqual(keepers([0, 1, 2, 3, 4], 2, False), [1, 0, 3, 2, 1])
+        self.assertEqual(keepers([0, 1, 2, 3, 4], 2, True), [2, 3, 4, 1, 0])
+        self.assertEqual(keepers([0, 6, 2], 2, False), [1, 2, 0])  # all on one node now
+        taken = [event("pe_taken", 7, 30, pe=2)]
+        self.assertEqual(holders_at(taken, 3, 29 * MS), [0, 1, 2])
+        self.assertEqual(holders_at(taken, 3, 31 * MS), [0, 1, 7])
+        # PEs 1 and 2 keep nothing of each other on two nodes: PE 0 keeps that of PE 1, and PE 3 that of PE 2.
+        deaths = [(1, signal.SIGKILL, 60), (2, signal.SIGKILL, 60)]
+        end = outcome(deaths, [seen(1, 61, 0x10009), seen(2, 61, 0x10009)], f"PE 1 {KILLED}{LOST}", results=())
+        self.assertEqual(judge(scenario(), end, REFERENCE, Rules(nodes=2)).kind, WRONG)
+        self.assertEqual(judge(scenario(), end, REFERENCE, Rules(nodes=5)).kind, NAMED_ERROR)
 
     def test_a_wrong_result_is_wrong_whatever_else(self):
         self.assertEqual(self.kind(scenario(), outcome([], [], results=("result 2",))), WRONG)

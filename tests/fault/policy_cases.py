@@ -52,7 +52,7 @@ def calls_the_handler(bench):
 def aborts(action, **env):
     def case(bench):
         outcome, _ = on_fault(action, "barrier_all", **env)(bench)
-        check_error(outcome, r"PE 1 failed \(killed by signal 9 .*SHMEM_FT_ON_FAULT=abort.* shmem_barrier_all$")
+        check_error(outcome, r"PE 1 failed \((killed by signal 9|died) .*SHMEM_FT_ON_FAULT=abort.* shmem_barrier_all$")
         check(len(outcome.errors()) == 1, f"{len(outcome.errors())} lines of errors", outcome)
         check(not outcome.results(), "a result", outcome)
 
@@ -94,7 +94,7 @@ def waits_in_vain(bench):
     await_commit(job, 2)
     kill_pes(job, [1])
     outcome = job.finish()
-    check_error(outcome, r"PE 1 failed \(killed by signal 9 .* no spare has come within 2 s \(SHMEM_FT_WAIT_TIMEOUT\)$")
+    check_error(outcome, r"PE 1 failed \((killed by signal 9|died) .* no spare has come within 2 s \(SHMEM_FT_WAIT_TIMEOUT\)$")
     lasted = outcome.seconds
     check(2.0 < lasted < 8.0, f"ended after {lasted:.1f} s", outcome)
     check("waiting 2 s" in outcome.stderr, "no notice of the wait", outcome)
@@ -290,7 +290,7 @@ def demand_has_a_limit(bench):
     await_repair(job)
     kill_pes(job, [2])
     outcome = job.finish()
-    check_error(outcome, r"PE 2 failed \(killed by signal 9 .* no spare has come within 2 s \(SHMEM_FT_WAIT_TIMEOUT\)$")
+    check_error(outcome, r"PE 2 failed \((killed by signal 9|died) .* no spare has come within 2 s \(SHMEM_FT_WAIT_TIMEOUT\)$")
     check("no more are started than 1" in outcome.stderr, "the limit is not told", outcome)
 
 

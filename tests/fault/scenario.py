@@ -64,7 +64,7 @@ class Scenario:
 
 
 def are_partners(a: int, b: int, pes: int) -> bool:
-    """One of them holds the other's copy: the next PE does, round the ring."""
+    """One of them holds the other's copy on one node: the next PE does, round the ring. (verdict.py knows of nodes.)"""
     return (a - b) % pes == 1 or (b - a) % pes == 1
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import re
 import signal
 
-from scenario import are_partners
+from placement import are_partners, holders_at, keepers
 
 RECOVERED = "recovered"
 UNTOUCHED = "nothing to repair"
@@ -52,6 +52,7 @@ class Rules:
     # Versions v such that a death between the commits of v and v + 1 ends the job rightly: an initialisation block
     # lies there.
     unprotected_after: tuple = ()
+    nodes: int = 0  # pretended ones
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,8 +118,9 @@ def excuses(scenario, outcome, reference: Reference, rules: Rules) -> list:
     for i, (first_time, first_pe) in enumerate(deaths):
         for second_time, second_pe in deaths[i + 1 :]:
             whole_again = [end for begin, end in repairs if first_time < end <= second_time and begin >= first_time - 1]
-            partners = first_pe >= 0 and second_pe >= 0 and are_partners(first_pe, second_pe, scenario.pes)
-            if partners and not whole_again:
+            if first_pe >= 0 and second_pe >= 0 and not whole_again and any(
+                    are_partners(first_pe, second_pe, keepers(holders, rules.nodes, scenario.mode == "single"))
+                    for holders in [holders_at(outcome.events, scenario.pes, at) for at in (first_time, second_time)]):
                 found.append(PARTNERS)
     return found
 

@@ -78,6 +78,29 @@ TEST(JobLedger, AGoodJob) {
 }
 
 // Rank 2, with the pid of its rank, comes when the others run.
+TEST(JobLedger, AHostThatIsLostBeforeAllHaveStartedEndsTheJob) {
+    Job job(2, 0);
+    job.ledger.process_launched(0, Job::pid(0));
+    EXPECT_FALSE(job.must_end());
+    job.ledger.host_lost(1, job.now);
+    EXPECT_TRUE(job.must_end());
+    EXPECT_NE(job.outcome().line.find("before all processes"), std::string::npos) << job.outcome().line;
+}
+
+TEST(JobLedger, ALauncherIsNotWaitedForForEver) {
+    Job job(3, 0);
+    job.ledger.process_launched(0, Job::pid(0));
+    EXPECT_FALSE(job.must_end());
+    EXPECT_FALSE(job.must_end(299 * kSecond));
+    EXPECT_EQ(job.ledger.next_deadline_ns(), job.now + 300 * kSecond);
+    EXPECT_TRUE(job.must_end(300 * kSecond));
+    EXPECT_EQ(job.outcome().line, "2 of 3 processes have not been started within 300 s: is every host up?");
+    Job started(1, 0);
+    started.launch();
+    EXPECT_FALSE(started.must_end());
+    EXPECT_FALSE(started.must_end(400 * kSecond));
+}
+
 TEST(JobLedger, ASpareThatJoinsCountsFromItsInitOn) {
     Job job(2, 0);
     job.start();

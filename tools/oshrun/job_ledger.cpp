@@ -211,6 +211,9 @@ void JobLedger::host_lost(std::int32_t host, std::int64_t now_ns) {
             joiner_failed(static_cast<int>(rank), now_ns);
         }
     }
+    if (!have_all_been_launched()) {
+        decide({kExitSomethingWrong, "a host was lost before all processes of the job had been started"});
+    }
 }
 
 void JobLedger::enter_end(Process& item, FailureReason reason, std::int64_t now_ns) {
@@ -309,6 +312,17 @@ bool JobLedger::must_end(std::int64_t now_ns) {
         return true;
     }
     check_start(now_ns);
+    if (!began_ns_) {
+        began_ns_ = now_ns;
+    }
+    // A launcher may wait for ever for the daemon of a host that was lost before it could say anything.
+    if (!verdict_ && !launcher_end_ && !have_all_been_launched() && now_ns - *began_ns_ >= kStartPatience_ns) {
+        const auto missing = std::count_if(started().begin(), started().end(),
+                                           [](const Process& item) { return item.launched_pid <= 0; });
+        decide(
+            {kExitSomethingWrong, fmt::format("{} of {} processes have not been started within {} s: is every host up?",
+                                              missing, started().size(), kStartPatience_ns / 1'000'000'000)});
+    }
     if (!verdict_ && have_all_pes_ended() && !all_ended() && now_ns - last_fact_ns_ >= kPatience_ns) {
         // Spares that nobody will wake any more.
         decide(first_failure().value_or(Outcome{}));
@@ -317,6 +331,9 @@ bool JobLedger::must_end(std::int64_t now_ns) {
 }
 
 std::optional<std::int64_t> JobLedger::next_deadline_ns() const {
+    if (!verdict_ && !launcher_end_ && began_ns_ && !have_all_been_launched()) {
+        return *began_ns_ + kStartPatience_ns;
+    }
     if (verdict_ || all_ended() || ends_ == 0) {
         return std::nullopt;
     }

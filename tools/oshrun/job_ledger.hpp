@@ -43,6 +43,8 @@ public:
     // Processes that have lost a PE before everybody was initialised, and sleepers after the last PE has ended, get
     // that long before the job is ended: reports of others may still be on their way.
     static constexpr std::int64_t kPatience_ns = 5'000'000'000;
+    // For the launcher to bring all processes up, on however many hosts.
+    static constexpr std::int64_t kStartPatience_ns = 300'000'000'000;
 
     explicit JobLedger(JobShape shape);
 
@@ -139,6 +141,7 @@ private:
     int ends_ = 0;
     int ends_before_complete_ = 0;  // how many had ended when everybody was initialised
     std::int64_t last_fact_ns_ = 0;
+    std::optional<std::int64_t> began_ns_;  // when must_end was asked first
 };
 
 // "killed by signal 9 (Killed)", "exited with code 3": as a process's parent would say it.

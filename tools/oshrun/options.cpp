@@ -210,27 +210,6 @@ struct RawOptions {
 
 constexpr std::array<std::string_view, 4> kLauncherNames = {"auto", "mpirun", "prterun", "srun"};
 
-void declare_options(CLI::App& app, RawOptions& raw, Options& options) {
-    app.set_help_flag();
-    app.add_option("-n,--np", raw.pes)->take_last();
-    app.add_option("-s,--spares", raw.spares)->take_last();
-    app.add_option("--host", options.host_list)->take_last();
-    app.add_option("--hostfile", options.hostfile)->take_last();
-    app.add_option("--map-by", raw.map_by)->take_last();
-    app.add_option("--spare-nodes", raw.spare_nodes)->take_last();
-    app.add_option("--launcher", raw.launcher)->take_last();
-    app.add_option("--on-demand", raw.on_demand)->take_last();
-    app.add_option("--on-demand-limit", raw.on_demand_limit)->take_last();
-    // One value per occurrence: without the size CLI11 would take all words that follow.
-    app.add_option("-x,--export", raw.exports)->type_size(1)->expected(1)->take_all();
-    app.add_option("-L,--launcher-args", raw.launcher_args)->type_size(1)->expected(1)->take_all();
-    app.add_option("--events", options.events_path)->take_last();
-    app.add_option("--join", options.join)->take_last();
-    app.add_flag("-v,--verbose", options.is_verbose);
-    app.add_flag("-h,--help", options.wants_help);
-    app.add_flag("-V,--version", options.wants_version);
-}
-
 bool parse_hosts(const CLI::App& app, const RawOptions& raw, Options& options, std::string& error_line) {
     enum class MapBy { slot, node };
     constexpr std::array<std::string_view, 2> kMapBy = {"slot", "node"};
@@ -259,6 +238,27 @@ bool parse_hosts(const CLI::App& app, const RawOptions& raw, Options& options, s
             parse_count("--on-demand-limit", raw.on_demand_limit, 0, "spares", options.on_demand_limit, error_line));
 }
 
+void declare(CLI::App& app, RawOptions& raw, Options& options) {
+    app.set_help_flag();
+    app.add_option("-n,--np", raw.pes)->take_last();
+    app.add_option("-s,--spares", raw.spares)->take_last();
+    app.add_option("--host", options.host_list)->take_last();
+    app.add_option("--hostfile", options.hostfile)->take_last();
+    app.add_option("--map-by", raw.map_by)->take_last();
+    app.add_option("--spare-nodes", raw.spare_nodes)->take_last();
+    app.add_option("--launcher", raw.launcher)->take_last();
+    app.add_option("--on-demand", raw.on_demand)->take_last();
+    app.add_option("--on-demand-limit", raw.on_demand_limit)->take_last();
+    // One value per occurrence: without the size CLI11 would take all words that follow.
+    app.add_option("-x,--export", raw.exports)->type_size(1)->expected(1)->take_all();
+    app.add_option("-L,--launcher-args", raw.launcher_args)->type_size(1)->expected(1)->take_all();
+    app.add_option("--events", options.events_path)->take_last();
+    app.add_option("--join", options.join)->take_last();
+    app.add_flag("-v,--verbose", options.is_verbose);
+    app.add_flag("-h,--help", options.wants_help);
+    app.add_flag("-V,--version", options.wants_version);
+}
+
 }  // namespace
 
 const char* launcher_name(LauncherKind kind) noexcept { return kLauncherNames[static_cast<std::size_t>(kind)].data(); }
@@ -270,7 +270,7 @@ bool parse_options(const std::vector<std::string>& words, Options& options, std:
     }
     RawOptions raw;
     CLI::App app;
-    declare_options(app, raw, options);
+    declare(app, raw, options);
     try {
         std::reverse(split.own.begin(), split.own.end());  // what CLI11 wants of a vector
         app.parse(split.own);

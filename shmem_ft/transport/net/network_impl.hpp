@@ -259,7 +259,7 @@ private:
     bool is_watched_ = false;
     bool is_parked_ = false;  // the progress thread looks by itself soon: the last poller need not wake it
     std::atomic<std::uint32_t> n_pollers_{0};  // written under the lock
-    std::uint64_t n_phases_ = 0;  // of polling, since the beginning
+    std::uint64_t n_phases_ = 0;               // of polling, since the beginning
     bool has_sleeper_ = false;
     std::uint32_t n_waiting_for_sleeper_ = 0;
     std::condition_variable sleeper_is_back_;

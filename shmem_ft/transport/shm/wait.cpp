@@ -91,7 +91,8 @@ bool Waiter::wait_on_network(WaitEnd end, bool (*holds)(void*) noexcept, void* c
     return true;
 }
 
-// As long as messages come. True: the condition holds. It may be one that takes a message, so it is not asked again then.
+// As long as messages come. True: the condition holds. It may be one that takes a message, so it is not asked again
+// then.
 bool Waiter::look_at_network(bool (*holds)(void*) noexcept, void* condition) noexcept {
     Network& network = *gate_->network();
     const Network::Polling polling(&network);
