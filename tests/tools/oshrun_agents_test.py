@@ -229,7 +229,7 @@ class Losses(unittest.TestCase):
 
 
 class OnDemand(unittest.TestCase):
-    """Spares that are started because the job waits for one. Rank 2 or 3 is the newcomer."""
+    """Spares that are started because the job waits for one. The newcomer has the next rank."""
 
     WAIT = "0:hello,init,out=ready,sleep=0.3,wish=1,sleep=1.5,finalize,exit=0"
 
@@ -258,7 +258,7 @@ class OnDemand(unittest.TestCase):
         self.check(1, 2, "guardian")
 
     def test_by_an_agent(self):
-        self.check(2, 3, "agent")
+        self.check(2, 5, "agent")  # rank 5 is on the second node, as is rank 3, which it learns from
 
     def test_never(self):
         result = run("-n", "2", "--on-demand", "never", FAKE_PE, GOOD, self.WAIT, "1:hello,init,out=ready,sleep=0.2,signal=9",
