@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -18,11 +17,8 @@ namespace {
 constexpr std::int64_t kPatience_ns = 2'000'000'000;
 // A process that the kernel does not let go must not keep us for ever.
 constexpr std::int64_t kStuckAfter_ns = 5'000'000'000;
-
-void nap() {
-    constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 10'000'000};
-    nanosleep(&kNap, nullptr);
-}
+// How soon processes are seen that come while others are being ended.
+constexpr int kLook_ms = 50;
 
 }  // namespace
 
@@ -91,7 +87,7 @@ void Agent::end_everything() {
                 send_signal(process, SIGCONT);  // a stopped process would not see the other one
             }
         }
-        nap();
+        wait_for_any_end(living, kLook_ms);
     }
     if (is_guardian_lost_) {
         end_launcher_daemons();
@@ -110,7 +106,7 @@ void Agent::end_launcher_daemons() {
                 is_asked = true;
                 send_signal(daemon, SIGTERM);
             }
-            nap();
+            wait_for_any_end({daemon}, kLook_ms);
             is_there = send_signal(daemon, 0);
         }
         if (is_there) {

@@ -290,7 +290,10 @@ bool parse_options(const std::vector<std::string>& words, Options& options, std:
         return false;
     }
     if (app.count("--join") != 0) {
-        if (options.join.empty() || !options.command.empty() || app.count("--spares") + app.count("-x") != 0) {
+        if (options.join.empty() || !options.command.empty() ||
+            app.count("--spares") + app.count("-x") + app.count("--hostfile") + app.count("--spare-nodes") +
+                    app.count("--launcher") !=
+                0) {
             error_line = options.join.empty()
                              ? "--join: the pid of the job's oshrun is empty"
                              : "--join takes -n and --host only: the program and its settings are those of the job";

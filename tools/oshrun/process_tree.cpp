@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -165,6 +166,19 @@ bool is_stopped(std::int32_t pid) {
 bool send_signal(const ProcessName& process, int signal) {
     const Fd pidfd(open_process(process.pid, process.start_time));
     return pidfd && syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
+}
+
+void wait_for_any_end(const std::set<ProcessName>& processes, int timeout_ms) {
+    std::vector<Fd> pidfds;
+    std::vector<pollfd> entries;
+    for (const ProcessName& process : processes) {
+        pidfds.emplace_back(open_process(process.pid, process.start_time));
+        if (!pidfds.back()) {
+            return;  // it has ended
+        }
+        entries.push_back({.fd = pidfds.back().get(), .events = POLLIN, .revents = 0});
+    }
+    poll(entries.data(), entries.size(), timeout_ms);
 }
 
 void end_descendants(const EndTreeOptions& options) {

@@ -36,6 +36,9 @@ struct ProcessName {
 // False when that process is gone.
 bool send_signal(const ProcessName& process, int signal);
 
+// Returns when one of them has ended, or after timeout_ms.
+void wait_for_any_end(const std::set<ProcessName>& processes, int timeout_ms);
+
 struct EndTreeOptions {
     std::int64_t patience_ns = 0;  // between SIGTERM and SIGKILL
     std::set<ProcessName> spared;  // not ours, nor their descendants

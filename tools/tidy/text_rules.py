@@ -55,7 +55,6 @@ ALLOWED = {
     ("tools/oshrun/process_tree.cpp", "nanosleep"): "processes that are not children have no event before pidfds",
     ("tests/tools/fake_pe.cpp", "nanosleep"): "plays a program that computes for a while",
     ("shmem_ft/ops/locks.cpp", "nanosleep"): "a word on another node is asked for, which rings no bell",
-    ("tools/oshrun/agent_ending.cpp", "nanosleep"): "processes that are not children have no event before pidfds",
     ("tools/oshrun/agent_start.cpp", "nanosleep"): "a name that somebody has bound but does not listen at yet has no event",
     ("tests/conformance/progress.c", "nanosleep"): "a PE that is late; any lateness will do",
     ("tests/conformance/check.h", "nanosleep"): "a PE that is late; any lateness will do",
