@@ -126,8 +126,8 @@ TEST(ProcessTree, OrphansAreFoundAndEnded) {
     const ProcessName spared{bystander, process_start_time(bystander)};
     const pid_t parent = fork();
     if (parent == 0) {
+        std::signal(SIGTERM, SIG_IGN);  // its child is asked to end as soon as it is an orphan
         if (fork() == 0) {
-            std::signal(SIGTERM, SIG_IGN);
             while (true) {
                 pause();
             }

@@ -105,7 +105,7 @@ class RunningJob(unittest.TestCase):
 
     def test_a_pe_that_nobody_replaces(self):
         # The restart waits, so there is time to look at the job while it is hurt.
-        with jacobi(spares=0, env={"SHMEM_FT_UNREPLACED": "wait", "SHMEM_FT_WAIT_TIMEOUT": "300"}) as job:
+        with jacobi("--on-demand", "never", spares=0, env={"SHMEM_FT_UNREPLACED": "wait", "SHMEM_FT_WAIT_TIMEOUT": "300"}) as job:
             before = await_job(job, lambda it: it["version"] > 1)
             self.assertEqual((before["protected_losses"], before["limits"]), (0, ["no spare is left"]))
             os.kill(before["pes"][1]["pid"], signal.SIGKILL)
