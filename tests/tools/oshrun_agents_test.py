@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -13,6 +14,7 @@ import unittest
 
 from job_process import FAKE_PE, GOOD, OSHRUN, JobProcess, eventually, name_of, parent_of, run
 
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 TWO = {"SHMEM_FT_PRETEND_NODES": "2"}
 THREE = {"SHMEM_FT_PRETEND_NODES": "3"}
 READY = "*:hello,init,out=ready,hang"
@@ -216,7 +218,9 @@ class Losses(unittest.TestCase):
                     except ConnectionResetError:
                         pass
             # The right frame with a wrong secret.
-            hello = b"\x4f\x46\x53\x41" + b"\x01\0\x01\0" + (296).to_bytes(4, "little") + b"\1" * 296
+            with open(os.path.join(SOURCE, "shmem_ft", "base", "job_channel.hpp"), encoding="utf-8") as file:
+                layout = int(re.search(r"uint32_t layout = (\d+)", file.read()).group(1))
+            hello = struct.pack("<IHHI16sIiiIQ256s", 0x4153464F, 1, 1, 296, b"\1" * 16, layout, 1, -1, 0, 0, b"stranger")
             with socket.create_connection((address, int(port)), timeout=5) as stranger:
                 stranger.sendall(hello)
                 stranger.settimeout(5)
