@@ -47,8 +47,13 @@ def by_rank(job):
     found = {}
     for pid in job.alive():
         if name_of(pid) == os.path.basename(FAKE_PE)[:15]:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                found[int(re.search(rb"PMIX_RANK=(\d+)", file.read()).group(1))] = pid
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    rank = re.search(rb"PMIX_RANK=(\d+)", file.read())
+            except OSError:
+                continue  # it has just ended
+            if rank:
+                found[int(rank.group(1))] = pid
     return found
 
 
