@@ -16,6 +16,7 @@ HangWatch::HangWatch(const Options& options, std::int64_t now_ns)
                  .period_ns = period_ns_,
                  .bound_ns = options.bound_ns}),
       last_seen_(static_cast<std::size_t>(options.control->n_slots())) {
+    control_->slot(self_).heartbeat.fetch_add(1);  // from now on its silence counts
     for (std::int32_t process = 0; options.nodes != nullptr && process < options.control->n_processes(); ++process) {
         if (options.nodes->node_of(ProcId(process)) != options.nodes->node_of(options.self)) {
             elsewhere_.push_back({ProcId(process), {}, true});
