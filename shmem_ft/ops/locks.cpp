@@ -37,8 +37,9 @@ Tickets* tickets(long* lock) noexcept { return reinterpret_cast<Tickets*>(lock);
 void pause_before(std::uint32_t ahead, std::uint32_t looks) noexcept {
     constexpr std::uint32_t kLooksAtOnce = 16;
     constexpr long kPauseNs = 20'000;
-    constexpr std::uint32_t kUnitsMax = 100;
-    const std::uint32_t units = std::min(kUnitsMax, (ahead - 1) * 2 + (looks < kLooksAtOnce ? 0 : looks / 2));
+    constexpr std::uint32_t kUnitsMax = 500;
+    const std::uint32_t units =
+        std::min(kUnitsMax, (ahead - 1) * 2 + (looks < kLooksAtOnce ? 0 : (looks - kLooksAtOnce + 1) * 8));
     if (units != 0) {
         const timespec time{0, static_cast<long>(units) * kPauseNs};
         ::nanosleep(&time, nullptr);
