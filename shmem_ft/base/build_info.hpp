@@ -16,6 +16,7 @@ struct BuildInfo {
     const char* compiler;
     std::span<const BuildFact> options;
     std::span<const BuildFact> dependencies;  // the versions that it was built with
+    std::span<const BuildFact> fabrics;       // the same, of the modules for several nodes; empty: not built
 };
 
 [[nodiscard]] const BuildInfo& build_info() noexcept;

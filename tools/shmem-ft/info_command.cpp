@@ -53,13 +53,25 @@ using Json = nlohmann::ordered_json;
 
 constexpr BuildFact kTransports[] = {
     {"shm", "puts, gets, atomics and collectives: memory that the processes of the node map"},
-    {"mail", "control messages: sockets between the processes of the node"},
+    {"mail", "control messages: sockets between the processes of the node, TCP to those of others"},
 };
 
 Json as_object(std::span<const BuildFact> facts) {
     Json object = Json::object();
     for (const BuildFact& fact : facts) {
         object[fact.name] = fact.value;
+    }
+    return object;
+}
+
+// With the modules for several nodes that were built.
+Json describe_transports() {
+    Json object = as_object(kTransports);
+    for (const BuildFact& fabric : build_info().fabrics) {
+        if (*fabric.value != '\0') {
+            object[fabric.name] = fmt::format("data between nodes: {} {}",
+                                              std::string_view(fabric.name) == "ofi" ? "libfabric" : "UCX", fabric.value);
+        }
     }
     return object;
 }
@@ -104,7 +116,7 @@ Json describe_all(const Config& config) {
     object["build"] = {{"compiler", build.compiler},
                        {"options", as_object(build.options)},
                        {"dependencies", as_object(build.dependencies)}};
-    object["transports"] = as_object(kTransports);
+    object["transports"] = describe_transports();
     object["system"] = describe_system();
     object["settings"] = Json::array();
     for (const SettingInfo& setting : settings()) {
