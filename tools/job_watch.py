@@ -101,6 +101,55 @@ class Outcome:
                 if re.search(r"(ERROR|WARNING): \w+Sanitizer|: runtime error: ", line)]
 
 
+class EventLog:
+    """The events of one file while it is written. `note(event)` is called for each, in order, by a thread of this."""
+
+    def __init__(self, path: str, note: Callable[[Event], None]):
+        self.events: list = []
+        self.news = threading.Condition()  # held while an event is noted
+        self._path = path
+        self._note = note
+        self._over = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        pending = ""
+        with open(self._path, encoding="utf-8") as file:
+            while True:
+                ended = self._over  # read before the last read, so that nothing is missed
+                chunk = file.read()
+                if chunk:
+                    *lines, pending = (pending + chunk).split("\n")
+                    with self.news:
+                        for line in lines:
+                            self.events.append(Event.parse(line))
+                            self._note(self.events[-1])
+                        self.news.notify_all()
+                elif ended:
+                    return
+                else:
+                    time.sleep(0.0005)
+
+    def wait_for(self, wanted: Callable[[Event], bool], since: int, goes_on: Callable[[], bool]) -> Optional[int]:
+        """Index after the first event from index `since` on that is wanted; None: it has not come, and goes_on() no more."""
+        at = since
+        with self.news:
+            while True:
+                while at < len(self.events):
+                    at += 1
+                    if wanted(self.events[at - 1]):
+                        return at
+                if not goes_on():
+                    return None
+                self.news.wait(0.02)
+
+    def close(self) -> None:
+        """Nobody writes any more: returns when all has been noted."""
+        self._over = True
+        self._reader.join()
+
+
 class Launcher:
     """Builds the command of a job. A launcher for several nodes overrides this and `send`."""
 
@@ -142,11 +191,9 @@ class Job:
         self.timeout_s = timeout_s
         self.events: list = []
         self.deaths: list = []
-        self._news = threading.Condition()
         self._handles: dict = {}  # pid -> pidfd
         self._holders: dict = {}  # PE -> (rank, pid)
         self._sleepers: dict = {}  # rank -> pid of spares that hold no PE
-        self._over = False
 
     def start(self) -> None:
         self._directory = tempfile.mkdtemp(prefix="shmem-ft-campaign-")
@@ -165,28 +212,10 @@ class Job:
             start_new_session=True,
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
         )
-        self._reader = threading.Thread(target=self._read_events, daemon=True)
-        self._reader.start()
-
-    def _read_events(self) -> None:
-        pending = ""
-        with open(self._events_path, encoding="utf-8") as file:
-            while True:
-                ended = self._over  # read before the last read, so that nothing is missed
-                chunk = file.read()
-                if chunk:
-                    *lines, pending = (pending + chunk).split("\n")
-                    with self._news:
-                        for line in lines:
-                            self._note(Event.parse(line))
-                        self._news.notify_all()
-                elif ended:
-                    return
-                else:
-                    time.sleep(0.0005)
+        self._log = EventLog(self._events_path, self._note)
+        self.events = self._log.events
 
     def _note(self, event: Event) -> None:
-        self.events.append(event)
         if event.kind in ("launched", "hello") and event.pid not in self._handles:
             handle = self.launcher.open(event.pid)
             if handle >= 0:
@@ -202,16 +231,7 @@ class Job:
 
     def wait_for(self, wanted: Callable[[Event], bool], since: int = 0) -> Optional[int]:
         """Index after the first event from index `since` on that is wanted; None: the job ended before."""
-        at = since
-        with self._news:
-            while True:
-                while at < len(self.events):
-                    at += 1
-                    if wanted(self.events[at - 1]):
-                        return at
-                if self._process.poll() is not None or self._expired():
-                    return None
-                self._news.wait(0.02)
+        return self._log.wait_for(wanted, since, lambda: self.running and not self._expired())
 
     def wait_for_text(self, text: str) -> bool:
         """Until the job has printed text on stdout."""
@@ -222,11 +242,11 @@ class Job:
         return text in self._read(self._out)
 
     def holder(self, pe: int) -> Optional[tuple]:
-        with self._news:
+        with self._log.news:
             return self._holders.get(pe)
 
     def sleepers(self) -> list:
-        with self._news:
+        with self._log.news:
             return sorted(self._sleepers.items())
 
     def send(self, pid: int, number: int) -> bool:
@@ -240,7 +260,7 @@ class Job:
         if not self.send(pid, number):
             return False
         self.deaths.append(death)
-        with self._news:
+        with self._log.news:
             if pe < 0:
                 self._sleepers.pop(rank, None)
         return True
@@ -270,8 +290,7 @@ class Job:
         if hung:
             leftovers = self._describe_processes()
         self._end_everything()
-        self._over = True
-        self._reader.join()
+        self._log.close()
         outcome = Outcome(
             exit_code=self._process.returncode,
             stdout=self._read(self._out),

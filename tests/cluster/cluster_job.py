@@ -14,14 +14,13 @@ import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "cluster"))
 
 from cluster import Cluster, ClusterError  # noqa: E402
-from job_watch import Event, has_ended  # noqa: E402
+from job_watch import Event, EventLog, has_ended  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,10 +77,8 @@ class ClusterJob:
         self._program = program
         self._env = env
         self._timeout_s = timeout_s
-        self._news = threading.Condition()
         self._processes: dict = {}  # rank -> Process
         self._holders: dict = {}  # PE -> rank
-        self._over = False
 
     def start(self) -> None:
         self._directory = tempfile.mkdtemp(prefix="shmem-ft-cluster-job-")
@@ -96,43 +93,16 @@ class ClusterJob:
                 [*self._command, "--events", self._events_path, *self._program],
                 stdin=null, stdout=self._out, stderr=self._err, environment=self._env,
             )
-        self._reader = threading.Thread(target=self._read_events, daemon=True)
-        self._reader.start()
-
-    def _read_events(self) -> None:
-        pending = ""
-        with open(self._events_path, encoding="utf-8") as file:
-            while True:
-                ended = self._over  # read before the last read, so that nothing is missed
-                chunk = file.read()
-                if chunk:
-                    *lines, pending = (pending + chunk).split("\n")
-                    with self._news:
-                        for line in lines:
-                            self._note(Event.parse(line))
-                        self._news.notify_all()
-                elif ended:
-                    return
-                else:
-                    time.sleep(0.001)
+        self._log = EventLog(self._events_path, self._note)
+        self.events = self._log.events
 
     def _note(self, event: Event) -> None:
-        self.events.append(event)
         if event.pe >= 0 and event.kind in ("initialized", "pe_taken"):
             self._holders[event.pe] = event.rank
 
     def wait_for(self, wanted, since: int = 0):
         """Index after the first event from index `since` on that is wanted; None: the job ended before."""
-        at = since
-        with self._news:
-            while True:
-                while at < len(self.events):
-                    at += 1
-                    if wanted(self.events[at - 1]):
-                        return at
-                if not self.running or self._expired():
-                    return None
-                self._news.wait(0.02)
+        return self._log.wait_for(wanted, since, lambda: self.running and not self._expired())
 
     def await_start(self, processes: int) -> bool:
         """Until all processes have come through shmem_init; then they are known."""
@@ -168,12 +138,12 @@ class ClusterJob:
         return self._processes.get(rank)
 
     def holder(self, pe: int):
-        with self._news:
+        with self._log.news:
             return self._processes.get(self._holders.get(pe, -1))
 
     def holders(self) -> dict:
         """PE -> Process, as far as events tell."""
-        with self._news:
+        with self._log.news:
             return {pe: self._processes[rank] for pe, rank in self._holders.items() if rank in self._processes}
 
     # ---- what is done to it ----
@@ -258,8 +228,7 @@ class ClusterJob:
             if not has_ended(process.handle):
                 signal.pidfd_send_signal(process.handle, signal.SIGKILL)
             os.close(process.handle)
-        self._over = True
-        self._reader.join()
+        self._log.close()
         texts = []
         for file in (self._out, self._err):
             file.close()
