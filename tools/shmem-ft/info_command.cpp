@@ -69,8 +69,9 @@ Json describe_transports() {
     Json object = as_object(kTransports);
     for (const BuildFact& fabric : build_info().fabrics) {
         if (*fabric.value != '\0') {
-            object[fabric.name] = fmt::format("data between nodes: {} {}",
-                                              std::string_view(fabric.name) == "ofi" ? "libfabric" : "UCX", fabric.value);
+            object[fabric.name] =
+                fmt::format("data between nodes: {} {}", std::string_view(fabric.name) == "ofi" ? "libfabric" : "UCX",
+                            fabric.value);
         }
     }
     return object;
