@@ -16,6 +16,7 @@ Coordinator::Coordinator(const Options& options)
       mailbox_(options.mailbox),
       duties_(options.duties),
       observer_(options.observer),
+      is_present_(options.is_present),
       waits_for_spares_(options.policy == UnreplacedPolicy::wait),
       rules_(options.shape),
       agreement_({.shape = options.shape,
@@ -177,13 +178,24 @@ bool Coordinator::pump() {
 bool Coordinator::take_messages() {
     return mailbox_->pump([this](ProcId from, std::span<const std::byte> bytes) {
         fault_point(FaultPoint::message_receive);
-        if (shape_.nodes != nullptr && std::find(heard_.begin(), heard_.end(), from) == heard_.end()) {
-            heard_.push_back(from);
+        const std::optional<Message> message = decode(bytes);
+        if (shape_.nodes != nullptr) {
+            note_heard(from, message && message->kind == MessageKind::heartbeat ? message->asked_ns : 0);
         }
-        if (const std::optional<Message> message = decode(bytes)) {
+        if (message) {
             agreement_.receive(from, *message);
         }
     });
+}
+
+void Coordinator::note_heard(ProcId from, std::int64_t asked_ns) {
+    const auto at =
+        std::find_if(heard_.begin(), heard_.end(), [from](const Heard& heard) { return heard.from == from; });
+    if (at == heard_.end()) {
+        heard_.push_back({from, asked_ns});
+    } else {
+        at->asked_ns = std::max(at->asked_ns, asked_ns);
+    }
 }
 
 void Coordinator::process_died(const Death& death) {
@@ -221,17 +233,18 @@ void Coordinator::probe_node_of(ProcId process) {
     }
 }
 
-std::vector<ProcId> Coordinator::take_heard() {
+std::vector<Coordinator::Heard> Coordinator::take_heard() {
     const Lock lock(mutex_);
     return std::exchange(heard_, {});
 }
 
-void Coordinator::ping(const std::vector<ProcId>& processes) {
+void Coordinator::ping(const std::vector<ProcId>& processes, std::int64_t asked_ns) {
     const Lock lock(mutex_);
     Message question;
     question.kind = MessageKind::ping;
     question.ballot = agreement_.ballot();
     question.index = agreement_.decided().index;
+    question.asked_ns = asked_ns;
     for (const ProcId process : processes) {
         send(process, question);
     }

@@ -66,6 +66,8 @@ public:
         Mailbox* mailbox = nullptr;
         Duties* duties = nullptr;
         JobObserver* observer = nullptr;
+        // AgreementWorld::is_present(), asked by any thread with the coordinator's lock; empty: always.
+        std::function<bool()> is_present = {};
     };
     explicit Coordinator(const Options& options);
 
@@ -109,9 +111,14 @@ public:
     // dead.
     [[nodiscard]] std::vector<RemoteMail::Gone> take_gone();
     void probe_node_of(ProcId process);
-    // From whom something has come since the last call; and questions whether they live.
-    [[nodiscard]] std::vector<ProcId> take_heard();
-    void ping(const std::vector<ProcId>& processes);
+    // From whom something has come since the last call, and when the question was asked that it answered (0: none); and
+    // questions whether they live.
+    struct Heard {
+        ProcId from;
+        std::int64_t asked_ns = 0;
+    };
+    [[nodiscard]] std::vector<Heard> take_heard();
+    void ping(const std::vector<ProcId>& processes, std::int64_t asked_ns);
     // For tests: no messages to and from other nodes before that time (now_ns()).
     void cut_until(std::int64_t end_ns);
     // The job is over for this process: waits until all others have what was sent to them, or that time has come
@@ -132,6 +139,7 @@ private:
     void decided(const JobState& before, const JobState& after) override;
     void heard_of_death(const Death& death) override;
     void must_stop(const Stop& why) override;
+    [[nodiscard]] bool is_present() const override { return !is_present_ || is_present_(); }
 
     struct News {
         enum class Kind : std::uint8_t { death, decision, stop, awaiting } kind{};
@@ -143,6 +151,7 @@ private:
     };
     using Lock = std::unique_lock<std::mutex>;
     bool take_messages();
+    void note_heard(ProcId from, std::int64_t asked_ns);
     [[nodiscard]] Participant::Do drive(Lock& lock, Participant::Do next);
     void await_change(Lock& lock, std::uint64_t index);
     void note_awaited();
@@ -153,6 +162,7 @@ private:
     Mailbox* mailbox_;
     Duties* duties_;
     JobObserver* observer_;
+    std::function<bool()> is_present_;
     bool waits_for_spares_;
 
     mutable std::mutex mutex_;
@@ -161,7 +171,7 @@ private:
     Participant participant_;
     std::vector<PeId> awaited_;  // as the observer knows it
     std::vector<News> news_;
-    std::vector<ProcId> heard_;  // several nodes: since take_heard()
+    std::vector<Heard> heard_;  // several nodes: since take_heard()
     bool is_telling_ = false;
     Times times_;
     mutable std::mutex snapshot_mutex_;  // taken last, and for a copy only

@@ -10,7 +10,7 @@ NodeGuard::NodeGuard(const Options& options, std::int64_t now_ns)
       self_(options.self),
       is_on_(options.bound_ns > 0 && !options.coordinator->shape().is_one_node()),
       watch_({.shape = options.coordinator->shape(), .self = options.self, .bound_ns = options.bound_ns}),
-      ticked_ns_(now_ns) {}
+      ticked_ns_(now_ns - watch_.period_ns()) {}
 
 int NodeGuard::timeout_ms(std::int64_t now_ns) const noexcept {
     constexpr std::int64_t kNsPerMs = 1'000'000;
@@ -32,6 +32,14 @@ void NodeGuard::learn(std::int64_t now_ns) {
     }
 }
 
+void NodeGuard::listen(std::int64_t now_ns) {
+    const std::vector<Coordinator::Heard> all = coordinator_->take_heard();
+    for (const Coordinator::Heard& heard : all) {
+        watch_.heard(heard.from, now_ns, heard.asked_ns);
+    }
+    control_->slot(self_).presence_ns.store(watch_.presence_ns());
+}
+
 std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
     if (!is_on_) {
         return {};
@@ -43,9 +51,7 @@ std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
         }
         learn(now_ns);
     }
-    for (const ProcId process : coordinator_->take_heard()) {
-        watch_.heard(process, now_ns);
-    }
+    listen(now_ns);
     if (!is_time) {
         return {};
     }
@@ -57,7 +63,7 @@ std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
     }
     const NodeWatch::Round round =
         watch_.tick(now_ns, [this](ProcId process) { return control_->slot(process).heartbeat.load(); });
-    coordinator_->ping(round.ask);
+    coordinator_->ping(round.ask, now_ns);
     return round.lost;
 }
 

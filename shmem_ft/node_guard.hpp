@@ -32,6 +32,7 @@ public:
     [[nodiscard]] std::vector<Death> tick(std::int64_t now_ns);
 
 private:
+    void listen(std::int64_t now_ns);
     void learn(std::int64_t now_ns);
 
     Coordinator* coordinator_;

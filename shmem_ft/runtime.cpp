@@ -340,7 +340,8 @@ bool Runtime::start(int generation, std::string& error) {
                              .policy = policy,
                              .mailbox = &mailbox_,
                              .duties = this,
-                             .observer = this});
+                             .observer = this,
+                             .is_present = [this] { return is_present(); }});
     tell_fault_points();
     publish_status();
     fault_point(FaultPoint::init_ready);

@@ -153,7 +153,7 @@ private:
     void serve() noexcept;
     void process_ended(ProcId process) noexcept;
     void look_for_gone() noexcept;
-    void note_own_absence(std::int64_t now) noexcept;
+    [[nodiscard]] bool is_present() const noexcept;
     void lose_nodes(const std::vector<Death>& lost) noexcept;
     void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
     void mark_dead_peers() noexcept;
@@ -261,8 +261,6 @@ private:
     std::string last_line_;    // why this process ends the job, said by either thread; protected by view_mutex_
     std::vector<int> pidfds_;  // by process; -1: self, ended or finalized
     std::size_t n_joined_watched_ = 0;
-    std::int64_t last_round_ns_ = 0;  // of the service thread, which alone uses this and the next
-    std::int64_t doubts_until_ns_ = 0;
     std::atomic<bool> is_stopping_{false};
     std::vector<ProcId> early_;  // had ended before anybody could watch them
     int stop_fd_ = -1;

@@ -79,6 +79,7 @@ void Runtime::start_service() {
     sigset_t before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    control_.slot(self()).presence_ns.store(now_ns());  // nobody has watched it before
     service_ = std::thread([this] { serve(); });
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -155,7 +156,6 @@ void Runtime::serve() noexcept {
             // oshrun is gone: nobody would take this job's result.
             ::_exit(kExitError);
         }
-        note_own_absence(now_ns());
         hang_watch.tick(coordinator_->known_deaths(), now_ns(), kill);
         refresh_status();
         if (polled[2].revents != 0) {
@@ -200,14 +200,17 @@ void Runtime::process_ended(ProcId process) noexcept {
     coordinator_->process_died({process, reason, true});
 }
 
-// Who has stood still for that long may have been declared dead, and those who did so may have left the job or died
-// since. A port that refuses does not prove then that this process is one of those that go on.
-void Runtime::note_own_absence(std::int64_t now) noexcept {
-    const std::int64_t bound_ns = config_.node_timeout_ms * std::int64_t{1'000'000};
-    if (last_round_ns_ != 0 && bound_ns != 0 && now - last_round_ns_ > bound_ns) {
-        doubts_until_ns_ = now + 2 * bound_ns;
+// Whether a refused port proves a death (membership/node_watch.hpp). The slots of other nodes' processes are never
+// written in this node's segment.
+bool Runtime::is_present() const noexcept {
+    if (bootstrap_.is_one_node()) {
+        return true;
     }
-    last_round_ns_ = now;
+    std::int64_t presence_ns = 0;
+    for (std::int32_t process = 0; process < control_.n_slots(); ++process) {
+        presence_ns = std::max(presence_ns, control_.slot(ProcId(process)).presence_ns.load());
+    }
+    return sft::is_present(presence_ns, now_ns(), config_.node_timeout_ms * std::int64_t{1'000'000});
 }
 
 // Processes of other nodes, which the kernel does not tell of: their ports do.
@@ -220,6 +223,8 @@ void Runtime::look_for_gone() noexcept {
     // What they said before their ends comes first.
     while (coordinator_->pump()) {
     }
+    // One look for all: what follows changes who watches this node.
+    const bool is_certain = is_present();
     for (const RemoteMail::Gone& item : gone) {
         if (item.goodbye) {
             coordinator_->process_left(item.process, *item.goodbye == static_cast<std::uint64_t>(Stage::ended)
@@ -229,7 +234,7 @@ void Runtime::look_for_gone() noexcept {
         }
         const FailureReason reason{FailureKind::died, 0};
         note_death(item.process, reason, seen_ns);
-        coordinator_->process_died({item.process, reason, seen_ns > doubts_until_ns_});
+        coordinator_->process_died({item.process, reason, is_certain});
         // Its neighbours have probably met the same fate, and nobody else of this node may be talking to them.
         coordinator_->probe_node_of(item.process);
     }

@@ -62,7 +62,7 @@ void Agreement::ready(std::uint64_t index, Goal goal, std::uint64_t hash) {
 void Agreement::reconsider() { progress(); }
 
 void Agreement::receive(ProcId from, const Message& message) {
-    if (is_stopped_) {
+    if (is_stopped_ || is_dismissed_) {
         return;
     }
     if (message.kind == MessageKind::excluded) {
@@ -89,15 +89,21 @@ void Agreement::receive(ProcId from, const Message& message) {
         case MessageKind::propose: take_propose(from, message); break;
         case MessageKind::accepted: take_accepted(from, message); break;
         case MessageKind::decide: take_decide(message); break;
-        case MessageKind::deaths: take_deaths(message); break;
+        case MessageKind::deaths: take_deaths(from, message); break;
         case MessageKind::end_request: take_end_request(message); break;
         case MessageKind::census:
         case MessageKind::census_reply: take_census(from, message); break;
         case MessageKind::join: take_join(from, message.node); break;
-        case MessageKind::ping: world_->send(from, make(MessageKind::heartbeat)); break;
+        case MessageKind::ping: take_ping(from, message); break;
         case MessageKind::excluded:
         case MessageKind::heartbeat: break;
     }
+}
+
+void Agreement::take_ping(ProcId from, const Message& question) {
+    Message answer = make(MessageKind::heartbeat);
+    answer.asked_ns = question.asked_ns;
+    world_->send(from, answer);
 }
 
 // ---- spares that come while the job runs ----
@@ -170,6 +176,16 @@ bool Agreement::learn_all(std::span<const Death> deaths) {
     return is_news;
 }
 
+// Who tells it may not have heard yet that this process was declared dead by the one that is dead now.
+bool Agreement::learn_told(std::span<const Death> deaths) {
+    bool is_news = false;
+    for (Death death : deaths) {
+        death.is_certain = death.is_certain && world_->is_present();
+        is_news = learn(death) || is_news;
+    }
+    return is_news;
+}
+
 void Agreement::process_died(const Death& death) {
     if (learn(death)) {
         say_join();
@@ -190,8 +206,10 @@ void Agreement::process_left(ProcId process, Stage how) {
             stop({});
         }
     } else if (how == Stage::finished) {
+        is_dismissed_ = true;  // that is not the value that was decided: what others send about that means nothing here
         adopt(rules_->after_ready(state_, Goal::finish));
     } else {
+        is_dismissed_ = true;
         adopt(rules_->after_end_request(state_, {true, EndReason::requested, process, 1}, dead_));
     }
 }
@@ -240,8 +258,15 @@ void Agreement::report_deaths() {
     }
 }
 
-void Agreement::take_deaths(const Message& message) {
-    if (!is_mutated(Mutation::drop_deaths_of_others) && learn_all(message.deaths)) {
+void Agreement::take_deaths(ProcId from, const Message& message) {
+    // It takes this process for the leader, and has missed a value: perhaps the one that says who takes part.
+    const bool takes_part = shape_.held_by(state_, from) != kNoPe || state_.witness == from;
+    if (takes_part && message.index < state_.index && !is_over() && leader() != self_) {
+        Message later = make(MessageKind::report);
+        later.state = state_;
+        world_->send(from, later);
+    }
+    if (!is_mutated(Mutation::drop_deaths_of_others) && learn_told(message.deaths)) {
         react_to_deaths();
     }
 }
@@ -252,7 +277,7 @@ void Agreement::take_collect(ProcId from, const Message& message) {
     if (message.ballot <= ballot_ || !message.state || (is_mutated(Mutation::keep_lower_ballot) && !has_answered_)) {
         return;
     }
-    const bool is_news = learn_all(message.deaths);
+    const bool is_news = learn_told(message.deaths);
     if (message.index < state_.index) {
         // A later value has been decided than the leader knows: it will begin again with that.
         Message later = make(MessageKind::report);
@@ -290,7 +315,7 @@ void Agreement::take_later_state(const Message& message) {
 
 void Agreement::take_report(ProcId from, const Message& message) {
     if (message.state) {
-        const bool is_news = learn_all(message.deaths);
+        const bool is_news = learn_told(message.deaths);
         take_later_state(message);
         if (is_news) {
             react_to_deaths();
@@ -307,7 +332,7 @@ void Agreement::take_report(ProcId from, const Message& message) {
     if (message.end.is_set) {
         heard_end_ = message.end;
     }
-    if (!is_mutated(Mutation::drop_deaths_of_others) && learn_all(message.deaths)) {
+    if (!is_mutated(Mutation::drop_deaths_of_others) && learn_told(message.deaths)) {
         react_to_deaths();
     }
     progress();
@@ -388,7 +413,7 @@ void Agreement::take_census(ProcId from, const Message& message) {
     if (is_over()) {
         return;
     }
-    static_cast<void>(learn_all(message.deaths));
+    static_cast<void>(learn_told(message.deaths));
     if (message.state && message.index > state_.index) {
         adopt(*message.state);
     }

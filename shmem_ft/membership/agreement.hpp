@@ -117,6 +117,9 @@ public:
     virtual void heard_of_death(const Death& death) = 0;
     // This process must stop at once, and knows why.
     virtual void must_stop(const Stop& why) = 0;
+    // Nobody on another node can have declared this process dead (node_watch.hpp); without that no death that others
+    // tell is certain.
+    [[nodiscard]] virtual bool is_present() const { return true; }
 };
 
 class Agreement {
@@ -176,14 +179,16 @@ private:
     void take_propose(ProcId from, const Message& message);
     void take_accepted(ProcId from, const Message& message);
     void take_decide(const Message& message);
-    void take_deaths(const Message& message);
+    void take_deaths(ProcId from, const Message& message);
     void take_census(ProcId from, const Message& message);
     void take_end_request(const Message& message);
+    void take_ping(ProcId from, const Message& question);
     void take_join(ProcId from, NodeId node);
     void say_join() const;
     void take_later_state(const Message& message);
     [[nodiscard]] bool learn(const Death& death);
     [[nodiscard]] bool learn_all(std::span<const Death> deaths);
+    [[nodiscard]] bool learn_told(std::span<const Death> deaths);
     void react_to_deaths();
     void report_deaths();
     void stop(const Stop& why);
@@ -257,6 +262,7 @@ private:
     EndRequest heard_end_;          // anybody's, on its way to the leader
     ProcId told_leader_ = kNoProc;  // who has been told of the own request
     bool is_stopped_ = false;       // nothing is said, heard or decided any more
+    bool is_dismissed_ = false;     // a spare that has seen others leave the job: nothing is heard any more
     std::vector<Joined> joining_;   // whose request has been heard, and is not decided; by process
     std::vector<ProcId> asked_;     // this process wants to join: whom it has asked
     NodeId own_node_ = kNoNode;     // and where it runs

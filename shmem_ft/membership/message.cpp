@@ -225,6 +225,9 @@ void message_fields(Codec& codec, Value& message) {
     if (message.kind == MessageKind::join) {
         codec.id(message.node, 0);
     }
+    if (message.kind == MessageKind::ping || message.kind == MessageKind::heartbeat) {
+        codec.number(message.asked_ns);
+    }
 }
 
 }  // namespace

@@ -90,6 +90,7 @@ struct Message {
     std::optional<JobState> state;
     std::vector<Death> deaths;  // sorted by process
     NodeId node = kNoNode;      // join: where the sender runs
+    std::int64_t asked_ns = 0;  // ping: the sender's time, which heartbeat brings back
 
     friend bool operator==(const Message&, const Message&) = default;
 };

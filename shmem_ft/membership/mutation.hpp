@@ -32,6 +32,7 @@ enum class Mutation : int {
     tie_for_both,              // half of the participants is enough for either half
     ask_one_only,              // a node is lost when its lowest process is silent
     leave_spares_untold,       // sleeping spares do not hear of deaths on other nodes
+    trust_every_port,          // who was cut off takes a refused port for proof that it is alone
     count_
 };
 

@@ -15,6 +15,10 @@ constexpr std::int64_t kStartBounds = 10;
 
 }  // namespace
 
+bool is_present(std::int64_t presence_ns, std::int64_t now_ns, std::int64_t bound_ns) noexcept {
+    return bound_ns <= 0 || now_ns - presence_ns < bound_ns || is_mutated(Mutation::trust_every_port);
+}
+
 void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::int64_t now_ns) {
     const JobShape& shape = options_.shape;
     if (shape.is_one_node()) {
@@ -36,22 +40,18 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
     if (own.value() < 0) {
         return;  // it has not joined yet
     }
-    began_ns_ = began_ns_ < 0 ? now_ns : began_ns_;
-    std::vector<Watch> watches;
-    const auto n_nodes = static_cast<std::int32_t>(living.size());
-    for (std::int32_t i = 1; i < n_nodes && static_cast<std::int32_t>(watches.size()) < options_.fan; ++i) {
-        const NodeId node((own.value() + i) % n_nodes);
-        if (living[node.index()].empty()) {
-            continue;
-        }
-        const auto old = std::find_if(watches_.begin(), watches_.end(), [&](const Watch& w) { return w.node == node; });
-        // A new watch starts now: what happened before nobody was asking is no silence.
-        watches.push_back(old != watches_.end() ? *old : Watch{.node = node, .living = {}, .heard_ns = now_ns});
-        watches.back().living = std::move(living[node.index()]);
+    if (began_ns_ < 0) {
+        began_ns_ = presence_ns_ = now_ns;
     }
-    watches_ = std::move(watches);
+    const std::vector<ProcId> living_here = living[own.index()];
+    neighbours_ = neighbours(std::move(living), own, now_ns);
+    for (Neighbour& neighbour : neighbours_) {
+        const bool is_of_pes = neighbour.living.front().value() < shape.n_pes;
+        neighbour.has_answered = neighbour.has_answered || (state.index > 0 && is_of_pes);
+    }
+    take_presence();
     std::vector<Lower> lower;
-    for (const ProcId process : living[own.index()]) {
+    for (const ProcId process : living_here) {
         const auto old =
             std::find_if(lower_.begin(), lower_.end(), [&](auto& item) { return item.process == process; });
         if (process < options_.self) {
@@ -61,22 +61,70 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
     lower_ = std::move(lower);
 }
 
-void NodeWatch::heard(ProcId from, std::int64_t now_ns) {
-    for (Watch& watch : watches_) {
-        if (std::binary_search(watch.living.begin(), watch.living.end(), from)) {
-            watch.heard_ns = std::max(watch.heard_ns, now_ns);
-            watch.n_unanswered = 0;
-            watch.is_lost = false;
-            watch.has_answered = true;
+// The next ones in the ring, and those before.
+std::vector<NodeWatch::Neighbour> NodeWatch::neighbours(std::vector<std::vector<ProcId>> living, NodeId own,
+                                                        std::int64_t now_ns) const {
+    std::vector<Neighbour> found;
+    const auto n_nodes = static_cast<std::int32_t>(living.size());
+    const auto walk = [&](std::int32_t step, bool Neighbour::*role) {
+        std::int32_t n_left = options_.fan;
+        for (std::int32_t i = 1; i < n_nodes && n_left > 0; ++i) {
+            const NodeId node(((own.value() + step * i) % n_nodes + n_nodes) % n_nodes);
+            const auto is_it = [&](const Neighbour& neighbour) { return neighbour.node == node; };
+            auto at = std::find_if(found.begin(), found.end(), is_it);
+            if (at == found.end() && living[node.index()].empty()) {
+                continue;
+            }
+            if (at == found.end()) {
+                const auto old = std::find_if(neighbours_.begin(), neighbours_.end(), is_it);
+                // A new watch starts now: what happened before nobody was asking is no silence.
+                at = found.insert(found.end(), old != neighbours_.end()
+                                                   ? *old
+                                                   : Neighbour{.node = node, .living = {}, .heard_ns = now_ns});
+                at->living = std::move(living[node.index()]);
+                at->is_watched = false;
+                // Who watches from now on knows nothing of this node yet.
+                at->has_heard_ns = at->watches_us ? at->has_heard_ns : std::min(presence_ns_, now_ns);
+                at->watches_us = false;
+            }
+            (*at).*role = true;
+            --n_left;
+        }
+    };
+    walk(1, &Neighbour::is_watched);
+    walk(-1, &Neighbour::watches_us);
+    return found;
+}
+
+void NodeWatch::take_presence() {
+    presence_ns_ = kAlways;
+    for (const Neighbour& neighbour : neighbours_) {
+        if (neighbour.watches_us) {
+            presence_ns_ = std::min(presence_ns_, neighbour.has_heard_ns);
         }
     }
 }
 
+void NodeWatch::heard(ProcId from, std::int64_t now_ns, std::int64_t asked_ns) {
+    for (Neighbour& neighbour : neighbours_) {
+        if (std::binary_search(neighbour.living.begin(), neighbour.living.end(), from)) {
+            neighbour.heard_ns = std::max(neighbour.heard_ns, now_ns);
+            neighbour.n_unanswered = 0;
+            neighbour.is_lost = false;
+            neighbour.has_answered = true;
+            if (asked_ns <= now_ns) {  // what else somebody sends is no time of this node
+                neighbour.has_heard_ns = std::max(neighbour.has_heard_ns, asked_ns);
+            }
+        }
+    }
+    take_presence();
+}
+
 void NodeWatch::listen_afresh(std::int64_t now_ns) {
-    for (Watch& watch : watches_) {
-        watch.heard_ns = std::max(watch.heard_ns, now_ns);
-        watch.n_unanswered = 0;
-        watch.is_lost = false;
+    for (Neighbour& neighbour : neighbours_) {
+        neighbour.heard_ns = std::max(neighbour.heard_ns, now_ns);
+        neighbour.n_unanswered = 0;
+        neighbour.is_lost = false;
     }
 }
 
@@ -107,29 +155,31 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
     if (!is_speaker_) {
         return round;
     }
-    for (Watch& watch : watches_) {
-        const bool may_be_starting = !watch.has_answered && now_ns - began_ns_ <= kStartBounds * options_.bound_ns;
-        const bool is_silent =
-            now_ns - watch.heard_ns > options_.bound_ns && watch.n_unanswered >= kPeriodsPerBound && !may_be_starting;
-        if (is_silent && !watch.is_lost) {
-            watch.is_lost = true;
-            for (const ProcId process : watch.living) {
+    for (Neighbour& neighbour : neighbours_) {
+        const bool may_be_starting = !neighbour.has_answered && now_ns - began_ns_ <= kStartBounds * options_.bound_ns;
+        const bool is_silent = now_ns - neighbour.heard_ns > options_.bound_ns &&
+                               neighbour.n_unanswered >= kPeriodsPerBound && !may_be_starting;
+        if (neighbour.is_watched && is_silent && !neighbour.is_lost) {
+            neighbour.is_lost = true;
+            for (const ProcId process : neighbour.living) {
                 round.lost.push_back({process, {FailureKind::node_lost, 0}, false});
             }
         }
-        const auto n_asked = watch.n_unanswered >= kUnansweredByOne && !is_mutated(Mutation::ask_one_only)
-                                 ? static_cast<std::ptrdiff_t>(watch.living.size())
+        const auto n_asked = neighbour.n_unanswered >= kUnansweredByOne && !is_mutated(Mutation::ask_one_only)
+                                 ? static_cast<std::ptrdiff_t>(neighbour.living.size())
                                  : std::ptrdiff_t{1};
-        round.ask.insert(round.ask.end(), watch.living.begin(), watch.living.begin() + n_asked);
-        ++watch.n_unanswered;
+        round.ask.insert(round.ask.end(), neighbour.living.begin(), neighbour.living.begin() + n_asked);
+        ++neighbour.n_unanswered;
     }
     return round;
 }
 
 std::vector<NodeId> NodeWatch::watched() const {
     std::vector<NodeId> nodes;
-    for (const Watch& watch : watches_) {
-        nodes.push_back(watch.node);
+    for (const Neighbour& neighbour : neighbours_) {
+        if (neighbour.is_watched) {
+            nodes.push_back(neighbour.node);
+        }
     }
     return nodes;
 }

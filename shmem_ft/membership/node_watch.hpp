@@ -1,11 +1,11 @@
 // Suspicion between nodes, without I/O: which node has fallen silent.
 //
 // The nodes that have a living process form a ring in the order of their numbers. Each node watches the next `fan` of
-// them: once in a period its speaker asks the lowest living process there for a sign of life (message ping; Agreement
-// answers with heartbeat). So a node sends and gets O(1) messages in a period, however many processes and nodes there
-// are, and only who asks has to know who lives: nobody must begin or cease to send because of a death that it has not
-// heard of yet, as a sleeping spare may not. Whatever arrives from any process of the node is a sign of life; after two
-// periods without any everybody there is asked.
+// them and is watched by as many before it: once in a period its speaker asks the lowest living process of each of
+// these for a sign of life (message ping; Agreement answers with heartbeat). So a node sends and gets O(1) messages in
+// a period, however many processes and nodes there are, and only who asks has to know who lives: nobody must begin or
+// cease to send because of a death that it has not heard of yet, as a sleeping spare may not. Whatever arrives from any
+// process of the node is a sign of life; after two periods without any everybody there is asked.
 //
 // The speaker of a node is its lowest living process that responds. The others look at the heartbeat words of the lower
 // ones in the memory that they share; whoever finds that none of those has moved for two of its own ticks speaks, and
@@ -17,7 +17,16 @@
 // certain death needs no majority.)
 //
 // A node of which nothing has been heard yet may still be on its way through shmem_init: nobody is called lost before
-// he has answered once, in the first ten bounds of a job.
+// he has answered once, in the first ten bounds of a job. As soon as anything has been decided all PEs have taken part
+// in that, so it is over for the nodes that they began on. The owner should tick once at the very beginning.
+//
+// Presence. Who has been cut off or has stood still may have been called lost, and those who did so may have died or
+// left since: it then finds nothing but refused ports, and would go on alone. So a death that is told by nothing but a
+// port is certain only while presence is proven: each node that watches this one has heard it less than a bound ago.
+// For that a node asks those that watch it as well; the question carries the time, the answer brings it back. Whoever
+// answers has heard the question, so it calls nobody here lost before that time and the bound. What the speaker knows
+// of it the others of the node read in shared memory. All on the clock of one node; clocks must only go at the same
+// pace.
 //
 // Fault model: any process may stand still at any time, this one included; messages take any time. Who has not run
 // itself could not hear, and starts afresh. No node is called lost whose processes answer some question of this process
@@ -31,6 +40,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -38,9 +48,14 @@
 
 namespace sft {
 
+// Nobody can have called a node lost. presence_ns: the latest of NodeWatch::presence_ns() of its processes. bound_ns: 0
+// if none ever is.
+[[nodiscard]] bool is_present(std::int64_t presence_ns, std::int64_t now_ns, std::int64_t bound_ns) noexcept;
+
 class NodeWatch {
 public:
     static constexpr std::int64_t kPeriodsPerBound = 5;
+    static constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::max();
 
     struct Options {
         JobShape shape;
@@ -53,8 +68,9 @@ public:
     // Who lives, and where, as far as this process knows; has to be called before the first tick, and when that
     // changes.
     void update(const JobState& state, std::span<const Death> dead, std::int64_t now_ns);
-    // Something has come from this process of another node.
-    void heard(ProcId from, std::int64_t now_ns);
+    // Something has come from this process of another node. asked_ns: if it is the answer to a question, when that was
+    // asked.
+    void heard(ProcId from, std::int64_t now_ns, std::int64_t asked_ns = 0);
 
     struct Round {
         std::vector<ProcId> ask;  // send each of them a ping
@@ -66,18 +82,25 @@ public:
 
     [[nodiscard]] std::int64_t period_ns() const noexcept { return options_.bound_ns / kPeriodsPerBound; }
     // False: there is nothing to do in ticks.
-    [[nodiscard]] bool is_needed() const noexcept { return options_.bound_ns > 0 && !watches_.empty(); }
+    [[nodiscard]] bool is_needed() const noexcept { return options_.bound_ns > 0 && !neighbours_.empty(); }
     [[nodiscard]] bool is_speaker() const noexcept { return is_speaker_; }
     [[nodiscard]] std::vector<NodeId> watched() const;
 
+    // Up to when everybody who watches this node is known to have heard it, as far as this process knows; for the
+    // others of the node. kAlways: nobody watches it.
+    [[nodiscard]] std::int64_t presence_ns() const noexcept { return presence_ns_; }
+
 private:
-    struct Watch {
+    struct Neighbour {
         NodeId node;
         std::vector<ProcId> living;  // ascending
+        bool is_watched = false;
+        bool watches_us = false;
         std::int64_t heard_ns = 0;
         std::int64_t n_unanswered = 0;  // questions since
         bool is_lost = false;
-        bool has_answered = false;  // ever
+        bool has_answered = false;      // ever
+        std::int64_t has_heard_ns = 0;  // it has heard this node since, if it watches it
     };
     struct Lower {  // a living process of this node with a lower number
         ProcId process;
@@ -87,8 +110,13 @@ private:
     void listen_afresh(std::int64_t now_ns);
     void look_at_lower(std::int64_t now_ns, const std::function<std::uint32_t(ProcId)>& beat_of);
 
+    void take_presence();
+    [[nodiscard]] std::vector<Neighbour> neighbours(std::vector<std::vector<ProcId>> living, NodeId own,
+                                                    std::int64_t now_ns) const;
+
     Options options_;
-    std::vector<Watch> watches_;
+    std::vector<Neighbour> neighbours_;
+    std::int64_t presence_ns_ = kAlways;
     std::vector<Lower> lower_;
     std::int64_t began_ns_ = -1;
     std::int64_t ticked_ns_ = -1;

@@ -129,13 +129,14 @@ TEST(Message, TheFormIsFixed) {
     message.ballot = {5, 0x01020304};
     message.index = 0x1122334455667788;
     message.deaths = {{ProcId(9), {FailureKind::signal, 15}, true}};
+    message.asked_ns = 0x0102030405060708;
     const auto bytes = encode(message);
     const unsigned char head[] = {12, 4, 3, 2, 1, 5, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
-    ASSERT_EQ(bytes.size(), 59U);
+    ASSERT_EQ(bytes.size(), 67U);
     for (std::size_t i = 0; i < sizeof head; ++i) {
         EXPECT_EQ(std::to_integer<int>(bytes[i]), head[i]) << i;
     }
-    const unsigned char tail[] = {1, 0, 0, 0, 9, 0, 0, 0, 1, 15, 0, 1};
+    const unsigned char tail[] = {1, 0, 0, 0, 9, 0, 0, 0, 1, 15, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1};
     for (std::size_t i = 0; i < sizeof tail; ++i) {
         EXPECT_EQ(std::to_integer<int>(bytes[bytes.size() - sizeof tail + i]), tail[i]) << i;
     }

@@ -54,7 +54,7 @@ TEST_F(OneOfFour, TheLowestAsksTheLowestOfTheNextNodes) {
     EXPECT_EQ(watch.watched(), (std::vector{NodeId(0), NodeId(1)}));
     const NodeWatch::Round round = tick(watch, kPeriod);
     EXPECT_TRUE(watch.is_speaker());
-    EXPECT_EQ(round.ask, (std::vector{ProcId(0), ProcId(1)}));
+    EXPECT_EQ(round.ask, (std::vector{ProcId(0), ProcId(1), ProcId(2)})) << "those that it watches, and who watches it";
     EXPECT_TRUE(round.lost.empty());
 }
 
@@ -68,7 +68,7 @@ TEST_F(OneOfFour, TheOthersAreSilentWhileTheLowestMoves) {
     EXPECT_TRUE(tick(watch, 20 * kPeriod).ask.empty()) << "it may be late";
     const NodeWatch::Round round = tick(watch, 21 * kPeriod);
     EXPECT_TRUE(watch.is_speaker());
-    EXPECT_EQ(round.ask, (std::vector{ProcId(1), ProcId(2)}));
+    EXPECT_EQ(round.ask, (std::vector{ProcId(1), ProcId(2), ProcId(3)}));
     EXPECT_TRUE(round.lost.empty()) << "nobody has been listening before";
     ++beats_[0];
     EXPECT_TRUE(tick(watch, 22 * kPeriod).ask.empty()) << "the lower one is back";
@@ -77,7 +77,7 @@ TEST_F(OneOfFour, TheOthersAreSilentWhileTheLowestMoves) {
 TEST_F(OneOfFour, WhoSpeaksIfTheLowestIsDead) {
     NodeWatch watch = watch_of(4);
     watch.update({}, dead({0}), kMilli);
-    EXPECT_EQ(tick(watch, kPeriod).ask, (std::vector{ProcId(1), ProcId(2)}));
+    EXPECT_EQ(tick(watch, kPeriod).ask, (std::vector{ProcId(1), ProcId(2), ProcId(3)}));
 }
 
 TEST_F(OneOfFour, NodesWithoutALivingProcessAreSkipped) {
@@ -99,6 +99,21 @@ TEST_F(OneOfFour, WhoHasNotAnsweredYetMayBeStarting) {
     EXPECT_FALSE(tick(watch, now + kPeriod).lost.empty()) << "not for ever";
 }
 
+TEST_F(OneOfFour, NobodyIsStartingAnyMoreWhenSomethingHasBeenDecided) {
+    NodeWatch watch = watch_of(0);
+    JobState state;
+    state.index = 1;
+    watch.update(state, {}, kMilli);
+    std::int64_t now = 0;
+    while (now <= kBound + kPeriod) {
+        now += kPeriod;
+        if (!tick(watch, now).lost.empty()) {
+            return;
+        }
+    }
+    FAIL() << "nobody was lost within the bound and a period";
+}
+
 TEST_F(OneOfFour, SilenceMakesAllOfANodeDeadButNotCertainly) {
     NodeWatch watch = watch_of(0);
     watch.heard(ProcId(1), 0);
@@ -111,7 +126,9 @@ TEST_F(OneOfFour, SilenceMakesAllOfANodeDeadButNotCertainly) {
         const NodeWatch::Round round = tick(watch, now);
         lost = round.lost;
         if (now > 2 * kPeriod && lost.empty()) {
-            EXPECT_EQ(round.ask, (std::vector{ProcId(1), ProcId(5), ProcId(9), ProcId(2)})) << "everybody of node 1";
+            EXPECT_EQ(round.ask, (std::vector<ProcId>{ProcId(1), ProcId(5), ProcId(9), ProcId(2), ProcId(3), ProcId(7),
+                                                      ProcId(11)}))
+                << "everybody of the nodes that are silent";
         }
     }
     EXPECT_GT(now, kBound);
@@ -135,7 +152,7 @@ TEST_F(OneOfFour, SparesThatHaveJoinedBelongToTheirNode) {
     JobState state;
     state.joined = {{ProcId(12), NodeId(1)}};
     watch.update(state, dead({1, 5, 9}), kMilli);
-    EXPECT_EQ(tick(watch, kPeriod).ask, (std::vector{ProcId(12), ProcId(2)}));
+    EXPECT_EQ(tick(watch, kPeriod).ask, (std::vector{ProcId(12), ProcId(2), ProcId(3)}));
 }
 
 TEST(NodeWatch, IsNotNeededOnOneNodeOrWhenOff) {
@@ -148,6 +165,55 @@ TEST(NodeWatch, IsNotNeededOnOneNodeOrWhenOff) {
     off.update({}, {}, 0);
     EXPECT_FALSE(off.is_needed());
     EXPECT_TRUE(off.tick(100 * kBound, [](ProcId) { return 0U; }).lost.empty());
+}
+
+// Whoever has not been heard for a bound by those that watch it may have been called lost.
+class Presence : public OneOfFour {
+protected:
+    static bool is_present(const NodeWatch& watch, std::int64_t now) {
+        return sft::is_present(watch.presence_ns(), now, kBound);
+    }
+};
+
+TEST_F(Presence, LastsForABoundAfterTheQuestionThatWasAnswered) {
+    NodeWatch watch = watch_of(0);  // nodes 2 and 3 watch it
+    EXPECT_TRUE(is_present(watch, kBound - 1));
+    EXPECT_FALSE(is_present(watch, kBound)) << "nobody has answered";
+    watch.heard(ProcId(2), kBound, kBound - kMilli);
+    EXPECT_FALSE(is_present(watch, kBound)) << "node 3 may have called it lost";
+    watch.heard(ProcId(3), kBound, 2 * kPeriod);
+    EXPECT_TRUE(is_present(watch, kBound));
+    EXPECT_TRUE(is_present(watch, 2 * kPeriod + kBound - 1));
+    EXPECT_FALSE(is_present(watch, 2 * kPeriod + kBound)) << "since the question, not since the answer";
+    watch.heard(ProcId(3), 2 * kBound);
+    EXPECT_FALSE(is_present(watch, 2 * kBound)) << "what comes without a question proves nothing";
+    watch.heard(ProcId(1), 2 * kBound, 2 * kBound);
+    EXPECT_FALSE(is_present(watch, 2 * kBound)) << "node 1 does not watch it";
+}
+
+TEST_F(Presence, IsNotMovedByTimesThatAreNotOfThisNode) {
+    NodeWatch watch = watch_of(0);
+    watch.heard(ProcId(2), kPeriod, 100 * kBound);
+    watch.heard(ProcId(3), kPeriod, 100 * kBound);
+    EXPECT_FALSE(is_present(watch, kBound));
+}
+
+TEST_F(Presence, WhoWatchesFromNowOnKnowsNothingYet) {
+    NodeWatch watch = watch_of(0);
+    watch.heard(ProcId(2), 2 * kBound, 2 * kBound - kMilli);
+    watch.heard(ProcId(3), 2 * kBound, 2 * kBound - kMilli);
+    watch.heard(ProcId(1), 2 * kBound, 2 * kBound - kMilli);
+    // Node 3 is dead: node 1 watches now.
+    watch.update({}, dead({3, 7, 11}), 2 * kBound + kMilli);
+    EXPECT_TRUE(is_present(watch, 3 * kBound - 2 * kMilli));
+    watch.heard(ProcId(2), 3 * kBound, 3 * kBound);
+    EXPECT_FALSE(is_present(watch, 3 * kBound)) << "node 1 has not answered since";
+}
+
+TEST_F(Presence, IsCertainWhenNobodyElseLives) {
+    NodeWatch watch = watch_of(0);
+    watch.update({}, dead({1, 5, 9, 2, 6, 10, 3, 7, 11}), kMilli);
+    EXPECT_TRUE(is_present(watch, 100 * kBound));
 }
 
 // Everybody of a job with pauses and delays, over simulated time.

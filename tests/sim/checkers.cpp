@@ -178,8 +178,10 @@ bool AgreementChecker::is_of_orphans(ProcId process, const JobState& before, con
     if (is_over && is_outside && values_.rbegin()->second.stage == after.stage) {
         return true;
     }
-    // The same holds for who was cut off while the others died.
-    const bool is_cut_off = account_.declared.contains(process) && may_mistake(account_.scenario);
+    // Without nodes there is no presence (node_watch.hpp): who was cut off while the others died cannot know.
+    const bool is_cut_off = account_.declared.contains(process) &&
+                            account_.scenario.detection == Detection::heartbeats &&
+                            !account_.scenario.partitions.empty();
     if (!is_cut_off && (after.stage != Stage::ended || shape.held_by(before, process) != kNoPe)) {
         return false;
     }

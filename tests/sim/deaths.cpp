@@ -180,6 +180,9 @@ bool World::has_talked(ProcId a, ProcId b) const {
     return channels_[a.index()].contains(b.value()) || channels_[b.index()].contains(a.value());
 }
 
+// A port that refuses is proof for those only who cannot have been called lost themselves.
+void World::tell_of_port(ProcId to, ProcId of) { tell_fate(to, of, process(to).is_present()); }
+
 // While its host is there the other end of a connection sees at once that a process is gone.
 void World::break_connection(ProcId dead, ProcId other) {
     bool is_host_there = scenario_.are_ports_refused;
@@ -187,7 +190,7 @@ void World::break_connection(ProcId dead, ProcId other) {
         is_host_there = is_alive(ProcId(process)) && node_of(scenario_, ProcId(process)) == node_of(scenario_, dead);
     }
     if (is_host_there) {
-        tell_fate(other, dead, true);
+        tell_of_port(other, dead);
     }
 }
 
@@ -196,7 +199,7 @@ void World::call_lost(ProcId by, const Death& death) {
     disturbed_until_ = std::max(disturbed_until_, now_);
     const bool is_certain = scenario_.are_ports_refused && !is_alive(death.process) && is_reachable(by, death.process);
     if (is_certain) {
-        tell_fate(by, death.process, true);
+        tell_of_port(by, death.process);
         return;
     }
     tell(&Observer::told_of_death, by, death);

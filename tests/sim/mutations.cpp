@@ -40,6 +40,7 @@ const std::vector<std::string>& mutation_names() {
         "tie_for_both",
         "ask_one_only",
         "leave_spares_untold",
+        "trust_every_port",
 #endif
     };
     return names;
@@ -52,7 +53,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 27, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 28, "name the new bug above");
 #endif
     return true;
 }

@@ -248,7 +248,8 @@ void SimProcess::become_substitute() {
 
 void SimProcess::deliver(ProcId from, const Message& message, std::int32_t hops) {
     if (world_.scenario().detection == Detection::nodes) {
-        node_watch_.heard(from, world_.now());
+        const bool is_answer = message.kind == MessageKind::heartbeat;
+        node_watch_.heard(from, world_.now(), is_answer ? message.asked_ns : 0);
     }
     if (message.kind == MessageKind::heartbeat || message.kind == MessageKind::ping) {
         detector_.heard(from, world_.now());
@@ -373,12 +374,26 @@ void SimProcess::tick() {
     world_.later(self_, period, [this] { tick(); });
 }
 
+bool SimProcess::is_present() const {
+    if (world_.scenario().detection != Detection::nodes) {
+        return true;
+    }
+    std::int64_t presence_ns = 0;
+    for (std::int32_t other = 0; other < world_.scenario().shape.n_processes; ++other) {
+        if (node_of(world_.scenario(), ProcId(other)) == node_of(world_.scenario(), self_)) {
+            presence_ns = std::max(presence_ns, world_.process(ProcId(other)).presence_ns());
+        }
+    }
+    return sft::is_present(presence_ns, world_.now(), world_.scenario().bound);
+}
+
 void SimProcess::tick_nodes() {
     ++beats_;
     const NodeWatch::Round round =
         node_watch_.tick(world_.now(), [this](ProcId other) { return world_.process(other).beats(); });
     Message ping;
     ping.kind = MessageKind::ping;
+    ping.asked_ns = world_.now();
     for (const ProcId process : round.ask) {
         world_.send(self_, process, ping, 0);
     }

@@ -36,6 +36,8 @@ public:
     [[nodiscard]] const Agreement& agreement() const noexcept { return agreement_; }
     [[nodiscard]] Time beat_at() const noexcept { return beat_at_; }
     [[nodiscard]] std::uint32_t beats() const noexcept { return beats_; }
+    [[nodiscard]] std::int64_t presence_ns() const noexcept { return node_watch_.presence_ns(); }
+    [[nodiscard]] bool is_present() const override;
 
     // AgreementWorld
     void send(ProcId to, const Message& message) override;

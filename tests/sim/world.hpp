@@ -112,6 +112,7 @@ private:
     void lose_messages_of(ProcId process);
     void spread_news(ProcId process);
     void tell_fate(ProcId to, ProcId of, bool is_certain);
+    void tell_of_port(ProcId to, ProcId of);
     void trigger(PlannedKill& planned, ProcId actor, ProcId counterpart);
     [[nodiscard]] ProcId victim_of(const Kill& kill, ProcId actor, ProcId counterpart);
     void corrupt(const Corruption& corruption);

@@ -36,7 +36,7 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 // Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
 // Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
-inline constexpr std::uint32_t kControlLayout = 10005;
+inline constexpr std::uint32_t kControlLayout = 10006;
 inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.
@@ -61,6 +61,7 @@ struct alignas(64) ProcessSlot {
     std::atomic<std::uint32_t> is_death_noted;  // somebody has reported this process's death to oshrun
     std::atomic<std::uint32_t> death;           // FailureReason::status() of whoever knew first; 0: nobody does
     std::atomic<std::int64_t> death_seen_ns;    // CLOCK_MONOTONIC
+    std::atomic<std::int64_t> presence_ns;      // NodeWatch::presence_ns()
     StatusBlock status;
 
     // For onlookers; the first reason that says more than "died" stays.
