@@ -17,7 +17,7 @@ void FarImage::ask_for(Batch& batch, std::size_t first) {
         // Neighbours travel together.
         const std::size_t offset = expected_[i].offset;
         std::size_t run = 0;
-        for (; i < batch.end && expected_[i].offset == offset + run && run < kPieceBytes; ++i) {
+        for (; i < batch.end && expected_[i].offset == offset + run && run < piece_bytes_; ++i) {
             run += expected_[i].bytes;
         }
         wire_.read(begin_ + offset, batch.memory.data() + to, run);

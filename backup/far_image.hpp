@@ -29,7 +29,9 @@ public:
     virtual void read(std::size_t offset, void* dest, std::size_t bytes) = 0;
     // All of it has been carried out; false: the process is dead.
     [[nodiscard]] virtual bool flush() = 0;
-    // Waits until at most so many bytes are under way, or the process is dead.
+    // Accesses of so many bytes are fastest.
+    [[nodiscard]] virtual std::size_t piece_bytes() const noexcept { return std::size_t{1} << 20; }
+    // If more than so many bytes are under way, waits until fewer are, or the process is dead.
     virtual void drain_to(std::size_t bytes) = 0;
 };
 
@@ -38,7 +40,8 @@ public:
 class FarImage {
 public:
     // `begin`: the offset of the image in the store.
-    FarImage(StoreWire& wire, std::size_t begin) noexcept : wire_(wire), begin_(begin) {}
+    FarImage(StoreWire& wire, std::size_t begin) noexcept
+        : wire_(wire), begin_(begin), piece_bytes_(wire.piece_bytes()) {}
     ~FarImage() { expect({}); }
     FarImage(const FarImage&) = delete;
     FarImage& operator=(const FarImage&) = delete;
@@ -56,12 +59,11 @@ public:
     void make_room() { wire_.drain_to(kWindowBytes); }
     [[nodiscard]] bool gone() const noexcept { return gone_; }
 
-    // Larger pieces gain nothing.
-    static constexpr std::size_t kPieceBytes = 1024 * 1024;
+    [[nodiscard]] std::size_t piece_bytes() const noexcept { return piece_bytes_; }
 
 private:
-    static constexpr std::size_t kWindowBytes = 8 * kPieceBytes;
-    static constexpr std::size_t kBatchBytes = 2 * kPieceBytes;
+    static constexpr std::size_t kWindowBytes = std::size_t{8} << 20;
+    static constexpr std::size_t kBatchBytes = std::size_t{2} << 20;
 
     // Extents that have been asked for together.
     struct Batch {
@@ -75,6 +77,7 @@ private:
 
     StoreWire& wire_;
     std::size_t begin_;
+    std::size_t piece_bytes_;
     bool gone_ = false;
     std::vector<std::byte> single_;  // what was read without being expected
     std::vector<ByteExtent> expected_;

@@ -16,6 +16,12 @@
 #include "shmem_ft/base/raw_memory.hpp"
 
 namespace sft {
+namespace {
+
+constexpr std::size_t kTablePieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kStageBytes = std::size_t{4} << 20;
+
+}  // namespace
 
 // ---- the mirror ----
 
@@ -59,9 +65,8 @@ void Image::expect(std::size_t first, std::size_t end) const {
 std::vector<ByteExtent> Image::table_extents() const {
     std::vector<ByteExtent> extents;
     const auto add = [&](const std::uint64_t* begin, std::size_t entries) {
-        for (std::size_t done = 0; done < entries * sizeof *begin; done += FarImage::kPieceBytes) {
-            extents.push_back(
-                {offset_of(begin) + done, std::min(FarImage::kPieceBytes, entries * sizeof *begin - done)});
+        for (std::size_t done = 0; done < entries * sizeof *begin; done += kTablePieceBytes) {
+            extents.push_back({offset_of(begin) + done, std::min(kTablePieceBytes, entries * sizeof *begin - done)});
         }
     };
     add(heap_.table, header_->heap_blocks);
@@ -230,7 +235,7 @@ private:
 
     void add_to_run(std::size_t offset, const std::byte* from, std::size_t bytes) {
         if (offset != run_offset_ + run_bytes_ || from != run_ + run_bytes_ ||
-            run_bytes_ + bytes > FarImage::kPieceBytes) {
+            run_bytes_ + bytes > image_.far_->piece_bytes()) {
             send_run();
             run_offset_ = offset;
             run_ = from;
@@ -256,7 +261,7 @@ private:
     Shipping& shipping_;
     const bool known_;
     BlockSet dirty_pages_;  // of header and table
-    std::vector<std::byte> stage_ = std::vector<std::byte>(4 * FarImage::kPieceBytes);
+    std::vector<std::byte> stage_ = std::vector<std::byte>(kStageBytes);
     std::size_t staged_ = 0;
     std::size_t run_offset_ = 0;  // neighbours that will be sent together
     const std::byte* run_ = nullptr;

@@ -1,5 +1,3 @@
-#include <thread>
-
 #include "backup/far_image.hpp"
 #include "shmem_ft/transport/net/network.hpp"
 
@@ -18,19 +16,8 @@ public:
     }
     bool flush() override { return network_.flush_store(process_); }
 
-    // Polls rather than sleeps: acknowledgements come at short intervals as long as bytes are under way. Down to half,
-    // so that the progress thread does the work again while the next blocks are looked at.
-    void drain_to(std::size_t bytes) override {
-        if (network_.store_bytes_under_way(process_) <= bytes) {
-            return;
-        }
-        const Network::Polling polling(&network_);
-        while (network_.store_bytes_under_way(process_) > bytes / 2) {
-            if (!network_.poll()) {
-                std::this_thread::yield();
-            }
-        }
-    }
+    [[nodiscard]] std::size_t piece_bytes() const noexcept override { return network_.store_piece_bytes(); }
+    void drain_to(std::size_t bytes) override { network_.drain_store(process_, bytes); }
 
 private:
     Network& network_;

@@ -87,6 +87,8 @@ public:
     [[nodiscard]] virtual Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) = 0;
     // Payloads up to this travel with their heads.
     [[nodiscard]] virtual std::size_t eager_bytes() const noexcept = 0;
+    // Of data that may be divided, messages of so many bytes travel fastest.
+    [[nodiscard]] virtual std::size_t piece_bytes() const noexcept { return std::size_t{1} << 20; }
 
     // Takes in what is there, moves on what is under way. True: something happened.
     virtual bool progress() = 0;

@@ -87,12 +87,12 @@ void measure(NetNode& node, std::size_t bytes) {
     patiently([&] { return node.board.values[0] == 1; });
     // In pieces and with a window as a ship does it, into the memory that the second slot will be.
     const auto wire = make_network_wire(node.network, kKeeper);
-    const std::size_t piece = FarImage::kPieceBytes;
+    const std::size_t piece = wire->piece_bytes();
     const double raw_ms = median_ms([&] { bench.change_all(); },
                                     [&] {
                                         for (std::size_t at = 0; at < bytes; at += piece) {
                                             wire->write(at, bench.heap.address() + at, std::min(piece, bytes - at));
-                                            wire->drain_to(8 * piece);
+                                            wire->drain_to(std::size_t{8} << 20);
                                         }
                                         static_cast<void>(wire->flush());
                                     });

@@ -128,6 +128,10 @@ void Network::read_store(ProcId process, std::size_t offset, void* dest, std::si
     impl_->read_store(process, offset, dest, bytes);
 }
 bool Network::flush_store(ProcId process) { return impl_->flush_store(process); }
+std::size_t Network::store_piece_bytes() const noexcept { return impl_->fabric_->piece_bytes(); }
+
+void Network::drain_store(ProcId process, std::size_t bytes) { impl_->drain_store(process, bytes); }
+
 std::size_t Network::store_bytes_under_way(ProcId process) const { return impl_->store_bytes_under_way(process); }
 
 bool Network::poll() { return impl_->poll(); }

@@ -138,6 +138,11 @@ public:
     void read_store(ProcId process, std::size_t offset, void* dest, std::size_t bytes);
     // Waits for all of these. False: `process` is dead, or a range was refused since the last flush.
     [[nodiscard]] bool flush_store(ProcId process);
+    // Writes of so many bytes travel fastest.
+    [[nodiscard]] std::size_t store_piece_bytes() const noexcept;
+    // If more than so many bytes written there have not been acknowledged, waits until an eighth of that has been, or
+    // `process` is dead. (Waiting for more lets the link run dry: all that is under way then moves in one clump.)
+    void drain_store(ProcId process, std::size_t bytes);
     // Of them, the bytes that have not been acknowledged.
     [[nodiscard]] std::size_t store_bytes_under_way(ProcId process) const;
 

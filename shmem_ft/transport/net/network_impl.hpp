@@ -81,6 +81,7 @@ public:
     void write_store(ProcId process, std::size_t offset, const void* source, std::size_t bytes);
     void read_store(ProcId process, std::size_t offset, void* dest, std::size_t bytes);
     [[nodiscard]] bool flush_store(ProcId process);
+    void drain_store(ProcId process, std::size_t bytes);
     [[nodiscard]] std::size_t store_bytes_under_way(ProcId process) const;
 
     // ---- lanes.cpp ----

@@ -423,6 +423,14 @@ bool Network::Impl::flush_store(ProcId process) {
     return !is_refused && !other.is_forgotten.load(std::memory_order_relaxed);
 }
 
+void Network::Impl::drain_store(ProcId process, std::size_t bytes) {
+    Lock lock(mutex_);
+    const NetPeer& other = peer(process);
+    if (other.store_bytes > bytes) {
+        await(lock, [&] { return other.store_bytes <= bytes - bytes / 8; });
+    }
+}
+
 std::size_t Network::Impl::store_bytes_under_way(ProcId process) const {
     const Lock lock(mutex_);
     return peers_[process.index()].store_bytes;

@@ -100,6 +100,7 @@ UcxResources ucx_resources(ucp_context_h context) {
     if (has_loopback) {
         devices.emplace_back(kLoopback);
     }
+    resources.is_tcp_only = transports == std::vector<std::string>{"tcp"};
     if (!transports.empty()) {
         resources.text = joined(transports, ", ") + " over " + joined(devices, ", ");
     }

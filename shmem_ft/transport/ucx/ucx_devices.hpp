@@ -16,6 +16,7 @@ namespace sft {
 struct UcxResources {
     std::string text;
     std::string all_but_loopback;
+    bool is_tcp_only = false;
 };
 [[nodiscard]] UcxResources ucx_resources(ucp_context_h context);
 

@@ -16,9 +16,12 @@ namespace {
 
 constexpr unsigned kMessageId = 1;
 
-// With UCX's headers and ours one fragment of TCP and of the usual RDMA transports (8 KiB), so that it can neither be
-// divided nor overtaken.
+// With UCX's headers and ours one fragment, so that it can neither be divided nor overtaken: of the usual RDMA
+// transports (8 KiB), and of TCP (64 KiB). Whatever is larger is announced first, and over TCP the announcement and its
+// answer wait behind the data that is on its way in both directions: two processes that send to each other get half of
+// the link.
 constexpr std::size_t kEagerBytes = 7936;
+constexpr std::size_t kTcpEagerBytes = std::size_t{56} << 10;
 
 // How long close() lets what is under way arrive.
 constexpr std::int64_t kCloseNs = 1'000'000'000;
@@ -67,6 +70,7 @@ bool UcxFabric::open_context(std::string& error_line) {
         resources = ucx_resources(context_);
     }
     resources_ = resources.text;
+    eager_bytes_ = resources.is_tcp_only ? kTcpEagerBytes : kEagerBytes;
     if (resources_.empty()) {
         error_line = "UCX finds no network" +
                      (options_.interface.empty() ? "" : " at interface " + options_.interface) +
@@ -292,7 +296,11 @@ void UcxFabric::close_incoming(ProcId process) {
 
 // ---- sending ----
 
-std::size_t UcxFabric::eager_bytes() const noexcept { return kEagerBytes; }
+std::size_t UcxFabric::eager_bytes() const noexcept { return eager_bytes_; }
+
+std::size_t UcxFabric::piece_bytes() const noexcept {
+    return eager_bytes_ == kTcpEagerBytes ? eager_bytes_ : Fabric::piece_bytes();
+}
 
 UcxFabric::Send* UcxFabric::take_send() {
     if (free_sends_.empty()) {
@@ -327,7 +335,7 @@ Fabric::Sent UcxFabric::send(ProcId to, Bytes head, Bytes payload, std::uint64_t
     parameters.user_data = send;
     // With the way back, by which the receiver can close the connection that large data comes by.
     parameters.flags =
-        payload.size() <= kEagerBytes ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV | UCP_AM_SEND_FLAG_REPLY;
+        payload.size() <= eager_bytes_ ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV | UCP_AM_SEND_FLAG_REPLY;
     void* request = ::ucp_am_send_nbx(peer->endpoint, kMessageId, send->header, sizeof prefix + head.size(),
                                       payload.data(), payload.size(), &parameters);
     if (UCS_PTR_IS_PTR(request)) {

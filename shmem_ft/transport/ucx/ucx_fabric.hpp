@@ -39,6 +39,7 @@ public:
     void introduce(ProcId process, Bytes address) override;
     [[nodiscard]] Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) override;
     [[nodiscard]] std::size_t eager_bytes() const noexcept override;
+    [[nodiscard]] std::size_t piece_bytes() const noexcept override;
     bool progress() override;
     [[nodiscard]] int fd() const noexcept override { return fd_; }
     [[nodiscard]] bool arm() override;
@@ -105,6 +106,7 @@ private:
     pid_t owner_ = 0;
     std::string devices_;  // "UCX_NET_DEVICES=..."
     std::string resources_;
+    std::size_t eager_bytes_ = 0;
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
     int fd_ = -1;
