@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Operations between two hosts of a cluster in this machine beside what the transports' own tools get for the same, in one
-run: ucx_perftest, and fi_pingpong. Then a checkpoint between the hosts beside the bandwidth of put.
+run: ucx_perftest, and fi_pingpong. Then a checkpoint between the hosts beside what the link carries: iperf3.
 
     network.py build [--runs 3] [--json FILE] [--transport ucx] [--urgent]
 
-Medians over the runs, which take turns. Needs root, ucx-utils and libfabric-bin. Exit code 77 if hosts cannot be made.
---urgent: what is measured goes before everything else on this machine, for one that is not idle. Not by real-time
+Medians over the runs, which take turns. Needs root, ucx-utils, libfabric-bin and iperf3. Exit code 77 if hosts cannot be
+made. --urgent: what is measured goes before everything else on this machine, for one that is not idle. Not by real-time
 priority: that starves the kernel's own network threads, and the figures are wrong by a thousand times.
 
 The tool's figure for the three small operations is that of ucp_fadd, one request and one answer of a few bytes as
 they all are: ucx_perftest has no put with a flush, and in its ucp_get the side whose memory is read looks at the
-network once in a millisecond. For the same reason its ucp_get does not bound the bandwidth of get; ucp_put_bw stands
-beside both. fi_pingpong's are a whole round trip of 64 bytes, and one message on its way at a time.
+network once in a millisecond. fi_pingpong's are a whole round trip of 64 bytes; it prints a mean only. The tool's
+bandwidth is the best of ucp_put_bw, ucp_am_bw and tag_bw, for get as well; fi_pingpong has one message on its way at a
+time. What the link carries both ways at once: both directions of iperf3 --bidir together.
 """
 
 import argparse
@@ -29,6 +30,11 @@ from cluster import Cluster, Unavailable  # noqa: E402
 SKIPPED = 77
 LARGE = (1 << 20, 4 << 20)
 SMALL = ("put+quiet", "get", "fetch_add")
+MEAN = ", mean"
+# Mbit/s each way of a host; 0: as fast as the processors can. There everything else that a checkpoint does takes away from
+# the link, since nothing but processors makes it.
+RATES = (0, 4000)
+BANDWIDTH_TESTS = ("ucp_put_bw", "ucp_am_bw", "tag_bw")
 
 # The nice value of a session counts before that of its processes where the kernel groups by sessions.
 URGENT = ["sh", "-c", 'echo -20 2>/dev/null >/proc/self/autogroup; exec nice -n -20 "$@"', "sh"]
@@ -42,7 +48,12 @@ def ours(cluster, build, transport, arguments=()):
     if result.returncode != 0:
         sys.exit(f"network: error: exit code {result.returncode}\n{result.stdout}{result.stderr}")
     rows = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
-    return {(row["operation"], row["bytes"]): row.get("us", row.get("mb_per_s")) for row in rows}
+    values = {}
+    for row in rows:
+        values[(row["operation"], row["bytes"])] = row.get("us", row.get("mb_per_s"))
+        if "mean_us" in row:
+            values[(row["operation"] + MEAN, row["bytes"])] = row["mean_us"]
+    return values
 
 
 def serve(cluster, argv, environment):
@@ -71,10 +82,13 @@ def ucx_perftest(cluster, test, size, count, window):
 
 
 def with_ucx(cluster):
-    round_trip_us = ucx_perftest(cluster, "ucp_fadd", 8, 5000, 1)["us"]
-    rows = {(operation, 8): round_trip_us for operation in SMALL}
+    round_trip = ucx_perftest(cluster, "ucp_fadd", 8, 20000, 1)
+    rows = {}
+    for operation in SMALL:
+        rows[(operation, 8)] = round_trip["us"]
+        rows[(operation + MEAN, 8)] = round_trip["average_us"]
     for size in LARGE:
-        rate = ucx_perftest(cluster, "ucp_put_bw", size, (256 << 20) // size, 8)["mb_per_s"]
+        rate = max(ucx_perftest(cluster, test, size, (512 << 20) // size, 8)["mb_per_s"] for test in BANDWIDTH_TESTS)
         rows[("put_bandwidth", size)] = rows[("get_bandwidth", size)] = rate
     return rows
 
@@ -94,10 +108,23 @@ def with_libfabric(cluster):
         if numbers is None:
             sys.exit(f"network: error: fi_pingpong:\n{result.stdout}{result.stderr}")
         if size == 64:
-            rows.update({(operation, 8): 2 * float(numbers[6]) for operation in SMALL})
+            rows.update({(operation + MEAN, 8): 2 * float(numbers[6]) for operation in SMALL})
         else:
             rows[("put_bandwidth", size)] = rows[("get_bandwidth", size)] = float(numbers[5])
     return rows
+
+
+def link_both_ways(cluster):
+    """MB/s of a TCP connection each way at the same time, together."""
+    with serve(cluster, ["iperf3", "--server", "--one-off"], {}):
+        time.sleep(0.5)
+        result = cluster.run([*prefix, "iperf3", "--client", cluster.addresses[1], "--json", "--time", "2", "--length", "1M",
+                              "--bidir"], timeout_s=60)
+    try:
+        end = json.loads(result.stdout)["end"]
+        return (end["sum_received"]["bits_per_second"] + end["sum_received_bidir_reverse"]["bits_per_second"]) / 8e6
+    except (ValueError, KeyError):
+        return sys.exit(f"network: error: iperf3:\n{result.stdout}{result.stderr}")
 
 
 def medians(runs):
@@ -135,8 +162,16 @@ def main():
                     own[transport].append(ours(cluster, build, transport))
                     tools[transport].append(with_ucx(cluster) if transport == "ucx" else with_libfabric(cluster))
             busy = {transport: ours(cluster, build, transport, ["busy"]) for transport in transports}
+        saves: dict = {(rate, transport): [] for rate in RATES for transport in transports}
+        links: dict = {rate: [] for rate in RATES}
         with Cluster(hosts=3, slots=1) as cluster:
-            saved = {transport: checkpoint(cluster, build, transport, options.mib) for transport in transports}
+            for rate in RATES:
+                for host in range(3):
+                    cluster.rate(host, rate)
+                for _ in range(options.runs):
+                    links[rate].append(link_both_ways(cluster))
+                    for transport in transports:
+                        saves[rate, transport].append(checkpoint(cluster, build, transport, options.mib))
     except Unavailable as error:
         print(f"skipped: {error}")
         return SKIPPED
@@ -145,17 +180,21 @@ def main():
         mine, theirs = medians(own[transport]), medians(tools[transport])
         print(f"{transport:<32} {'shmem-ft':>10} {'tool':>10} {'ratio':>7} {'target computes':>16}")
         for key, value in mine.items():
-            name = f"{key[0]}, {key[1]} bytes"
+            name = f"{key[0]}, {key[1]} B"
             tool = theirs.get(key)
             ratio = "" if not tool else f"{value / tool:7.2f}"
             print(f"{name:<32} {value:10.1f} {tool or 0:10.1f} {ratio:>7} {busy[transport].get(key, 0):16.1f}")
-        put = mine.get(("put_bandwidth_both_ways", 1 << 20), 0)
-        # Both PEs ship at the same time, through the same two processors.
-        rate = 2 * options.mib * 1.048576 / saved[transport]["dirty"] * 1e3
-        print(f"checkpoint of {options.mib} MiB per PE, both ways: {saved[transport]['dirty']:.1f} ms, {rate:.0f} MB/s, "
-              f"{100 * rate / put if put else 0:.0f} % of what puts both ways get")
         record[transport] = {"operations": {f"{k[0]}/{k[1]}": v for k, v in mine.items()},
-                             "tool": {f"{k[0]}/{k[1]}": v for k, v in theirs.items()}, "checkpoint_ms": saved[transport]}
+                             "tool": {f"{k[0]}/{k[1]}": v for k, v in theirs.items()}, "checkpoints": []}
+        for rate in RATES:
+            # Both PEs ship at the same time.
+            saved = medians(saves[rate, transport])
+            carried = statistics.median(links[rate])
+            got = 2 * options.mib * 1.048576 / saved["dirty"] * 1e3
+            print(f"checkpoint of {options.mib} MiB per PE, {f'{rate} Mbit/s each way' if rate else 'no limit'}: "
+                  f"{saved['dirty']:.1f} ms, {got:.0f} MB/s both ways, {100 * got / carried:.0f} % of what iperf3 gets "
+                  f"({carried:.0f})")
+            record[transport]["checkpoints"].append({"rate_mbit": rate, "link_mb_per_s": carried, "ms": saved})
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(record, file, indent=1)
