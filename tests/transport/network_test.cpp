@@ -421,6 +421,8 @@ TEST_P(NetTest, SleepsWhenThereIsNothingToDo) {
             return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1'000'000 + usage.ru_utime.tv_usec +
                    usage.ru_stime.tv_usec;
         };
+        // Connections that were made for the first message may still exchange something.
+        EXPECT_EQ(::poll(nullptr, 0, 300), 0);
         const auto before = cpu_us();
         EXPECT_EQ(::poll(nullptr, 0, 1000), 0);
         const auto used = cpu_us() - before;
