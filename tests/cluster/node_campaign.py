@@ -15,6 +15,7 @@ import collections
 import dataclasses
 import json
 import os
+import re
 import signal
 import statistics
 import sys
@@ -163,7 +164,18 @@ def excuses(scenario: Scenario, outcome: Outcome, reference: Reference) -> list:
         found.append("no majority")
     if scenario.mode == "single" and any(len(blow.ranks) > 1 for blow in struck):
         found.append("copies lost")  # kept on the node itself
+    if scenario.mode == "single" and any(far_copy_died(line, struck) for line in outcome.errors()):
+        found.append("copies lost")
     return found
+
+
+def far_copy_died(line: str, struck: list) -> bool:
+    """A PE without another one on its host has to keep its only copy on another host, with a process that was hit."""
+    words = re.search(r"PE (\d+) has no copy .* with process (\d+) on another node, which has died", line)
+    if words is None:
+        return False
+    pe, keeper = map(int, words.groups())
+    return pe % HOSTS != keeper % HOSTS and any(keeper in blow.ranks for blow in struck)
 
 
 def judge(scenario: Scenario, outcome: Outcome, reference: Reference) -> tuple:
