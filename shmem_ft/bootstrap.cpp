@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "shmem_ft/base/fault_points.hpp"
+#include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/base/report.hpp"
 
 namespace sft {
@@ -103,6 +104,8 @@ bool fence_of(const char* name_space, bool collect) {
 
 }  // namespace
 
+SFT_LIBRARY_STATE std::atomic<bool> Bootstrap::is_launcher_needed_{false};
+
 bool Bootstrap::connect(std::uint32_t pretend_nodes, std::string& error) {
     fault_point(FaultPoint::init_begin);
     pmix_proc_t self;
@@ -178,7 +181,10 @@ std::int32_t Bootstrap::rank_by_environment() noexcept {
     return text == nullptr ? 0 : static_cast<std::int32_t>(std::strtol(text, nullptr, 10));
 }
 
-void Bootstrap::disconnect() noexcept { PMIx_Finalize(nullptr, 0); }
+void Bootstrap::disconnect() noexcept {
+    forget_launcher();
+    PMIx_Finalize(nullptr, 0);
+}
 
 bool Bootstrap::fence(Collect collect) noexcept {
     return n_processes_ == 1 || fence_of(name_space_, collect == Collect::yes);
@@ -236,7 +242,7 @@ void Bootstrap::watch_launcher(void (*lost)()) noexcept {
     const auto handler = [](std::size_t, pmix_status_t, const pmix_proc_t*, pmix_info_t infos[], std::size_t n_infos,
                             pmix_info_t*, std::size_t, pmix_event_notification_cbfunc_fn_t done, void* done_data) {
         for (std::size_t i = 0; i < n_infos; ++i) {
-            if (PMIX_CHECK_KEY(&infos[i], PMIX_EVENT_RETURN_OBJECT)) {
+            if (PMIX_CHECK_KEY(&infos[i], PMIX_EVENT_RETURN_OBJECT) && is_launcher_needed_.load()) {
                 reinterpret_cast<void (*)()>(infos[i].value.data.ptr)();
             }
         }
@@ -244,6 +250,7 @@ void Bootstrap::watch_launcher(void (*lost)()) noexcept {
             done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, done_data);
         }
     };
+    is_launcher_needed_.store(true);
     PMIx_Register_event_handler(&code, 1, &info, 1, handler, nullptr, nullptr);
 }
 

@@ -7,6 +7,7 @@
 // process 0, and every process compares it with its own.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -76,8 +77,10 @@ public:
     // Collective. collects: what was published before can be read afterwards. False: a process of the job has ended.
     enum class Collect { no, yes };
     [[nodiscard]] bool fence(Collect collect = Collect::no) noexcept;
-    // Calls `lost` (on a thread of PMIx) when the launcher is gone.
+    // Calls `lost` (on a thread of PMIx) when the launcher is gone, until the process has done its part in the job:
+    // then it has an exit code of its own, and the launcher's daemon on its node may have died unnoticed.
     void watch_launcher(void (*lost)()) noexcept;
+    static void forget_launcher() noexcept { is_launcher_needed_.store(false); }
 
 private:
     ProcId self_ = kNoProc;
@@ -85,6 +88,7 @@ private:
     bool is_one_node_ = true;
     std::uint32_t pretend_nodes_ = 0;
     ProcId node_leader_{0};
+    static std::atomic<bool> is_launcher_needed_;  // PMIx is one for the process
     char name_space_[256] = {};
 };
 

@@ -222,6 +222,7 @@ void Runtime::finish() noexcept {
     }
     control_.slot(self()).state.store(ProcessState::finalized);
     finished_ = true;
+    Bootstrap::forget_launcher();
     report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
     stop_service();
     say_goodbye(Stage::finished);
