@@ -75,8 +75,9 @@ static void check_target_that_computes(void) {
     shmem_barrier_all();
 }
 
+/* Spinning takes all of a processor. Waiting for a lock of another node, the dearest of these, takes 20 to 31 %. */
 static void check_cost(const char* what, double used, double elapsed) {
-    if (used > elapsed / 4) {
+    if (used > elapsed * 0.4) {
         fprintf(stderr, "PE %d: waiting in %s took %.2f s of processor time in %.2f s\n", me, what, used, elapsed);
         shmem_global_exit(1);
     }
