@@ -30,7 +30,7 @@ public:
     // All of it has been carried out; false: the process is dead.
     [[nodiscard]] virtual bool flush() = 0;
     // Accesses of so many bytes are fastest.
-    [[nodiscard]] virtual std::size_t piece_bytes() const noexcept { return std::size_t{1} << 20; }
+    [[nodiscard]] virtual std::size_t piece_bytes() const noexcept = 0;
     // If more than so many bytes are under way, waits until fewer are, or the process is dead.
     virtual void drain_to(std::size_t bytes) = 0;
 };

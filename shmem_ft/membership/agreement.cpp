@@ -180,8 +180,11 @@ bool Agreement::learn_all(std::span<const Death> deaths) {
 bool Agreement::learn_told(std::span<const Death> deaths) {
     bool is_news = false;
     for (Death death : deaths) {
-        death.is_certain = death.is_certain && world_->is_present();
-        is_news = learn(death) || is_news;
+        // Most are known, and to find out about presence takes a look at every process of the node.
+        if (!contains(dead_, death.process)) {
+            death.is_certain = death.is_certain && world_->is_present();
+            is_news = learn(death) || is_news;
+        }
     }
     return is_news;
 }

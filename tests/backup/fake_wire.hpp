@@ -30,6 +30,7 @@ public:
         carry_out(0);
         return is_alive();
     }
+    [[nodiscard]] std::size_t piece_bytes() const noexcept override { return std::size_t{56} << 10; }
     void drain_to(std::size_t bytes) override { carry_out(bytes / 2); }
 
     [[nodiscard]] bool is_alive() const noexcept { return lives_for > 0; }

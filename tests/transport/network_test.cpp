@@ -391,7 +391,7 @@ TEST_P(NetTest, StoresAreWrittenAndRead) {
             node.network.write_store(ProcId(1), at, data.data() + at, at % 32768 == 0 ? 16384 : 100);
         }
         EXPECT_TRUE(node.network.flush_store(ProcId(1)));
-        EXPECT_EQ(node.network.store_bytes_under_way(ProcId(1)), 0U);
+        node.network.drain_store(ProcId(1), 0);  // waits for ever if a byte was counted that was not acknowledged
         EXPECT_EQ(std::memcmp(node.memory.store(1), data.data(), 16384 + 100), 0);
         EXPECT_EQ(node.memory.store(1)[16384 + 100], std::byte{0});
         node.network.write_store(ProcId(1), 0, data.data(), data.size());

@@ -132,8 +132,6 @@ std::size_t Network::store_piece_bytes() const noexcept { return impl_->fabric_-
 
 void Network::drain_store(ProcId process, std::size_t bytes) { impl_->drain_store(process, bytes); }
 
-std::size_t Network::store_bytes_under_way(ProcId process) const { return impl_->store_bytes_under_way(process); }
-
 bool Network::poll() { return impl_->poll(); }
 
 Network::Polling::Polling(Network* network) noexcept : network_(network) {

@@ -143,8 +143,6 @@ public:
     // If more than so many bytes written there have not been acknowledged, waits until an eighth of that has been, or
     // `process` is dead. (Waiting for more lets the link run dry: all that is under way then moves in one clump.)
     void drain_store(ProcId process, std::size_t bytes);
-    // Of them, the bytes that have not been acknowledged.
-    [[nodiscard]] std::size_t store_bytes_under_way(ProcId process) const;
 
     // ---- progress ----
 

@@ -82,7 +82,6 @@ public:
     void read_store(ProcId process, std::size_t offset, void* dest, std::size_t bytes);
     [[nodiscard]] bool flush_store(ProcId process);
     void drain_store(ProcId process, std::size_t bytes);
-    [[nodiscard]] std::size_t store_bytes_under_way(ProcId process) const;
 
     // ---- lanes.cpp ----
     [[nodiscard]] bool send(PeId to, LaneId lane, const void* payload, std::size_t bytes);

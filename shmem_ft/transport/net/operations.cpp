@@ -431,9 +431,4 @@ void Network::Impl::drain_store(ProcId process, std::size_t bytes) {
     }
 }
 
-std::size_t Network::Impl::store_bytes_under_way(ProcId process) const {
-    const Lock lock(mutex_);
-    return peers_[process.index()].store_bytes;
-}
-
 }  // namespace sft
