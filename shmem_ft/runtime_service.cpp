@@ -20,6 +20,7 @@
 #include <cstring>
 
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/realtime.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/hang_watch.hpp"
 #include "shmem_ft/node_guard.hpp"
@@ -106,6 +107,9 @@ void Runtime::stop_service() noexcept {
 }
 
 void Runtime::serve() noexcept {
+    if (config_.realtime) {
+        prefer_this_thread();
+    }
     for (const ProcId process : early_) {
         coordinator_->process_died({process, {FailureKind::died, 0}, true});
     }

@@ -5,8 +5,6 @@
 // caller can use; what it computes with it is rolled back. An unknown comparison ends the process with one line.
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -39,12 +37,14 @@ template <class T>
 // Takes in what the network has brought. 1 when a fault is pending.
 [[gnu::cold]] int after_failed_test_elsewhere(Engine& e) noexcept;
 
+[[gnu::cold]] void give_way(Engine& e) noexcept;
+
 // A program that tests in a loop would keep a PE it waits for off its own processor when there are more PEs than
 // processors. Giving it up at every 64th failure costs nothing where there are enough.
 // Returns what the test is to return: 1 when a fault is pending.
 inline int after_failed_test(Engine& e) noexcept {
     if (e.turn.fetch_add(1, std::memory_order_relaxed) % 64 == 63) {
-        ::sched_yield();
+        give_way(e);
     }
     return e.gate.is_plain() ? 0 : after_failed_test_elsewhere(e);
 }

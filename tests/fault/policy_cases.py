@@ -2,6 +2,7 @@
 a PE, and spares that join the job while it runs. cases.py runs them."""
 
 import dataclasses
+import os
 import re
 import signal
 import subprocess
@@ -74,6 +75,50 @@ def threads(*options):
         check(any(e.kind == "pe_taken" for e in outcome.events), "nobody was replaced", outcome)
 
     return case
+
+
+# --- what watches over the job goes before everything else ---
+
+
+def may_prefer_threads():
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except PermissionError:
+        return False
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    return True
+
+
+def preferred_threads(pid):
+    """The names of its threads with real-time priority."""
+    names = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        if os.sched_getscheduler(int(thread)) & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR:
+            with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as name:
+                names.append(name.read().strip())
+    return names
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("PPid:"))
+
+
+def watchers_go_first(bench):
+    """One thread of each process, and oshrun's guardian above them; not the launcher, which it has started."""
+    allowed = may_prefer_threads()
+    for wanted, count in ("1", 1 if allowed else 0), ("0", 0):
+        job = bench.job(3, 1, "jacobi1d", *JACOBI, SHMEM_FT_REALTIME=wanted)
+        await_commit(job, 2)
+        pids = [job.holder(pe)[1] for pe in range(3)] + [pid for _, pid in job.sleepers()]
+        found = [len(preferred_threads(pid)) for pid in pids]
+        launcher = parent_of(pids[0])
+        above = [len(preferred_threads(launcher)), len(preferred_threads(parent_of(launcher)))]
+        kill_pes(job, [1])
+        outcome = job.finish()
+        check_success(outcome, jacobi_results(bench, 3))
+        check(found == [count] * 4, f"SHMEM_FT_REALTIME={wanted}: {found} threads of the processes", outcome)
+        check(above == [0, count], f"SHMEM_FT_REALTIME={wanted}: {above} threads of launcher and guardian", outcome)
 
 
 # --- nobody is left to take over ---
@@ -295,6 +340,7 @@ def demand_has_a_limit(bench):
 
 
 POLICY_CASES = {
+    "watchers-go-first": watchers_go_first,
     "jump-from-wait-until": jumps_from("wait_until"),
     "jump-from-reduce": jumps_from("reduce"),
     "jump-from-barrier-all": jumps_from("barrier_all"),

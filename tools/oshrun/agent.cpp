@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "shmem_ft/base/realtime.hpp"
 #include "tools/oshrun/agent_class.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"
@@ -61,6 +62,9 @@ bool Agent::start() {
 int Agent::run() {
     if (!start()) {
         return EXIT_FAILURE;
+    }
+    if (task_.is_realtime) {
+        prefer_this_thread();
     }
     HelloFrame self;
     self.pid = getpid();

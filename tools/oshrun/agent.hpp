@@ -23,6 +23,7 @@ struct AgentTask {
     FrameStream guardian;              // that has welcomed us
     std::int64_t clock_offset_ns = 0;  // from the clock of this host to the guardian's
     std::uint32_t silence_ms = 0;      // 0: silence means nothing
+    bool is_realtime = false;          // SHMEM_FT_REALTIME
 };
 
 // Returns the exit status of the process when nothing is left to do.

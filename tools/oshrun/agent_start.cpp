@@ -105,6 +105,7 @@ bool start_agent(JobSocket socket, const GuardianAddress& guardian, int node, st
             fmt::format("no connection from {} to oshrun on {}: {}", own_host_name(), guardian.host, error_line);
         return false;
     }
+    task.is_realtime = variable("SHMEM_FT_REALTIME") != "0";
     task.socket_name = socket.name();
     task.socket = std::move(socket);
     task.guardian = std::move(stream);

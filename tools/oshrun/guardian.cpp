@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "shmem_ft/base/realtime.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"
@@ -67,6 +68,9 @@ int Guardian::run() {
         return EXIT_FAILURE;
     }
     pump_ = std::make_unique<StderrPump>(launcher_.take_stderr());
+    if (task_.is_realtime) {
+        prefer_this_thread();  // not the launcher, which has started, nor the pump
+    }
     while (!launcher_.has_ended() || (ledger_.is_joiner_running() && !ledger_.must_end(now_ns()))) {
         wait_for_news();
         act_on_ending();

@@ -218,6 +218,7 @@ int run(Options options) {
         task.stdin_fd = link.stdin_fd;
         task.hang_timeout_ms = config.hang_timeout_ms;
         task.node_timeout_ms = config.node_timeout_ms;
+        task.is_realtime = config.realtime;
         task.pretended_nodes = static_cast<int>(config.pretend_nodes);
         task.on_demand = {options.on_demand != OnDemandPolicy::never, options.on_demand_limit};
         task.withholds_kill = std::getenv("OSHRUN_WITHHOLD_KILL") != nullptr;
