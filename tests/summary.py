@@ -7,10 +7,23 @@ The exit code is 0 only if something passed and nothing failed. A result of a ki
 """
 
 import json
+import re
 import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP", "IGNORED"}
+SHOWN_MAX = 4
+LINES_MAX = 20
+LINE_MAX = 240
+TELLS_WHY = re.compile(r"fail|error|wrong|assert|traceback", re.IGNORECASE)
+
+
+def essence_of(test):
+    """What a failed test said: lines that tell why, and the last ones. The whole is far above, or in a lost file."""
+    said = [line[:LINE_MAX] for line in (test.get("stdout", "") + test.get("stderr", "")).splitlines() if line.strip()]
+    ending = said[-LINES_MAX:]
+    reasons = [line for line in said[:-LINES_MAX] if TELLS_WHY.search(line)]
+    return [f"\n--- {test['name']}:", *reasons[:LINES_MAX], *(["..."] if len(said) > LINES_MAX else []), *ending]
 
 
 def main(path):
@@ -25,6 +38,8 @@ def main(path):
         print(f"  {test.get('duration', 0):7.1f} s  {test['name']}")
     for test in skipped:
         print(f"skipped: {test['name']}")
+    for test in failed[:SHOWN_MAX]:
+        print("\n".join(essence_of(test)))
     for test in failed:
         print(f"failed ({test['result'].lower()}): {test['name']}")
 
