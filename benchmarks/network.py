@@ -16,6 +16,7 @@ time. What the link carries both ways at once: both directions of iperf3 --bidir
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -39,6 +40,21 @@ BANDWIDTH_TESTS = ("ucp_put_bw", "ucp_am_bw", "tag_bw")
 # The nice value of a session counts before that of its processes where the kernel groups by sessions.
 URGENT = ["sh", "-c", 'echo -20 2>/dev/null >/proc/self/autogroup; exec nice -n -20 "$@"', "sh"]
 prefix: list = []
+AUTOGROUP = "/proc/sys/kernel/sched_autogroup_enabled"
+
+
+@contextlib.contextmanager
+def no_autogroup():
+    """The processors are shared among processes, not among sessions (docs/cluster.md), as long as this lasts."""
+    with open(AUTOGROUP, encoding="utf-8") as file:
+        before = file.read()
+    with open(AUTOGROUP, "w", encoding="utf-8") as file:
+        file.write("0")
+    try:
+        yield
+    finally:
+        with open(AUTOGROUP, "w", encoding="utf-8") as file:
+            file.write(before)
 
 
 def ours(cluster, build, transport, arguments=()):
@@ -148,9 +164,17 @@ def main():
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--mib", type=int, default=128, help="size of the checkpointed heap")
     parser.add_argument("--urgent", action="store_true", help="go before everything else on this machine")
+    parser.add_argument("--no-autogroup", action="store_true",
+                        help="meanwhile kernel.sched_autogroup_enabled=0, for the whole machine: hosts do not starve each "
+                             "other (docs/cluster.md)")
     options = parser.parse_args()
     if options.urgent:
         prefix.extend(URGENT)
+    with no_autogroup() if options.no_autogroup else contextlib.nullcontext():
+        return measure(options)
+
+
+def measure(options):
     build = os.path.abspath(options.build)
     transports = options.transport or ["ucx", "ofi"]
     own: dict = {transport: [] for transport in transports}

@@ -81,7 +81,12 @@ void Runtime::start_service() {
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     control_.slot(self()).presence_ns.store(now_ns());  // nobody has watched it before
-    service_ = std::thread([this] { serve(); });
+    service_ = std::thread([this] {
+        if (config_.realtime) {
+            prefer_this_thread();
+        }
+        serve();
+    });
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -107,9 +112,6 @@ void Runtime::stop_service() noexcept {
 }
 
 void Runtime::serve() noexcept {
-    if (config_.realtime) {
-        prefer_this_thread();
-    }
     for (const ProcId process : early_) {
         coordinator_->process_died({process, {FailureKind::died, 0}, true});
     }

@@ -44,7 +44,6 @@ struct Engine {
     ContextTable contexts;
     HandleReplay replay;
     std::atomic<std::uint32_t> turn{0};  // varies where any/some searches begin; failed tests yield now and then
-    std::atomic<std::int64_t> napped_ns{0};
 };
 
 // Set by the runtime between init and the last finalize, null otherwise.

@@ -37,14 +37,12 @@ template <class T>
 // Takes in what the network has brought. 1 when a fault is pending.
 [[gnu::cold]] int after_failed_test_elsewhere(Engine& e) noexcept;
 
-[[gnu::cold]] void give_way(Engine& e) noexcept;
-
 // A program that tests in a loop would keep a PE it waits for off its own processor when there are more PEs than
 // processors. Giving it up at every 64th failure costs nothing where there are enough.
 // Returns what the test is to return: 1 when a fault is pending.
 inline int after_failed_test(Engine& e) noexcept {
     if (e.turn.fetch_add(1, std::memory_order_relaxed) % 64 == 63) {
-        give_way(e);
+        e.waiter.give_way();
     }
     return e.gate.is_plain() ? 0 : after_failed_test_elsewhere(e);
 }

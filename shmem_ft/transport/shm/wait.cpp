@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/transport/net/network.hpp"
 
 namespace sft {
@@ -15,6 +16,11 @@ namespace {
 constexpr std::uint32_t kYieldTurns = 64;
 constexpr long kNapNsFirst = 5'000;
 constexpr long kNapNsMax = 100'000;
+
+// give_way(): between two naps, which take some 60 us each; and what sched_yield takes at the most where nobody else
+// runs.
+constexpr std::int64_t kSleepPeriodNs = 4'000'000;
+constexpr std::int64_t kYieldNsMax = 5'000;
 
 // Looks at the network, with nothing found, before a waiter sleeps: several times as long as a message and its answer
 // take.
@@ -59,6 +65,21 @@ void Waiter::nap(std::uint32_t turn) noexcept {
     }
     const timespec time{0, nap_ns(turn - kYieldTurns)};
     ::nanosleep(&time, nullptr);
+}
+
+void Waiter::give_way() noexcept {
+    const std::atomic_ref slept_ns(slept_ns_);
+    const std::int64_t begin_ns = now_ns();
+    if (begin_ns - slept_ns.load(std::memory_order_relaxed) > kSleepPeriodNs) {
+        slept_ns.store(begin_ns, std::memory_order_relaxed);
+        const timespec shortest{0, 1};
+        ::nanosleep(&shortest, nullptr);
+        return;
+    }
+    ::sched_yield();
+    if (now_ns() - begin_ns > kYieldNsMax) {
+        slept_ns.store(0, std::memory_order_relaxed);
+    }
 }
 
 // While this thread looks, the progress thread has nothing to do; when it sleeps, the progress thread rings the bell
