@@ -63,7 +63,7 @@ SFT_COLD bool try_lock_elsewhere(Target home, Tickets* lock) noexcept {
     if (seen == ticket) {
         return true;
     }
-    home.engine.waiter.give_way();  // such a try takes as long as many tests here
+    Waiter::give_way();  // such a try takes as long as many tests here
     return after_failed_test(home.engine) != 0;
 }
 

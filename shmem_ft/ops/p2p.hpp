@@ -42,7 +42,7 @@ template <class T>
 // Returns what the test is to return: 1 when a fault is pending.
 inline int after_failed_test(Engine& e) noexcept {
     if (e.turn.fetch_add(1, std::memory_order_relaxed) % 64 == 63) {
-        e.waiter.give_way();
+        Waiter::give_way();
     }
     return e.gate.is_plain() ? 0 : after_failed_test_elsewhere(e);
 }

@@ -21,6 +21,7 @@ constexpr long kNapNsMax = 100'000;
 // runs.
 constexpr std::int64_t kSleepPeriodNs = 4'000'000;
 constexpr std::int64_t kYieldNsMax = 5'000;
+thread_local std::int64_t t_slept_ns = 0;
 
 // Looks at the network, with nothing found, before a waiter sleeps: several times as long as a message and its answer
 // take.
@@ -68,17 +69,16 @@ void Waiter::nap(std::uint32_t turn) noexcept {
 }
 
 void Waiter::give_way() noexcept {
-    const std::atomic_ref slept_ns(slept_ns_);
     const std::int64_t begin_ns = now_ns();
-    if (begin_ns - slept_ns.load(std::memory_order_relaxed) > kSleepPeriodNs) {
-        slept_ns.store(begin_ns, std::memory_order_relaxed);
+    if (begin_ns - t_slept_ns > kSleepPeriodNs) {
+        t_slept_ns = begin_ns;
         const timespec shortest{0, 1};
         ::nanosleep(&shortest, nullptr);
         return;
     }
     ::sched_yield();
     if (now_ns() - begin_ns > kYieldNsMax) {
-        slept_ns.store(0, std::memory_order_relaxed);
+        t_slept_ns = 0;
     }
 }
 

@@ -152,7 +152,7 @@ public:
     // every few milliseconds, or when others did run at the last yield. Whoever never sleeps, beside threads of its
     // session that nap, can keep Linux 6.18 from running any other session for tens of seconds, other hosts' agents
     // among them (docs/cluster.md, "Limits").
-    [[gnu::cold]] void give_way() noexcept;
+    [[gnu::cold]] static void give_way() noexcept;
 
     // There are more PEs than processors. The same on all PEs of a node.
     [[nodiscard]] bool is_crowded() const noexcept { return style_.yields != 0; }
@@ -198,7 +198,6 @@ private:
     Doorbell* own_ = nullptr;
     const FaultGate* gate_ = nullptr;
     WaitStyle style_;
-    alignas(std::atomic_ref<std::int64_t>::required_alignment) std::int64_t slept_ns_ = 0;
 };
 
 }  // namespace sft
