@@ -230,9 +230,10 @@ class Hub:
             self.network.remove(index)
         self.dead.add(index)
         signal.pidfd_send_signal(self.entry_fds[index], signal.SIGKILL)
-        # Readable when all of the host's processes are gone.
+        # Readable when all of the host's processes have ended; the first one is there until this process has reaped it.
         if not select.select([self.entry_fds[index]], [], [], KILL_TIMEOUT_S)[0]:
             raise RequestError(f"{self.hosts[index]} still has processes {KILL_TIMEOUT_S} s after it was killed")
+        self._reap()
         if not is_silent:
             with contextlib.suppress(network.NetworkError):  # the kernel may have taken its end of the link already
                 self.network.remove(index)
