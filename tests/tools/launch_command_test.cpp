@@ -59,6 +59,15 @@ TEST(LaunchCommand, TheWholeLine) {
                                                              ""}));
 }
 
+TEST(LaunchCommand, SettingsOfTheLibrariesBelowReachAllHosts) {
+    LaunchFacts with_settings = facts();
+    with_settings.environment_names = {"UCX_TLS", "FI_PROVIDER", "UCXTRA", "FILES"};
+    const Words words = launch_command(options(2, 0), with_settings);
+    EXPECT_TRUE(contains(words, {"-x", "UCX_TLS"}));
+    EXPECT_TRUE(contains(words, {"-x", "FI_PROVIDER"}));
+    EXPECT_EQ(std::count(words.begin(), words.end(), "-x"), 2);
+}
+
 TEST(LaunchCommand, RootHasToBeAllowed) {
     LaunchFacts as_root = facts();
     as_root.is_root = true;

@@ -10,9 +10,13 @@
 namespace sft::tools {
 namespace {
 
+// The library's, and those of the libraries by which it reaches other hosts: they must be alike on all of these.
+constexpr std::array<std::string_view, 4> kPassedPrefixes = {"SHMEM_", "SMA_", "UCX_", "FI_"};
+
 bool is_always_passed(std::string_view name) {
-    return name.starts_with("SHMEM_") || name.starts_with("SMA_") || name == "LD_LIBRARY_PATH" ||
-           name == kGuardianVariable;
+    return std::any_of(kPassedPrefixes.begin(), kPassedPrefixes.end(),
+                       [name](std::string_view prefix) { return name.starts_with(prefix); }) ||
+           name == "LD_LIBRARY_PATH" || name == kGuardianVariable;
 }
 
 bool mentions(const std::vector<std::string>& words, std::string_view option) {

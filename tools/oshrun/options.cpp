@@ -348,7 +348,8 @@ until one of them takes over the number and the memory of a PE that has died.
   --on-demand-limit M      not more than M in the life of the job (default: 8)
   --launcher NAME          auto (the default), mpirun, prterun or srun
   -x NAME[=VALUE]          pass an environment variable to the processes, or set it for
-                           them; SHMEM_*, SMA_* and LD_LIBRARY_PATH are always passed
+                           them; SHMEM_*, SMA_*, UCX_*, FI_* and LD_LIBRARY_PATH are
+                           always passed
   -L ARGS,                 options for the launcher (mpirun), in one word:
   --launcher-args ARGS       -L "--bind-to core --tag-output"
   --events FILE            write what happens in the job to FILE, one JSON object a line
