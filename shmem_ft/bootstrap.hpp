@@ -59,6 +59,7 @@ public:
 
     [[nodiscard]] ProcId self() const noexcept { return self_; }
     [[nodiscard]] std::int32_t n_processes() const noexcept { return n_processes_; }
+    [[nodiscard]] const char* name_space() const noexcept { return name_space_; }
     [[nodiscard]] bool is_one_node() const noexcept { return is_one_node_; }
     // Slurm's own PMIx server has started this job (srun --mpi=pmix).
     [[nodiscard]] bool is_slurm_step() const noexcept;

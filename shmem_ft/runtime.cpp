@@ -353,6 +353,8 @@ bool Runtime::start(int generation, std::string& error) {
     start_service();
     if (!config_.join.empty()) {
         ask_to_join();
+    } else if (!bootstrap_.is_one_node()) {
+        failure_events_.listen(bootstrap_.name_space(), [this](ProcId process) { told_of_failure(process); });
     }
     if (self() == ProcId(0) && generation == 0) {
         print_about();  // once in a job

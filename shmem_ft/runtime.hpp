@@ -32,6 +32,7 @@
 #include "shmem_ft/base/job_channel.hpp"
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/bootstrap.hpp"
+#include "shmem_ft/failure_events.hpp"
 #include "shmem_ft/membership/node_map.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/engine.hpp"
@@ -153,6 +154,8 @@ private:
     void serve() noexcept;
     void process_ended(ProcId process) noexcept;
     void look_for_gone() noexcept;
+    void told_of_failure(ProcId process);
+    void look_at_told();
     [[nodiscard]] bool is_present() const noexcept;
     void lose_nodes(const std::vector<Death>& lost) noexcept;
     void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
@@ -263,6 +266,9 @@ private:
     std::size_t n_joined_watched_ = 0;
     std::atomic<bool> is_stopping_{false};
     std::vector<ProcId> early_;  // had ended before anybody could watch them
+    FailureEvents failure_events_;
+    std::mutex told_mutex_;
+    std::vector<ProcId> told_;  // failed, says the launcher; protected by told_mutex_
     int stop_fd_ = -1;
     // While a spare is awaited; protected by view_mutex_.
     struct Unreplaceable {

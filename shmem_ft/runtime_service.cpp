@@ -91,6 +91,7 @@ void Runtime::start_service() {
 }
 
 void Runtime::stop_service() noexcept {
+    failure_events_.stop();
     if (service_.joinable()) {
         is_stopping_.store(true);
         const std::uint64_t one = 1;
@@ -157,6 +158,7 @@ void Runtime::serve() noexcept {
         if (polled[0].revents != 0) {
             std::uint64_t wakes = 0;
             [[maybe_unused]] const auto read = ::read(stop_fd_, &wakes, sizeof wakes);
+            look_at_told();
         }
         if (polled[1].revents != 0) {
             // oshrun is gone: nobody would take this job's result.
@@ -243,6 +245,30 @@ void Runtime::look_for_gone() noexcept {
         coordinator_->process_died({item.process, reason, is_certain});
         // Its neighbours have probably met the same fate, and nobody else of this node may be talking to them.
         coordinator_->probe_node_of(item.process);
+    }
+}
+
+// A thread of PMIx.
+void Runtime::told_of_failure(ProcId process) {
+    {
+        const std::lock_guard lock(told_mutex_);
+        told_.push_back(process);
+    }
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
+}
+
+// A port that refuses connections proves what the launcher says.
+void Runtime::look_at_told() {
+    std::vector<ProcId> told;
+    {
+        const std::lock_guard lock(told_mutex_);
+        told.swap(told_);
+    }
+    for (const ProcId process : told) {
+        if (process != self() && is_remote(process)) {
+            coordinator_->probe_node_of(process);
+        }
     }
 }
 

@@ -12,6 +12,7 @@ import os
 import re
 import signal
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
@@ -125,6 +126,44 @@ def minority(bench):
     check_success(outcome, results)
 
 
+def told_job(bench):
+    """A spare alone on its node, to which nobody has a connection: its rank and pid. And the pid of PE 0."""
+    job = job_on(bench, 3, 2, 1, "told", SHMEM_FT_NODE_TIMEOUT="0")
+    has_begun = job.wait_for_text("ready")
+    if not has_begun:
+        raise Wrong("it has not begun", job.finish())
+    return job, job.sleepers()[0], job.holder(0)[1]
+
+
+def is_noticed(job, rank):
+    return any(event.kind == "failure_seen" and event.value == rank for event in job.events)
+
+
+def told_by_the_launcher(bench):
+    """Nobody notices the death until an event of PMIx makes PE 0 look."""
+    job, (rank, pid), first = told_job(bench)
+    job.fail(rank, pid, -1, signal.SIGKILL)
+    time.sleep(1)
+    is_noticed_untold = is_noticed(job, rank)
+    job.send(first, signal.SIGUSR1)
+    seen = job.wait_for(lambda event: event.kind == "failure_seen" and event.value == rank)
+    job.send(first, signal.SIGUSR2)
+    outcome = job.finish()
+    check(not is_noticed_untold, "the death is noticed without an event, so this case shows nothing", outcome)
+    check(seen is not None, "nobody has looked", outcome)
+    check_success(outcome, ["result 0 told 1 times", "result 1 told 0 times"])
+
+
+def told_what_is_false(bench):
+    job, (rank, _), first = told_job(bench)
+    job.send(first, signal.SIGUSR1)
+    time.sleep(1)
+    job.send(first, signal.SIGUSR2)
+    outcome = job.finish()
+    check(not is_noticed(job, rank), "a process that lives was taken for dead", outcome)
+    check_success(outcome, ["result 0 told 1 times", "result 1 told 0 times"])
+
+
 def wrong_interface(bench):
     outcome = job_on(bench, 2, 2, 0, "exchange", SHMEM_FT_INTERFACE="no-such-card").finish()
     check_error(outcome, r"SHMEM_FT_INTERFACE=no-such-card")
@@ -148,6 +187,8 @@ CASES = {
     "too-few-spares": too_few_spares,
     "short-cut": short_cut,
     "minority": minority,
+    "told-by-the-launcher": told_by_the_launcher,
+    "told-what-is-false": told_what_is_false,
     "wrong-interface": wrong_interface,
 }
 
