@@ -52,9 +52,10 @@ void Agreement::stop(const Stop& why) {
 }
 
 void Agreement::ready(std::uint64_t index, Goal goal, std::uint64_t hash) {
-    if (index != state_.index || !is_participant_) {
+    if (index != state_.index) {
         return;
     }
+    // Who has heard of its PE before the ballot that calls it says this in its answer to that.
     own_ready_ = {goal, false, hash};
     progress();
 }
@@ -407,10 +408,15 @@ void Agreement::take_end_request(const Message& message) {
 
 void Agreement::take_census(ProcId from, const Message& message) {
     if (message.kind == MessageKind::census) {
+        // What these have said and has not come yet is never heard after the answer, as in a ballot.
+        const bool is_news = learn_told(message.deaths);
         Message reply = make(MessageKind::census_reply);
         reply.state = state_;
         reply.deaths = dead_;
         world_->send(from, reply);
+        if (is_news) {
+            react_to_deaths();
+        }
         return;
     }
     if (is_over()) {

@@ -1,6 +1,7 @@
 // The leader's side of the agreement, and what every participant sums up and passes on.
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "shmem_ft/base/fault_points.hpp"
@@ -384,8 +385,12 @@ void Agreement::look_after_orphans() {
     if (!has_census_begun_) {
         has_census_begun_ = true;
         census_awaited_.assign(idle.begin() + 1, idle.end());
+        Message census = make(MessageKind::census);
+        std::copy_if(dead_.begin(), dead_.end(), std::back_inserter(census.deaths), [](const Death& death) {
+            return death.is_certain && !is_mutated(Mutation::census_without_deaths);
+        });
         for (const ProcId spare : census_awaited_) {
-            world_->send(spare, make(MessageKind::census));
+            world_->send(spare, census);
         }
     }
     count_census();

@@ -44,6 +44,7 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
         began_ns_ = presence_ns_ = now_ns;
     }
     const std::vector<ProcId> living_here = living[own.index()];
+    note_lost_watchers(living, state, dead);
     neighbours_ = neighbours(std::move(living), own, now_ns);
     for (Neighbour& neighbour : neighbours_) {
         const bool is_of_pes = neighbour.living.front().value() < shape.n_pes;
@@ -96,8 +97,30 @@ std::vector<NodeWatch::Neighbour> NodeWatch::neighbours(std::vector<std::vector<
     return found;
 }
 
+// REQUIRES: neighbours_ is as it was before these deaths.
+void NodeWatch::note_lost_watchers(const std::vector<std::vector<ProcId>>& living, const JobState& state,
+                                   std::span<const Death> dead) {
+    const auto is_disputed = [&](NodeId node) {
+        return std::any_of(dead.begin(), dead.end(), [&](const Death& death) {
+            return !death.is_certain && options_.shape.node_of(state, death.process) == node &&
+                   std::none_of(state.deaths.begin(), state.deaths.end(),
+                                [&](const Death& agreed) { return agreed.process == death.process; });
+        });
+    };
+    std::erase_if(lost_watchers_, [&](const LostWatcher& item) { return !is_disputed(item.node); });
+    for (const Neighbour& neighbour : neighbours_) {
+        if (neighbour.watches_us && living[neighbour.node.index()].empty() && is_disputed(neighbour.node) &&
+            !is_mutated(Mutation::forget_lost_watchers)) {
+            lost_watchers_.push_back({neighbour.node, neighbour.has_heard_ns});
+        }
+    }
+}
+
 void NodeWatch::take_presence() {
     presence_ns_ = kAlways;
+    for (const LostWatcher& item : lost_watchers_) {
+        presence_ns_ = std::min(presence_ns_, item.has_heard_ns);
+    }
     for (const Neighbour& neighbour : neighbours_) {
         if (neighbour.watches_us) {
             presence_ns_ = std::min(presence_ns_, neighbour.has_heard_ns);

@@ -26,7 +26,8 @@
 // For that a node asks those that watch it as well; the question carries the time, the answer brings it back. Whoever
 // answers has heard the question, so it calls nobody here lost before that time and the bound. What the speaker knows
 // of it the others of the node read in shared memory. All on the clock of one node; clocks must only go at the same
-// pace.
+// pace. Presence does not rise because a node that watched this one is taken for lost: it may have called this one lost
+// before. Only when its loss is agreed on, which takes a majority that this process has heard of, it counts no more.
 //
 // Fault model: any process may stand still at any time, this one included; messages take any time. Who has not run
 // itself could not hear, and starts afresh. No node is called lost whose processes answer some question of this process
@@ -110,12 +111,19 @@ private:
     void listen_afresh(std::int64_t now_ns);
     void look_at_lower(std::int64_t now_ns, const std::function<std::uint32_t(ProcId)>& beat_of);
 
+    struct LostWatcher {  // its loss is uncertain and not agreed on
+        NodeId node;
+        std::int64_t has_heard_ns = 0;
+    };
+    void note_lost_watchers(const std::vector<std::vector<ProcId>>& living, const JobState& state,
+                            std::span<const Death> dead);
     void take_presence();
     [[nodiscard]] std::vector<Neighbour> neighbours(std::vector<std::vector<ProcId>> living, NodeId own,
                                                     std::int64_t now_ns) const;
 
     Options options_;
     std::vector<Neighbour> neighbours_;
+    std::vector<LostWatcher> lost_watchers_;
     std::int64_t presence_ns_ = kAlways;
     std::vector<Lower> lower_;
     std::int64_t began_ns_ = -1;

@@ -216,6 +216,22 @@ TEST_F(Presence, IsCertainWhenNobodyElseLives) {
     EXPECT_TRUE(is_present(watch, 100 * kBound));
 }
 
+// Whoever has called this node lost may be lost itself before this node runs again.
+TEST_F(Presence, DoesNotRiseBecauseAWatcherIsTakenForLost) {
+    NodeWatch watch = watch_of(0);
+    watch.heard(ProcId(2), kPeriod, kPeriod);
+    watch.heard(ProcId(3), kPeriod, kPeriod);
+    std::vector<Death> lost = dead({1, 5, 9, 2, 6, 10, 3, 7});
+    insert_sorted(lost, {ProcId(11), {FailureKind::node_lost, 0}, false});
+    watch.update({}, lost, 2 * kBound);
+    EXPECT_FALSE(is_present(watch, 2 * kBound)) << "node 3 has not heard it for long, and may have said so";
+    JobState agreed;
+    agreed.index = 1;
+    agreed.deaths = lost;
+    watch.update(agreed, lost, 2 * kBound);
+    EXPECT_TRUE(is_present(watch, 100 * kBound));
+}
+
 // Everybody of a job with pauses and delays, over simulated time.
 class Soak {
 public:

@@ -93,6 +93,12 @@ bool may_follow(Stage before, Stage after) {
     return false;
 }
 
+// Without nodes there is no presence (node_watch.hpp): who was cut off while the others died cannot know.
+bool may_be_left_behind(const Account& account, ProcId process) {
+    return account.declared.contains(process) && account.scenario.detection == Detection::heartbeats &&
+           !account.scenario.partitions.empty();
+}
+
 }  // namespace
 
 AgreementChecker::AgreementChecker(const Account& account, Verdict& verdict) : account_(account), verdict_(verdict) {}
@@ -104,6 +110,9 @@ void AgreementChecker::decided(ProcId process, const JobState& before, const Job
     known_index_[process] = after.index;
     const auto known = values_.find(before.index);
     if (known == values_.end() || !(known->second == before)) {
+        if (may_be_left_behind(account_, process)) {
+            return;
+        }
         verdict_.fail("agreement", format("process %d has moved on from a value that was never decided (%s)",
                                           process.value(), to_string(before).c_str()));
         return;
@@ -119,6 +128,9 @@ void AgreementChecker::decided(ProcId process, const JobState& before, const Job
     } else if (!(same->second == after) && !is_of_orphans(process, before, after)) {
         verdict_.fail("agreement", format("process %d decides %s, another one %s", process.value(),
                                           to_string(after).c_str(), to_string(same->second).c_str()));
+    }
+    if (is_over(after)) {
+        ends_.insert(after.stage);
     }
 }
 
@@ -175,14 +187,11 @@ bool AgreementChecker::is_of_orphans(ProcId process, const JobState& before, con
     const bool is_over = after.stage == Stage::finished || after.stage == Stage::ended;
     // Who was declared dead may have accepted another end than the one that was decided.
     const bool is_outside = shape.held_by(before, process) == kNoPe || account_.declared.contains(process);
-    if (is_over && is_outside && values_.rbegin()->second.stage == after.stage) {
+    if (is_over && is_outside && ends_.contains(after.stage)) {
         return true;
     }
-    // Without nodes there is no presence (node_watch.hpp): who was cut off while the others died cannot know.
-    const bool is_cut_off = account_.declared.contains(process) &&
-                            account_.scenario.detection == Detection::heartbeats &&
-                            !account_.scenario.partitions.empty();
-    if (!is_cut_off && (after.stage != Stage::ended || shape.held_by(before, process) != kNoPe)) {
+    if (!may_be_left_behind(account_, process) &&
+        (after.stage != Stage::ended || shape.held_by(before, process) != kNoPe)) {
         return false;
     }
     for (const auto& [index, value] : values_) {
@@ -235,7 +244,7 @@ void OutcomeChecker::returned(ProcId process, PeId /*pe*/, Call call, Participan
 
 void OutcomeChecker::gave_list(ProcId process, std::uint32_t view, const std::vector<FailedPe>& list) {
     const auto [at, is_new] = lists_.emplace(view, list);
-    if (!is_new && at->second != list) {
+    if (!is_new && at->second != list && !may_be_left_behind(account_, process)) {
         verdict_.fail("failed list", format("process %d has another list in view %u", process.value(), view));
     }
     if (list.empty()) {

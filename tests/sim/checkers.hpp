@@ -48,6 +48,7 @@ private:
     const Account& account_;
     Verdict& verdict_;
     std::map<std::uint64_t, JobState> values_;
+    std::set<Stage> ends_;                                     // that somebody has come to
     std::map<ProcId, std::uint64_t> known_index_;              // of the last value that a process has decided
     std::map<std::pair<std::uint32_t, PeId>, ProcId> actors_;  // who has returned as that PE, by view
 };

@@ -20,6 +20,7 @@ struct Options {
     std::uint64_t replay = 0;
     bool with_trace = false;
     bool with_statistics = false;
+    bool with_many_nodes = false;
     std::uint64_t failures_max = 5;
     std::string mutation;
     bool lists_mutations = false;
@@ -71,7 +72,7 @@ Tally run_share(const std::string& program, const Options& options, std::uint64_
     Tally tally;
     for (std::uint64_t i = offset; i < options.seeds && tally.failures < options.failures_max; i += step) {
         const std::uint64_t seed = options.first + i;
-        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false);
+        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false, options.with_many_nodes);
         tally.events += outcome.statistics.events;
         tally.values += outcome.n_values;
         tally.recoveries += outcome.n_views;
@@ -197,6 +198,8 @@ int main(int argc, char** argv) {
     auto* replay = app.add_option("--replay", options.replay, "run this seed only");
     app.add_flag("--trace", options.with_trace, "print what happens")->needs(replay);
     app.add_flag("--statistics", options.with_statistics, "print how the jobs ended");
+    app.add_flag("--many-nodes", options.with_many_nodes,
+                 "some jobs have up to twelve nodes; finds that spares may wait for ever (docs/simulator.md)");
     app.add_option("--mutation", options.mutation,
                    "switch this deliberate bug on and look for the first seed that finds it (sim_mutated only)")
         ->check(CLI::IsMember(sft::sim::mutation_names()));
@@ -220,9 +223,9 @@ int main(int argc, char** argv) {
         return hunt(argv[0], options);
     }
     if (replay->count() == 0) {
-        return run_seeds(argv[0], options);
+        return run_seeds(argv[0] + std::string(options.with_many_nodes ? " --many-nodes" : ""), options);
     }
-    const sft::sim::Outcome outcome = sft::sim::run_seed(options.replay, options.with_trace);
+    const sft::sim::Outcome outcome = sft::sim::run_seed(options.replay, options.with_trace, options.with_many_nodes);
     if (!outcome.violation.empty()) {
         report(argv[0], options.replay, outcome.violation);
         return 1;

@@ -40,6 +40,8 @@ const std::vector<std::string>& mutation_names() {
         "tie_for_both",
         "ask_one_only",
         "leave_spares_untold",
+        "census_without_deaths",
+        "forget_lost_watchers",
         "trust_every_port",
 #endif
     };
@@ -53,7 +55,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 28, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 30, "name the new bug above");
 #endif
     return true;
 }

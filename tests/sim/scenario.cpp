@@ -112,8 +112,8 @@ void add_heartbeat_trouble(Random& random, Scenario& scenario) {
 }
 
 // Round robin, node by node, or with the spares on nodes of their own.
-std::shared_ptr<const NodeMap> random_nodes(Random& random, const JobShape& shape) {
-    const std::int32_t n_nodes = std::min(random.pick(2, 4), shape.n_processes);
+std::shared_ptr<const NodeMap> random_nodes(Random& random, const JobShape& shape, std::int32_t nodes_max) {
+    const std::int32_t n_nodes = std::min(random.pick(nodes_max / 2, nodes_max), shape.n_processes);
     const std::int32_t layout = random.pick(0, 2);
     const std::int32_t n_with_pes = std::min(layout == 2 ? random.pick(1, n_nodes - 1) : n_nodes, shape.n_pes);
     std::vector<std::int32_t> places;
@@ -157,8 +157,8 @@ Partition random_cut(Random& random, const Scenario& scenario) {
     return cut;
 }
 
-void add_nodes(Random& random, Scenario& scenario) {
-    scenario.nodes = random_nodes(random, scenario.shape);
+void add_nodes(Random& random, Scenario& scenario, std::int32_t nodes_max) {
+    scenario.nodes = random_nodes(random, scenario.shape, nodes_max);
     scenario.shape.nodes = scenario.nodes.get();
     scenario.detection = Detection::nodes;
     scenario.are_ports_refused = random.percent(40);
@@ -191,7 +191,7 @@ void add_nodes(Random& random, Scenario& scenario) {
 
 }  // namespace
 
-Scenario make_scenario(std::uint64_t seed) {
+Scenario make_scenario(std::uint64_t seed, bool with_many_nodes) {
     Random random(seed);
     Scenario scenario;
     scenario.seed = seed;
@@ -231,7 +231,13 @@ Scenario make_scenario(std::uint64_t seed) {
     // From numbers of their own, so that the other jobs are what they would be without.
     Random of_nodes(seed ^ 0x40de5);
     if (scenario.shape.n_pes <= 12 && scenario.shape.n_processes > 1 && of_nodes.percent(40)) {
-        add_nodes(of_nodes, scenario);
+        add_nodes(of_nodes, scenario, 4);
+        return scenario;
+    }
+    Random of_rings(seed ^ 0x71465);
+    if (with_many_nodes && scenario.shape.n_pes <= 4 && of_rings.percent(30)) {
+        scenario.shape.n_processes = std::max(scenario.shape.n_processes, scenario.shape.n_pes + of_rings.pick(4, 9));
+        add_nodes(of_rings, scenario, 12);
     }
     return scenario;
 }

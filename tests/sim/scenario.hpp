@@ -90,7 +90,8 @@ struct Scenario {
     return !scenario.partitions.empty() || (scenario.detection == Detection::nodes && !scenario.pauses.empty());
 }
 
-[[nodiscard]] Scenario make_scenario(std::uint64_t seed);
+// with_many_nodes: some jobs of few PEs have so many nodes that most of these do not watch each other.
+[[nodiscard]] Scenario make_scenario(std::uint64_t seed, bool with_many_nodes);
 // One line.
 [[nodiscard]] std::string describe(const Scenario& scenario);
 
