@@ -124,12 +124,12 @@ int run_seeds(const std::string& program, const Options& options) {
 int hunt(const std::string& program, const Options& options) {
     for (std::uint64_t i = 0; i < options.seeds; ++i) {
         const std::uint64_t seed = options.first + i;
-        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false);
+        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false, options.with_many_nodes);
         if (outcome.violation.empty()) {
             continue;
         }
         sft::sim::switch_off();
-        const bool is_clean_without = sft::sim::run_seed(seed, false).violation.empty();
+        const bool is_clean_without = sft::sim::run_seed(seed, false, options.with_many_nodes).violation.empty();
         static_cast<void>(sft::sim::switch_on(options.mutation));
         if (!is_clean_without) {
             fmt::print("seed {} fails without the deliberate bug as well\n", seed);
@@ -219,15 +219,16 @@ int main(int argc, char** argv) {
         fmt::print(stderr, "sim: error: there is no deliberate bug '{}' in this program\n", options.mutation);
         return 2;
     }
+    const std::string program = argv[0] + std::string(options.with_many_nodes ? " --many-nodes" : "");
     if (!options.mutation.empty() && replay->count() == 0) {
-        return hunt(argv[0], options);
+        return hunt(program, options);
     }
     if (replay->count() == 0) {
-        return run_seeds(argv[0] + std::string(options.with_many_nodes ? " --many-nodes" : ""), options);
+        return run_seeds(program, options);
     }
     const sft::sim::Outcome outcome = sft::sim::run_seed(options.replay, options.with_trace, options.with_many_nodes);
     if (!outcome.violation.empty()) {
-        report(argv[0], options.replay, outcome.violation);
+        report(program, options.replay, outcome.violation);
         return 1;
     }
     fmt::print("seed {}: no violation, {}\n", options.replay, end_of(outcome));
