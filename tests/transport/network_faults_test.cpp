@@ -371,13 +371,14 @@ TEST_P(StrangersTest, WhatDoesNotFitIsRefused) {
 // Heads that are good but for some bytes, in any order: whatever they say, the process lives and goes on working for
 // others.
 TEST_P(StrangersTest, NoHeadBreaksAProcess) {
-    start(0, 2, [](NetNode& node) { node.await_step(2); });
+    start(0, 2, [](NetNode& node) { node.await_step(3); });  // until the other one has its last answer
     start(1, 2, [](NetNode& node) {
         for (std::uint64_t i = 0; node.board.step < 2; ++i) {
             const std::uint64_t before =
                 node.network.atomic_fetch(PeId(0), AtomicOperation::fetch, 8, heap(), 0);  // only that it comes back
             node.board.values[0] = i + 1 + before - before;
         }
+        node.board.step = 3;
     });
     patiently([&] { return memory.board().values[0] >= 1; });
     Attacker attacker(memory.board(), 3);
