@@ -250,6 +250,11 @@ void Coordinator::ping(const std::vector<ProcId>& processes, std::int64_t asked_
     }
 }
 
+void Coordinator::remind() {
+    const Lock lock(mutex_);
+    agreement_.remind();
+}
+
 void Coordinator::cut_until(std::int64_t end_ns) {
     const Lock lock(mutex_);
     mailbox_->cut_until(end_ns);

@@ -119,6 +119,7 @@ public:
     };
     [[nodiscard]] std::vector<Heard> take_heard();
     void ping(const std::vector<ProcId>& processes, std::int64_t asked_ns);
+    void remind();  // Agreement::remind()
     // For tests: no messages to and from other nodes before that time (now_ns()).
     void cut_until(std::int64_t end_ns);
     // The job is over for this process: waits until all others have what was sent to them, or that time has come

@@ -64,6 +64,7 @@ std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
     const NodeWatch::Round round =
         watch_.tick(now_ns, [this](ProcId process) { return control_->slot(process).heartbeat.load(); });
     coordinator_->ping(round.ask, now_ns);
+    coordinator_->remind();
     return round.lost;
 }
 

@@ -80,7 +80,8 @@ void Runtime::start_service() {
     sigset_t before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    control_.slot(self()).presence_ns.store(now_ns());  // nobody has watched it before
+    // Nobody has watched it before; of the node of one that joins that is not known.
+    control_.slot(self()).presence_ns.store(config_.join.empty() ? now_ns() : NodeWatch::kNever);
     service_ = std::thread([this] {
         if (config_.realtime) {
             prefer_this_thread();
@@ -208,17 +209,14 @@ void Runtime::process_ended(ProcId process) noexcept {
     coordinator_->process_died({process, reason, true});
 }
 
-// Whether a refused port proves a death (membership/node_watch.hpp). The slots of other nodes' processes are never
-// written in this node's segment.
+// Whether a refused port proves a death (membership/node_watch.hpp, which also says why those that came later do not
+// count). The slots of other nodes' processes are never written in this node's segment.
 bool Runtime::is_present() const noexcept {
     if (bootstrap_.is_one_node()) {
         return true;
     }
-    std::int64_t presence_ns = 0;
-    for (std::int32_t process = 0; process < control_.n_slots(); ++process) {
-        presence_ns = std::max(presence_ns, control_.slot(ProcId(process)).presence_ns.load());
-    }
-    return sft::is_present(presence_ns, now_ns(), config_.node_timeout_ms * std::int64_t{1'000'000});
+    const auto presence_of = [this](ProcId process) { return control_.slot(process).presence_ns.load(); };
+    return sft::is_present(self(), presence_of, now_ns(), config_.node_timeout_ms * std::int64_t{1'000'000});
 }
 
 // Processes of other nodes, which the kernel does not tell of: their ports do.

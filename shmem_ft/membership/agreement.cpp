@@ -1,4 +1,5 @@
-// What comes in. What the leader makes of it, and what goes out, is in agreement_lead.cpp.
+// What comes in. What the leader makes of it, and what goes out, is in agreement_lead.cpp; news that has reached no
+// leader in agreement_news.cpp.
 
 #include "shmem_ft/membership/agreement.hpp"
 
@@ -96,6 +97,7 @@ void Agreement::receive(ProcId from, const Message& message) {
         case MessageKind::census_reply: take_census(from, message); break;
         case MessageKind::join: take_join(from, message.node); break;
         case MessageKind::ping: take_ping(from, message); break;
+        case MessageKind::news: take_news(from, message); break;
         case MessageKind::excluded:
         case MessageKind::heartbeat: break;
     }
@@ -266,11 +268,11 @@ void Agreement::take_deaths(ProcId from, const Message& message) {
     // It takes this process for the leader, and has missed a value: perhaps the one that says who takes part.
     const bool takes_part = shape_.held_by(state_, from) != kNoPe || state_.witness == from;
     if (takes_part && message.index < state_.index && !is_over() && leader() != self_) {
-        Message later = make(MessageKind::report);
-        later.state = state_;
-        world_->send(from, later);
+        tell_of_later_value(from);
     }
-    if (!is_mutated(Mutation::drop_deaths_of_others) && learn_told(message.deaths)) {
+    const bool is_news = !is_mutated(Mutation::drop_deaths_of_others) && learn_told(message.deaths);
+    note_what_leader_knows(from, message.deaths);
+    if (is_news) {
         react_to_deaths();
     }
 }
@@ -284,10 +286,7 @@ void Agreement::take_collect(ProcId from, const Message& message) {
     const bool is_news = learn_told(message.deaths);
     if (message.index < state_.index) {
         // A later value has been decided than the leader knows: it will begin again with that.
-        Message later = make(MessageKind::report);
-        later.state = state_;
-        later.deaths = dead_;
-        world_->send(ProcId(message.ballot.leader), later);
+        tell_of_later_value(ProcId(message.ballot.leader));
         if (is_news) {
             react_to_deaths();
         }
@@ -304,6 +303,13 @@ void Agreement::take_collect(ProcId from, const Message& message) {
         react_to_deaths();  // the leader may wait for one of them through this process
     }
     progress();
+}
+
+void Agreement::tell_of_later_value(ProcId to) const {
+    Message later = make(MessageKind::report);
+    later.state = state_;
+    later.deaths = dead_;
+    world_->send(to, later);
 }
 
 void Agreement::take_later_state(const Message& message) {
@@ -425,6 +431,9 @@ void Agreement::take_census(ProcId from, const Message& message) {
     static_cast<void>(learn_told(message.deaths));
     if (message.state && message.index > state_.index) {
         adopt(*message.state);
+        if (const ProcId leading = leader(); !is_over() && leading != kNoProc && leading != self_) {
+            tell_of_later_value(leading);  // it may never have been told that it takes part
+        }
     }
     std::erase(census_awaited_, from);
     react_to_deaths();

@@ -31,6 +31,13 @@
 //   - else it cannot have been decided, since deciding takes the acceptance of all that live: the leader chooses what
 //     the deaths demand (JobRules), proposes it, and decides it when all have accepted.
 //
+// News. Between nodes only those who watch a node learn that it is lost, and tell whoever they take for the leader. If
+// several nodes are lost at once that may be a dead one of which others know, who in turn tell one that these know to
+// be dead: everybody waits then. So who knows of a participant's death and gets no sign that a leader knows of it tells
+// those who would lead next as well, in their order, twice as many in every further period, each of them once. It can
+// do no harm that telling the next leader would not have done: whoever hears of a death this way could have heard of it
+// from a leader, had there been one.
+//
 // Invariants (checked by tests/sim)
 //  1. Two processes never decide different values with one index.
 //  2. A process decides the values in the order of their indices and skips one only by adopting a later decided one.
@@ -148,6 +155,8 @@ public:
     void request_join(std::vector<ProcId> everybody, NodeId node);
     // The rules have changed their mind: a spare was added, patience has ended.
     void reconsider();
+    // To be called in every period of the watch between nodes (see "News" above).
+    void remind();
 
     [[nodiscard]] const JobState& decided() const noexcept { return state_; }
     [[nodiscard]] const std::vector<Death>& known_deaths() const noexcept { return dead_; }  // sorted by process
@@ -181,6 +190,7 @@ private:
     void take_decide(const Message& message);
     void take_deaths(ProcId from, const Message& message);
     void take_census(ProcId from, const Message& message);
+    void tell_of_later_value(ProcId to) const;
     void take_end_request(const Message& message);
     void take_ping(ProcId from, const Message& question);
     void take_join(ProcId from, NodeId node);
@@ -192,6 +202,13 @@ private:
     void react_to_deaths();
     void report_deaths();
     void stop(const Stop& why);
+
+    // agreement_news.cpp: deaths of which no leader seems to know
+    void take_news(ProcId from, const Message& message);
+    [[nodiscard]] Message news() const;
+    void note_what_leader_knows(ProcId from, std::span<const Death> deaths);
+    [[nodiscard]] bool is_participant(ProcId process) const;
+    [[nodiscard]] bool is_in_doubt(ProcId leading) const;
 
     // agreement_lead.cpp: the leader's side, and what goes out
     void begin_ballot();
@@ -268,6 +285,16 @@ private:
     NodeId own_node_ = kNoNode;     // and where it runs
     std::vector<ProcId> census_awaited_;
     bool has_census_begun_ = false;
+
+    // Deaths are never forgotten, so their number says which are meant.
+    struct Doubt {
+        ProcId leader = kNoProc;
+        std::size_t n_deaths = 0;
+        std::int32_t n_periods = 0;
+    };
+    Doubt doubt_;                    // whether `leader` knows of these
+    ProcId confirmed_by_ = kNoProc;  // a leader that has told a sleeping spare of all the deaths it knew
+    std::size_t n_confirmed_deaths_ = 0;
 };
 
 }  // namespace sft

@@ -252,7 +252,8 @@ void Agreement::lead() {
         if (auto restart = rules_->after_restart(state_, ready, dead_)) {
             propose(std::move(*restart));
         }
-    } else if (are_all_ready) {
+    } else if (are_all_ready && (!rules_->awaits_spares(state_, dead_) || is_mutated(Mutation::go_on_without_holder))) {
+        // While somebody is awaited the others are ready without a PE that nobody holds.
         propose(rules_->after_ready(state_, ready.goal));
     }
 }
@@ -374,11 +375,10 @@ void Agreement::request_end(EndReason reason, std::int32_t exit_status) {
 void Agreement::look_after_orphans() {
     const std::vector<ProcId> idle = shape_.idle_spares(state_, dead_);
     if (idle.empty() || idle.front() != self_) {
-        // Between nodes the lowest one may know of other deaths than this one, and believe that somebody leads.
-        if (!idle.empty() && !shape_.is_one_node()) {
-            Message message = make(MessageKind::deaths);
-            message.deaths = dead_;
-            world_->send(idle.front(), message);
+        // Between nodes the lowest one may know of other deaths than this one, and believe that somebody leads; one
+        // that came while the job ran may not know that it was counted in.
+        if (!idle.empty() && (!shape_.is_one_node() || !state_.joined.empty())) {
+            world_->send(idle.front(), news());
         }
         return;
     }

@@ -274,6 +274,7 @@ const char* name_of(MessageKind kind) noexcept {
         case MessageKind::heartbeat: return "heartbeat";
         case MessageKind::join: return "join";
         case MessageKind::ping: return "ping";
+        case MessageKind::news: return "news";
     }
     return "?";
 }

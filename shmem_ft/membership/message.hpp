@@ -74,10 +74,11 @@ enum class MessageKind : std::uint8_t {
     heartbeat,
     join,  // to everybody: a spare that has come while the job runs
     ping,  // to another node: send me a heartbeat
+    news,  // of deaths, to those who would lead next: has your leader heard?
 };
 // Without those that a job on its own, or on one node, does not send.
 inline constexpr std::uint8_t kMessageKinds = static_cast<std::uint8_t>(MessageKind::heartbeat);
-inline constexpr MessageKind kLastMessageKind = MessageKind::ping;
+inline constexpr MessageKind kLastMessageKind = MessageKind::news;
 [[nodiscard]] const char* name_of(MessageKind kind) noexcept;
 
 struct Message {

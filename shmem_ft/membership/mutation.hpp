@@ -33,6 +33,8 @@ enum class Mutation : int {
     ask_one_only,              // a node is lost when its lowest process is silent
     leave_spares_untold,       // sleeping spares do not hear of deaths on other nodes
     census_without_deaths,     // who answers a census goes on listening to the dead
+    go_on_without_holder,      // who waits for a spare goes on when all others are ready
+    remind_nobody,             // who tells a leader that is dead waits for its answer
     forget_lost_watchers,      // who is taken for lost can have called nobody lost before
     trust_every_port,          // who was cut off takes a refused port for proof that it is alone
     count_

@@ -15,8 +15,16 @@ constexpr std::int64_t kStartBounds = 10;
 
 }  // namespace
 
-bool is_present(std::int64_t presence_ns, std::int64_t now_ns, std::int64_t bound_ns) noexcept {
-    return bound_ns <= 0 || now_ns - presence_ns < bound_ns || is_mutated(Mutation::trust_every_port);
+bool is_present(ProcId self, const std::function<std::int64_t(ProcId)>& presence_of, std::int64_t now_ns,
+                std::int64_t bound_ns) {
+    if (bound_ns <= 0 || is_mutated(Mutation::trust_every_port)) {
+        return true;
+    }
+    std::int64_t presence_ns = NodeWatch::kNever;
+    for (std::int32_t process = 0; process <= self.value(); ++process) {
+        presence_ns = std::max(presence_ns, presence_of(ProcId(process)));
+    }
+    return now_ns - presence_ns < bound_ns;
 }
 
 void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::int64_t now_ns) {
@@ -38,10 +46,12 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
     }
     const NodeId own = shape.node_of(state, options_.self);
     if (own.value() < 0) {
-        return;  // it has not joined yet
+        presence_ns_ = kNever;
+        return;
     }
     if (began_ns_ < 0) {
-        began_ns_ = presence_ns_ = now_ns;
+        began_ns_ = now_ns;
+        presence_ns_ = options_.self.value() < shape.n_processes ? now_ns : kNever;
     }
     const std::vector<ProcId> living_here = living[own.index()];
     note_lost_watchers(living, state, dead);
@@ -82,6 +92,10 @@ std::vector<NodeWatch::Neighbour> NodeWatch::neighbours(std::vector<std::vector<
                 at = found.insert(found.end(), old != neighbours_.end()
                                                    ? *old
                                                    : Neighbour{.node = node, .living = {}, .heard_ns = now_ns});
+                if (!std::includes(at->living.begin(), at->living.end(), living[node.index()].begin(),
+                                   living[node.index()].end())) {
+                    listen_afresh_to(*at, now_ns);  // who has joined there has not been called lost with the others
+                }
                 at->living = std::move(living[node.index()]);
                 at->is_watched = false;
                 // Who watches from now on knows nothing of this node yet.
@@ -131,9 +145,7 @@ void NodeWatch::take_presence() {
 void NodeWatch::heard(ProcId from, std::int64_t now_ns, std::int64_t asked_ns) {
     for (Neighbour& neighbour : neighbours_) {
         if (std::binary_search(neighbour.living.begin(), neighbour.living.end(), from)) {
-            neighbour.heard_ns = std::max(neighbour.heard_ns, now_ns);
-            neighbour.n_unanswered = 0;
-            neighbour.is_lost = false;
+            listen_afresh_to(neighbour, now_ns);
             neighbour.has_answered = true;
             if (asked_ns <= now_ns) {  // what else somebody sends is no time of this node
                 neighbour.has_heard_ns = std::max(neighbour.has_heard_ns, asked_ns);
@@ -143,11 +155,15 @@ void NodeWatch::heard(ProcId from, std::int64_t now_ns, std::int64_t asked_ns) {
     take_presence();
 }
 
+void NodeWatch::listen_afresh_to(Neighbour& neighbour, std::int64_t now_ns) {
+    neighbour.heard_ns = std::max(neighbour.heard_ns, now_ns);
+    neighbour.n_unanswered = 0;
+    neighbour.is_lost = false;
+}
+
 void NodeWatch::listen_afresh(std::int64_t now_ns) {
     for (Neighbour& neighbour : neighbours_) {
-        neighbour.heard_ns = std::max(neighbour.heard_ns, now_ns);
-        neighbour.n_unanswered = 0;
-        neighbour.is_lost = false;
+        listen_afresh_to(neighbour, now_ns);
     }
 }
 

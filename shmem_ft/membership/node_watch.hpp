@@ -27,14 +27,17 @@
 // answers has heard the question, so it calls nobody here lost before that time and the bound. What the speaker knows
 // of it the others of the node read in shared memory. All on the clock of one node; clocks must only go at the same
 // pace. Presence does not rise because a node that watched this one is taken for lost: it may have called this one lost
-// before. Only when its loss is agreed on, which takes a majority that this process has heard of, it counts no more.
+// before. Only when its loss is agreed on, which takes a majority that this process has heard of, it counts no more. A
+// spare that comes while the job runs has proven nothing before it has been answered, and then nothing about those that
+// were there before it: they may have been called lost before it came. So a process goes by those of its node with
+// lower numbers than its own: who knew it knew these.
 //
 // Fault model: any process may stand still at any time, this one included; messages take any time. Who has not run
 // itself could not hear, and starts afresh. No node is called lost whose processes answer some question of this process
 // within the bound less two periods.
 //
-// Between two nodes of which neither watches the other silence is not noticed here: with a fan of 2 that needs six
-// nodes and a cut of just that link, which who sends on it must report.
+// Between two nodes of which neither watches the other silence is not noticed here. A loss is told by those who watch
+// the node (agreement.hpp, "News"); a cut of just that link, which needs six nodes with a fan of 2, by who sends on it.
 //
 // Time: nanoseconds of any clock that only goes forward. Threads: the owner's, one at a time.
 #pragma once
@@ -49,14 +52,11 @@
 
 namespace sft {
 
-// Nobody can have called a node lost. presence_ns: the latest of NodeWatch::presence_ns() of its processes. bound_ns: 0
-// if none ever is.
-[[nodiscard]] bool is_present(std::int64_t presence_ns, std::int64_t now_ns, std::int64_t bound_ns) noexcept;
-
 class NodeWatch {
 public:
     static constexpr std::int64_t kPeriodsPerBound = 5;
     static constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::max();
+    static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min() / 2;  // differences fit
 
     struct Options {
         JobShape shape;
@@ -88,7 +88,7 @@ public:
     [[nodiscard]] std::vector<NodeId> watched() const;
 
     // Up to when everybody who watches this node is known to have heard it, as far as this process knows; for the
-    // others of the node. kAlways: nobody watches it.
+    // others of the node. kAlways: nobody watches it. kNever: it has not joined yet, and knows nothing of its node.
     [[nodiscard]] std::int64_t presence_ns() const noexcept { return presence_ns_; }
 
 private:
@@ -108,6 +108,7 @@ private:
         std::uint32_t beat = 0;
         std::int64_t n_still = 0;  // ticks since the word has moved
     };
+    static void listen_afresh_to(Neighbour& neighbour, std::int64_t now_ns);
     void listen_afresh(std::int64_t now_ns);
     void look_at_lower(std::int64_t now_ns, const std::function<std::uint32_t(ProcId)>& beat_of);
 
@@ -130,5 +131,10 @@ private:
     std::int64_t ticked_ns_ = -1;
     bool is_speaker_ = false;
 };
+
+// Nobody can have called `self` and its node lost. presence_of: NodeWatch::presence_ns() of a process of this node that
+// started with the job or has come; else kNever. bound_ns: 0 if no node is ever lost.
+[[nodiscard]] bool is_present(ProcId self, const std::function<std::int64_t(ProcId)>& presence_of, std::int64_t now_ns,
+                              std::int64_t bound_ns);
 
 }  // namespace sft

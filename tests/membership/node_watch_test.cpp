@@ -171,7 +171,8 @@ TEST(NodeWatch, IsNotNeededOnOneNodeOrWhenOff) {
 class Presence : public OneOfFour {
 protected:
     static bool is_present(const NodeWatch& watch, std::int64_t now) {
-        return sft::is_present(watch.presence_ns(), now, kBound);
+        return sft::is_present(
+            ProcId(0), [&](ProcId) { return watch.presence_ns(); }, now, kBound);
     }
 };
 
@@ -230,6 +231,55 @@ TEST_F(Presence, DoesNotRiseBecauseAWatcherIsTakenForLost) {
     agreed.deaths = lost;
     watch.update(agreed, lost, 2 * kBound);
     EXPECT_TRUE(is_present(watch, 100 * kBound));
+}
+
+// Its node may have been called lost before it came, and all who said so may be gone.
+TEST_F(Presence, ASpareThatComesLaterProvesNothingBeforeItIsAnswered) {
+    NodeWatch watch({.shape = shape_, .self = ProcId(12), .bound_ns = kBound});
+    watch.update({}, {}, kBound);
+    EXPECT_FALSE(is_present(watch, kBound));
+    JobState joined;
+    joined.index = 1;
+    joined.joined = {{ProcId(12), NodeId(0)}};
+    watch.update(joined, {}, kBound);
+    EXPECT_FALSE(is_present(watch, kBound));
+    watch.heard(ProcId(2), kBound, kBound);
+    watch.heard(ProcId(3), kBound, kBound);
+    EXPECT_TRUE(is_present(watch, kBound));
+}
+
+// It came there, was counted in and died while nobody had heard of it.
+TEST_F(OneOfFour, WhoHasJoinedOnALostNodeIsLostAsWell) {
+    NodeWatch watch = watch_of(0);
+    JobState state;
+    state.index = 1;
+    watch.update(state, {}, 0);
+    std::int64_t now = 0;
+    const auto lost_until = [&](std::int64_t end) {
+        std::vector<Death> lost;
+        for (; now < end; now += kPeriod) {
+            watch.heard(ProcId(2), now);
+            watch.heard(ProcId(3), now);
+            const NodeWatch::Round round = tick(watch, now);
+            lost.insert(lost.end(), round.lost.begin(), round.lost.end());
+        }
+        return lost;
+    };
+    const std::vector<Death> first = lost_until(2 * kBound);
+    ASSERT_EQ(first.size(), 3U);
+    state.joined = {{ProcId(12), NodeId(1)}};
+    watch.update(state, first, now);
+    const std::vector<Death> second = lost_until(15 * kBound);
+    ASSERT_EQ(second.size(), 1U);
+    EXPECT_EQ(second.front().process, ProcId(12));
+}
+
+TEST_F(Presence, IsProvenByThoseOfLowerNumbersOnly) {
+    const auto presence_of = [](ProcId process) { return process == ProcId(12) ? 5 * kBound : NodeWatch::kNever; };
+    EXPECT_FALSE(sft::is_present(ProcId(4), presence_of, 5 * kBound, kBound)) << "12 came when 4 had been called lost";
+    EXPECT_TRUE(sft::is_present(ProcId(12), presence_of, 5 * kBound, kBound));
+    EXPECT_TRUE(sft::is_present(ProcId(14), presence_of, 5 * kBound, kBound)) << "who knew 14 knew 12";
+    EXPECT_TRUE(sft::is_present(ProcId(4), presence_of, 5 * kBound, 0)) << "no node is ever called lost";
 }
 
 // Everybody of a job with pauses and delays, over simulated time.

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "recovery/rules.hpp"
 
 namespace sft {
@@ -73,6 +76,84 @@ TEST_F(Spare, HearsNothingFromTheDeadAfterItHasAnsweredACensus) {
     later.stage = Stage::finished;
     agreement_.receive(ProcId(0), message_of(MessageKind::decide, later));
     EXPECT_EQ(agreement_.decided(), before);
+}
+
+TEST_F(Spare, TellsTheLeaderThatACensusHasFound) {
+    agreement_.process_died({ProcId(0), kKilled, true});
+    agreement_.process_died({ProcId(1), kKilled, true});
+    ASSERT_FALSE(sent_.empty());
+    ASSERT_EQ(sent_.back().second.kind, MessageKind::census);
+    JobState later = planned();
+    later.replacements.front().process = ProcId(3);  // which whoever decided that may not have lived to say
+    Message reply = message_of(MessageKind::census_reply, later);
+    reply.deaths = agreement_.known_deaths();
+    sent_.clear();
+    agreement_.receive(ProcId(3), reply);
+    ASSERT_EQ(agreement_.leader(), ProcId(3));
+    ASSERT_FALSE(sent_.empty());
+    EXPECT_EQ(sent_.front().first, ProcId(3));
+    EXPECT_EQ(sent_.front().second.kind, MessageKind::report);
+    EXPECT_EQ(sent_.front().second.state, later);
+}
+
+// The leader is dead; so may be the one that this process tells, of which others know.
+class Reminding : public Spare {
+protected:
+    Reminding() { agreement_.process_died(kDeath); }
+    // To whom news have gone in so many periods.
+    std::vector<ProcId> reminded(int n_periods) {
+        sent_.clear();
+        for (int i = 0; i < n_periods; ++i) {
+            agreement_.remind();
+        }
+        std::vector<ProcId> to;
+        for (const auto& [process, message] : sent_) {
+            EXPECT_EQ(message.kind, MessageKind::news);
+            EXPECT_EQ(message.deaths, agreement_.known_deaths());
+            to.push_back(process);
+        }
+        return to;
+    }
+    void hear_from_leader(std::vector<Death> deaths) {
+        Message message;
+        message.kind = MessageKind::deaths;
+        message.deaths = std::move(deaths);
+        agreement_.receive(ProcId(1), message);
+    }
+    const Death kDeath{ProcId(0), {FailureKind::node_lost, 0}, false};
+};
+
+TEST_F(Reminding, WhoGetsNoSignTellsThoseWhoWouldLeadNextOnce) {
+    ASSERT_EQ(sent_.size(), 1U);  // the next leader
+    EXPECT_EQ(sent_[0].first, ProcId(1));
+    EXPECT_EQ(reminded(2), std::vector<ProcId>{});
+    EXPECT_EQ(reminded(40), std::vector<ProcId>{ProcId(3)});
+}
+
+TEST_F(Reminding, EndsWithASignOfTheLeader) {
+    hear_from_leader({});
+    EXPECT_EQ(reminded(10), std::vector<ProcId>{ProcId(3)});
+    hear_from_leader({kDeath});
+    EXPECT_EQ(reminded(10), std::vector<ProcId>{});
+}
+
+TEST_F(Reminding, BeginsAnewWithEveryDeath) {
+    hear_from_leader({kDeath});
+    agreement_.process_died({ProcId(1), kKilled, true});
+    EXPECT_EQ(reminded(10), std::vector<ProcId>{ProcId(3)});
+}
+
+TEST_F(Reminding, WhoIsToldTellsItsLeader) {
+    sent_.clear();
+    Message news;
+    news.kind = MessageKind::news;
+    news.state = agreement_.decided();
+    news.deaths = {{ProcId(1), kKilled, false}};
+    agreement_.receive(ProcId(3), news);
+    EXPECT_EQ(agreement_.known_deaths().size(), 2U);
+    EXPECT_EQ(agreement_.leader(), kNoProc);
+    ASSERT_FALSE(sent_.empty());  // nobody is left to lead: the lowest spare asks the others
+    EXPECT_EQ(sent_.back().second.kind, MessageKind::census);
 }
 
 }  // namespace

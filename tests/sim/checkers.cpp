@@ -77,8 +77,12 @@ std::vector<Observer*> Checkers::observers() {
 
 namespace {
 
-bool may_follow(Stage before, Stage after) {
-    switch (before) {
+bool may_follow(const JobState& from, const JobState& to) {
+    const Stage after = to.stage;
+    if (from.joined.size() != to.joined.size() && from.stage == after && !is_over(from)) {
+        return true;
+    }
+    switch (from.stage) {
         case Stage::running: return after != Stage::folding && after != Stage::planned && after != Stage::restored;
         case Stage::shipping:
             return after == Stage::shipping || after == Stage::folding || after == Stage::faulted ||
@@ -158,7 +162,7 @@ void AgreementChecker::check_first(ProcId process, const JobState& before, const
         verdict_.fail("job state",
                       format("%s after %s: %s", to_string(after).c_str(), to_string(before).c_str(), broken.c_str()));
     }
-    if (!may_follow(before.stage, after.stage)) {
+    if (!may_follow(before, after)) {
         verdict_.fail("job state", format("%s follows %s", name_of(after.stage), name_of(before.stage)));
     }
     for (const Death& death : after.deaths) {

@@ -16,7 +16,7 @@ namespace sft::sim {
 // What every checker needs to know: who is there, and which values exist.
 class Account {
 public:
-    explicit Account(const Scenario& of) : scenario(of), is_gone(static_cast<std::size_t>(of.shape.n_processes)) {}
+    explicit Account(const Scenario& of) : scenario(of), is_gone(static_cast<std::size_t>(n_slots(of))) {}
 
     const Scenario& scenario;
     std::vector<bool> is_gone;
@@ -119,6 +119,7 @@ private:
     void note_copies(const JobState& state);
     [[nodiscard]] bool has_reason(ProcId decider, const JobState& before, const JobState& after) const;
     [[nodiscard]] bool is_out(ProcId decider, ProcId process) const;
+    [[nodiscard]] bool is_too_late(ProcId process) const;
 
     const Account& account_;
     Verdict& verdict_;
@@ -127,6 +128,8 @@ private:
     std::vector<ProcId> shadows_;           // by PE, as of the last time that everybody was protected
     std::map<ProcId, std::set<ProcId>> heard_;
     std::set<std::pair<ProcId, EndReason>> requests_;
+    std::set<ProcId> has_joined_;
+    ProcId last_joined_ = kNoProc;
     bool is_anybody_finishing_ = false;
     bool is_ended_ = false;
 };

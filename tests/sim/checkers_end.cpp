@@ -35,7 +35,15 @@ std::vector<ProcId> expected_keepers(const Scenario& scenario, const JobState& s
 
 EndChecker::EndChecker(const Account& account, Verdict& verdict) : account_(account), verdict_(verdict) {}
 
+// Newcomers join in the order of their numbers.
+bool EndChecker::is_too_late(ProcId process) const {
+    return is_newcomer(account_.scenario, process) && last_joined_ > process && !has_joined_.contains(process);
+}
+
 void EndChecker::gone(ProcId process, Gone how) {
+    if (how == Gone::stopped_itself && is_too_late(process)) {
+        return;
+    }
     if (how == Gone::stopped_itself && account_.scenario.detection == Detection::kernel) {
         verdict_.fail("end", format("process %d stops itself and nobody can have declared it dead", process.value()));
     }
@@ -84,6 +92,10 @@ void EndChecker::decided(ProcId process, const JobState& before, const JobState&
     if (copies_.empty()) {
         note_copies(before);
     }
+    for (const Joined& joined : after.joined) {
+        has_joined_.insert(joined.process);
+        last_joined_ = std::max(last_joined_, joined.process);
+    }
     if (after.index > seen_index_) {
         seen_index_ = after.index;
         note_copies(after);
@@ -111,9 +123,10 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
                                                  [&](ProcId copy) { return copy == kNoProc || is_out(decider, copy); });
     }
     std::int32_t n_spares = 0;
-    for (std::int32_t process = shape.n_pes; process < shape.n_processes; ++process) {
+    for (std::int32_t process = shape.n_pes; process < n_slots(account_.scenario); ++process) {
         const ProcId spare(process);
-        n_spares += shape.held_by(before, spare) == kNoPe && !is_out(decider, spare) ? 1 : 0;
+        const bool is_in = !is_newcomer(account_.scenario, spare) || has_joined(before, spare);
+        n_spares += is_in && shape.held_by(before, spare) == kNoPe && !is_out(decider, spare) ? 1 : 0;
     }
     switch (after.end_reason) {
         case EndReason::none:
@@ -151,7 +164,7 @@ void LoadChecker::handled(ProcId by, bool is_idle_spare, const Message& /*messag
 }
 
 void LoadChecker::over() {
-    const auto n_processes = static_cast<std::uint64_t>(account_.scenario.shape.n_processes);
+    const auto n_processes = static_cast<std::uint64_t>(n_slots(account_.scenario));
     const std::uint64_t n_deaths = account_.declared.size() + account_.n_deaths;
     // A decision takes at most four sweeps over the tree, a death one ballot (three sweeps) more, and everybody who is
     // told of a death tells the leader; a new leader is told again.
@@ -163,7 +176,10 @@ void LoadChecker::over() {
                              static_cast<unsigned long long>(n_deaths), static_cast<unsigned long long>(n_processes)));
     }
     for (const auto& [spare, n] : handled_by_spares_) {
-        const std::uint64_t handled_max = 3 + (n_processes + 4) * n_deaths;
+        // A newcomer asks everybody, again at every death, and everybody hears that it has joined.
+        const std::uint64_t n_joins = account_.scenario.joins.size();
+        const std::uint64_t n_answers = is_newcomer(account_.scenario, spare) ? n_processes * (n_deaths + 1) : 0;
+        const std::uint64_t handled_max = 3 + 2 * n_joins + n_answers + (n_processes + n_joins + 4) * n_deaths;
         if (n > handled_max) {
             verdict_.fail("load", format("sleeping spare %d has handled %llu messages", spare.value(),
                                          static_cast<unsigned long long>(n)));
@@ -173,8 +189,8 @@ void LoadChecker::over() {
     const double pes = account_.scenario.shape.n_pes + 1;
     const double depth = fan_out > 1 ? std::ceil(std::log(pes * fan_out) / std::log(fan_out)) : pes;
     // Up and down, twice for a value that has to be proposed; what follows from messages alone goes on counting.
-    if (n_deaths == 0 && account_.scenario.shape.n_pes > 1 && account_.scenario.end_request_process < 0 &&
-        hops_max_ > 4 * static_cast<int>(depth) + 2) {
+    if (n_deaths == 0 && account_.scenario.joins.empty() && account_.scenario.shape.n_pes > 1 &&
+        account_.scenario.end_request_process < 0 && hops_max_ > 4 * static_cast<int>(depth) + 2) {
         verdict_.fail("load", format("%d messages one after another for one decision", hops_max_));
     }
 }

@@ -48,7 +48,7 @@ void World::strike(const Kill& kill, ProcId victim) {
         return;
     }
     this->kill(victim, kKilled);
-    for (std::int32_t other = 0; kill.is_of_node && other < scenario_.shape.n_processes; ++other) {
+    for (std::int32_t other = 0; kill.is_of_node && other < n_slots(scenario_); ++other) {
         if (node_of(scenario_, ProcId(other)) == node_of(scenario_, victim)) {
             this->kill(ProcId(other), kKilled);
         }
@@ -116,7 +116,7 @@ void World::leave(ProcId process, Gone how) {
 
 // A connection that breaks loses what is behind some point.
 void World::lose_messages_of(ProcId process) {
-    for (std::int32_t to = 0; to < scenario_.shape.n_processes; ++to) {
+    for (std::int32_t to = 0; to < n_slots(scenario_); ++to) {
         const auto found = channels_[process.index()].find(to);
         if (found != channels_[process.index()].end() && random_.percent(scenario_.lost_percent)) {
             const std::int64_t n = static_cast<std::int64_t>(found->second.size());
@@ -131,9 +131,14 @@ void World::spread_news(ProcId process) {
     }
     const bool has_left = fates_[process.index()].how == Gone::finished || fates_[process.index()].how == Gone::ended;
     // In a large job only the next ones in the ring hear of it: that everybody does is not how large jobs are.
-    std::int32_t n_left = scenario_.shape.n_processes > kEverybodyHears ? 4 : scenario_.shape.n_processes;
-    for (std::int32_t i = 1; i < scenario_.shape.n_processes && n_left > 0; ++i) {
-        const std::int32_t to = (process.value() + i) % scenario_.shape.n_processes;
+    const std::int32_t n_all = n_slots(scenario_);
+    std::int32_t n_left = n_all > kEverybodyHears ? 4 : n_all;
+    for (std::int32_t i = 1; i < n_all && n_left > 0; ++i) {
+        const std::int32_t to = (process.value() + i) % n_all;
+        if (is_newcomer(scenario_, process) && !has_talked(process, ProcId(to)) &&
+            !has_joined(this->process(ProcId(to)).agreement().decided(), process)) {
+            continue;  // who does not know it does not watch it
+        }
         // The kernel tells of processes of the own node only; who leaves says so to the others.
         const bool is_here = node_of(scenario_, ProcId(to)) == node_of(scenario_, process);
         if (is_alive(ProcId(to)) && has_left && !is_here) {
@@ -186,7 +191,7 @@ void World::tell_of_port(ProcId to, ProcId of) { tell_fate(to, of, process(to).i
 // While its host is there the other end of a connection sees at once that a process is gone.
 void World::break_connection(ProcId dead, ProcId other) {
     bool is_host_there = scenario_.are_ports_refused;
-    for (std::int32_t process = 0; process < scenario_.shape.n_processes && !is_host_there; ++process) {
+    for (std::int32_t process = 0; process < n_slots(scenario_) && !is_host_there; ++process) {
         is_host_there = is_alive(ProcId(process)) && node_of(scenario_, ProcId(process)) == node_of(scenario_, dead);
     }
     if (is_host_there) {
@@ -204,6 +209,64 @@ void World::call_lost(ProcId by, const Death& death) {
     }
     tell(&Observer::told_of_death, by, death);
     process(by).learn_of_death(death);
+}
+
+// ---- processes that come later ----
+
+void World::plan_joins() {
+    next_newcomer_ = scenario_.shape.n_processes;
+    if (scenario_.waits_for_spares) {
+        return;
+    }
+    for (std::int32_t process = scenario_.shape.n_processes; process < n_slots(scenario_); ++process) {
+        const Join& join = scenario_.joins[static_cast<std::size_t>(process - scenario_.shape.n_processes)];
+        at(join.time, kNoProc, [this, process] { come(ProcId(process)); });
+    }
+}
+
+void World::want_spares(std::size_t n) {
+    for (; n > 0 && next_newcomer_ < n_slots(scenario_); --n) {
+        at(now_ + random_.between(0, 30 * scenario_.delay_max), kNoProc,
+           [this, newcomer = ProcId(next_newcomer_++)] { come(newcomer); });
+    }
+}
+
+// It meets the others through one that lives on its node. Of other nodes it knows who was there, not who still is.
+void World::come(ProcId newcomer) {
+    std::vector<ProcId> everybody;
+    std::vector<ProcId> dead_here;
+    bool is_anybody_here = false;
+    for (std::int32_t process = 0; process < n_slots(scenario_); ++process) {
+        const ProcId other(process);
+        const bool is_here = node_of(scenario_, other) == node_of(scenario_, newcomer);
+        is_anybody_here = is_anybody_here || (is_here && is_alive(other));
+        if (is_alive(other) || (!is_here && fates_[other.index()].has_come)) {
+            everybody.push_back(other);
+        } else if (fates_[other.index()].has_come) {
+            dead_here.push_back(other);
+        }
+    }
+    if (!is_anybody_here) {
+        return;
+    }
+    trace(newcomer, "comes");
+    fates_[newcomer.index()].has_come = true;
+    ++n_alive_;
+    disturbed_until_ = std::max(disturbed_until_, now_);
+    for (const ProcId dead : dead_here) {
+        later(newcomer, random_.between(100, scenario_.news_max),
+              [this, newcomer, dead] { tell_fate(newcomer, dead, true); });
+    }
+    process(newcomer).come(std::move(everybody));
+}
+
+void World::watch(ProcId by, ProcId newcomer) {
+    if (is_alive(newcomer)) {
+        return;
+    }
+    if (node_of(scenario_, by) == node_of(scenario_, newcomer)) {
+        later(by, random_.between(100, scenario_.news_max), [this, by, newcomer] { tell_fate(by, newcomer, true); });
+    }
 }
 
 void World::corrupt(const Corruption& corruption) {

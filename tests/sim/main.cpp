@@ -20,7 +20,6 @@ struct Options {
     std::uint64_t replay = 0;
     bool with_trace = false;
     bool with_statistics = false;
-    bool with_many_nodes = false;
     std::uint64_t failures_max = 5;
     std::string mutation;
     bool lists_mutations = false;
@@ -72,7 +71,7 @@ Tally run_share(const std::string& program, const Options& options, std::uint64_
     Tally tally;
     for (std::uint64_t i = offset; i < options.seeds && tally.failures < options.failures_max; i += step) {
         const std::uint64_t seed = options.first + i;
-        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false, options.with_many_nodes);
+        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false);
         tally.events += outcome.statistics.events;
         tally.values += outcome.n_values;
         tally.recoveries += outcome.n_views;
@@ -124,12 +123,12 @@ int run_seeds(const std::string& program, const Options& options) {
 int hunt(const std::string& program, const Options& options) {
     for (std::uint64_t i = 0; i < options.seeds; ++i) {
         const std::uint64_t seed = options.first + i;
-        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false, options.with_many_nodes);
+        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false);
         if (outcome.violation.empty()) {
             continue;
         }
         sft::sim::switch_off();
-        const bool is_clean_without = sft::sim::run_seed(seed, false, options.with_many_nodes).violation.empty();
+        const bool is_clean_without = sft::sim::run_seed(seed, false).violation.empty();
         static_cast<void>(sft::sim::switch_on(options.mutation));
         if (!is_clean_without) {
             fmt::print("seed {} fails without the deliberate bug as well\n", seed);
@@ -198,8 +197,6 @@ int main(int argc, char** argv) {
     auto* replay = app.add_option("--replay", options.replay, "run this seed only");
     app.add_flag("--trace", options.with_trace, "print what happens")->needs(replay);
     app.add_flag("--statistics", options.with_statistics, "print how the jobs ended");
-    app.add_flag("--many-nodes", options.with_many_nodes,
-                 "some jobs have up to twelve nodes; finds that spares may wait for ever (docs/simulator.md)");
     app.add_option("--mutation", options.mutation,
                    "switch this deliberate bug on and look for the first seed that finds it (sim_mutated only)")
         ->check(CLI::IsMember(sft::sim::mutation_names()));
@@ -219,14 +216,14 @@ int main(int argc, char** argv) {
         fmt::print(stderr, "sim: error: there is no deliberate bug '{}' in this program\n", options.mutation);
         return 2;
     }
-    const std::string program = argv[0] + std::string(options.with_many_nodes ? " --many-nodes" : "");
+    const std::string program = argv[0];
     if (!options.mutation.empty() && replay->count() == 0) {
         return hunt(program, options);
     }
     if (replay->count() == 0) {
         return run_seeds(program, options);
     }
-    const sft::sim::Outcome outcome = sft::sim::run_seed(options.replay, options.with_trace, options.with_many_nodes);
+    const sft::sim::Outcome outcome = sft::sim::run_seed(options.replay, options.with_trace);
     if (!outcome.violation.empty()) {
         report(program, options.replay, outcome.violation);
         return 1;

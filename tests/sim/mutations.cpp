@@ -41,6 +41,8 @@ const std::vector<std::string>& mutation_names() {
         "ask_one_only",
         "leave_spares_untold",
         "census_without_deaths",
+        "go_on_without_holder",
+        "remind_nobody",
         "forget_lost_watchers",
         "trust_every_port",
 #endif
@@ -55,7 +57,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 30, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 32, "name the new bug above");
 #endif
     return true;
 }

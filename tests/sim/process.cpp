@@ -7,6 +7,9 @@
 namespace sft::sim {
 namespace {
 
+// For a spare to come, of a job that waits for one.
+constexpr Time kWaitTimeout = 100 * kMilli;
+
 Agreement::Options agreement_options(const World& world, ProcId self, AgreementWorld* outside, const JobState& first) {
     Agreement::Options options;
     options.shape = world.scenario().shape;
@@ -41,6 +44,15 @@ void SimProcess::start() {
     if (pe_ != kNoPe) {
         compute();
     }
+}
+
+void SimProcess::come(std::vector<ProcId> everybody) {
+    if (world_.scenario().detection == Detection::nodes) {
+        world_.later(self_, world_.random().between(0, node_watch_.period_ns()), [this] { tick_nodes(); });
+    }
+    hops_ = 0;
+    agreement_.request_join(std::move(everybody), node_of(world_.scenario(), self_));
+    after_agreement();
 }
 
 // ---- the program ----
@@ -296,7 +308,34 @@ void SimProcess::after_agreement() {
         detector_.update(agreement_.known_deaths(), agreement_.depends_on(), world_.now());
     }
     watch_nodes();
+    if (world_.scenario().waits_for_spares) {
+        ask_for_spares();
+    }
     enter_if_quiet();
+}
+
+// What the coordinator and the runtime do: whoever leads asks oshrun, and gives up when nobody has come.
+void SimProcess::ask_for_spares() {
+    const bool is_asked = state().stage == Stage::faulted ? agreement_.leads_restart() : agreement_.leader() == self_;
+    std::vector<PeId> now;
+    if (is_asked) {
+        now = world_.rules().awaiting_spares(state(), agreement_.known_deaths());
+    }
+    if (now == awaited_) {
+        return;
+    }
+    awaited_ = std::move(now);
+    ++n_awaits_;
+    if (awaited_.empty()) {
+        return;
+    }
+    world_.trace(self_, format("waits for %zu spares", awaited_.size()));
+    world_.want_spares(awaited_.size());
+    world_.later(self_, kWaitTimeout, [this, n = n_awaits_] {
+        if (n == n_awaits_) {
+            request_end(EndReason::requested);
+        }
+    });
 }
 
 void SimProcess::watch_nodes() {
@@ -319,6 +358,11 @@ void SimProcess::decided(const JobState& before, const JobState& after) {
     }
     if (pe_ == kNoPe && world_.scenario().shape.held_by(after, self_) != kNoPe) {
         become_substitute();
+    }
+    for (std::size_t i = before.joined.size(); i < after.joined.size(); ++i) {
+        if (after.joined[i].process != self_) {
+            world_.watch(self_, after.joined[i].process);
+        }
     }
     for (auto& [from, put] : std::exchange(early_puts_, {})) {
         take_put(from, put);
@@ -378,13 +422,12 @@ bool SimProcess::is_present() const {
     if (world_.scenario().detection != Detection::nodes) {
         return true;
     }
-    std::int64_t presence_ns = 0;
-    for (std::int32_t other = 0; other < world_.scenario().shape.n_processes; ++other) {
-        if (node_of(world_.scenario(), ProcId(other)) == node_of(world_.scenario(), self_)) {
-            presence_ns = std::max(presence_ns, world_.process(ProcId(other)).presence_ns());
-        }
-    }
-    return sft::is_present(presence_ns, world_.now(), world_.scenario().bound);
+    const auto presence_of = [this](ProcId other) {
+        const bool is_here =
+            world_.has_come(other) && node_of(world_.scenario(), other) == node_of(world_.scenario(), self_);
+        return is_here ? world_.process(other).presence_ns() : NodeWatch::kNever;
+    };
+    return sft::is_present(self_, presence_of, world_.now(), world_.scenario().bound);
 }
 
 void SimProcess::tick_nodes() {
@@ -401,6 +444,10 @@ void SimProcess::tick_nodes() {
         if (is_alive() && !contains(agreement_.known_deaths(), death.process)) {
             world_.call_lost(self_, death);
         }
+    }
+    if (is_alive()) {
+        hops_ = 0;
+        agreement_.remind();
     }
     world_.later(self_, node_watch_.period_ns(), [this] { tick_nodes(); });
 }

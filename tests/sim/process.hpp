@@ -28,6 +28,8 @@ public:
     SimProcess(World& world, ProcId self, const JobState& first);
 
     void start();
+    // Instead, for a spare that comes while the job runs.
+    void come(std::vector<ProcId> everybody);
     void deliver(ProcId from, const Message& message, std::int32_t hops);
     void learn_of_death(const Death& death);
     void learn_that_left(ProcId process, Stage how);
@@ -74,6 +76,7 @@ private:
     void tick();
     void tick_nodes();
     void watch_nodes();
+    void ask_for_spares();
     [[nodiscard]] bool is_alive() const noexcept { return world_.is_alive(self_); }
     [[nodiscard]] const JobState& state() const noexcept { return agreement_.decided(); }
 
@@ -98,6 +101,8 @@ private:
     Detector detector_;
     NodeWatch node_watch_;
 
+    std::vector<PeId> awaited_;  // PEs that the job has nobody for
+    std::uint64_t n_awaits_ = 0;
     PeId pe_ = kNoPe;
     bool is_substitute_ = false;
     bool is_working_ = false;

@@ -29,8 +29,8 @@ private:
 
 }  // namespace
 
-Outcome run_seed(std::uint64_t seed, bool with_trace, bool with_many_nodes) {
-    const Scenario scenario = make_scenario(seed, with_many_nodes);
+Outcome run_seed(std::uint64_t seed, bool with_trace) {
+    const Scenario scenario = make_scenario(seed);
     if (with_trace) {
         fmt::print("{}\n", describe(scenario));
     }

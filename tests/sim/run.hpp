@@ -18,6 +18,6 @@ struct Outcome {
     bool is_stopped = false;  // by a partition: no side had a majority
 };
 
-[[nodiscard]] Outcome run_seed(std::uint64_t seed, bool with_trace, bool with_many_nodes);
+[[nodiscard]] Outcome run_seed(std::uint64_t seed, bool with_trace);
 
 }  // namespace sft::sim

@@ -189,9 +189,54 @@ void add_nodes(Random& random, Scenario& scenario, std::int32_t nodes_max) {
     }
 }
 
+// So many nodes that most do not watch each other, and several are gone before anybody has missed the first.
+void add_losses_at_once(Random& random, Scenario& scenario) {
+    if (!random.percent(30)) {
+        return;
+    }
+    Kill kill = random_kill(random, scenario);
+    kill.trigger = Trigger::time;
+    kill.victim = Victim::any;
+    kill.is_of_node = true;
+    for (std::int32_t n = random.pick(2, 5); n > 0; --n) {
+        kill.process = random.pick(0, scenario.shape.n_processes - 1);
+        scenario.kills.push_back(kill);
+    }
+}
+
+void without_spares(Scenario& scenario) {
+    const std::int32_t n = scenario.shape.n_processes = scenario.shape.n_pes;
+    for (Kill& kill : scenario.kills) {
+        kill.process %= n;
+    }
+    for (Corruption& corruption : scenario.corruptions) {
+        corruption.process %= n;
+    }
+    scenario.end_request_process = std::min(scenario.end_request_process, n - 1);
+}
+
+// oshrun starts one when the one before is counted in. Here they come also at once and in disorder.
+void add_joins(Random& random, Scenario& scenario) {
+    scenario.waits_for_spares = random.percent(50);
+    if (scenario.waits_for_spares && random.percent(50) && !scenario.nodes) {
+        without_spares(scenario);
+    }
+    for (std::int32_t n = random.pick(1, 4); n > 0; --n) {
+        const ProcId neighbour(random.pick(0, scenario.shape.n_processes - 1));
+        Time time = random_time(random, scenario);
+        if (!scenario.joins.empty() && random.percent(70)) {
+            time = scenario.joins.back().time + random.between(0, 20 * scenario.delay_max);
+        }
+        scenario.joins.push_back({time, node_of(scenario, neighbour)});
+        for (Partition& cut : scenario.partitions) {
+            cut.side.push_back(cut.side[neighbour.index()]);
+        }
+    }
+}
+
 }  // namespace
 
-Scenario make_scenario(std::uint64_t seed, bool with_many_nodes) {
+Scenario make_scenario(std::uint64_t seed) {
     Random random(seed);
     Scenario scenario;
     scenario.seed = seed;
@@ -230,14 +275,18 @@ Scenario make_scenario(std::uint64_t seed, bool with_many_nodes) {
     }
     // From numbers of their own, so that the other jobs are what they would be without.
     Random of_nodes(seed ^ 0x40de5);
-    if (scenario.shape.n_pes <= 12 && scenario.shape.n_processes > 1 && of_nodes.percent(40)) {
-        add_nodes(of_nodes, scenario, 4);
-        return scenario;
-    }
     Random of_rings(seed ^ 0x71465);
-    if (with_many_nodes && scenario.shape.n_pes <= 4 && of_rings.percent(30)) {
+    const bool is_small = scenario.shape.n_pes <= 12;
+    if (is_small && scenario.shape.n_processes > 1 && of_nodes.percent(40)) {
+        add_nodes(of_nodes, scenario, 4);
+    } else if (is_small && of_rings.percent(30)) {
         scenario.shape.n_processes = std::max(scenario.shape.n_processes, scenario.shape.n_pes + of_rings.pick(4, 9));
         add_nodes(of_rings, scenario, 12);
+        add_losses_at_once(of_rings, scenario);
+    }
+    Random of_joins(seed ^ 0x10145);
+    if (is_small && scenario.detection != Detection::heartbeats && of_joins.percent(20)) {
+        add_joins(of_joins, scenario);
     }
     return scenario;
 }
@@ -246,7 +295,7 @@ std::string describe(const Scenario& scenario) {
     return format(
         "seed %llu: %d PEs, %d spares on %d nodes, fan-out %d, %u versions, %s, delay %lld..%lld ns, %zu kills, %zu "
         "pauses, "
-        "%zu partitions, %zu corruptions%s",
+        "%zu partitions, %zu corruptions, %zu joins%s%s",
         static_cast<unsigned long long>(scenario.seed), scenario.shape.n_pes,
         scenario.shape.n_processes - scenario.shape.n_pes, scenario.nodes ? scenario.nodes->n_nodes() : 1,
         scenario.fan_out, scenario.versions,
@@ -254,7 +303,8 @@ std::string describe(const Scenario& scenario) {
         : scenario.detection == Detection::nodes ? "nodes"
                                                  : "heartbeats",
         static_cast<long long>(scenario.delay_min), static_cast<long long>(scenario.delay_max), scenario.kills.size(),
-        scenario.pauses.size(), scenario.partitions.size(), scenario.corruptions.size(),
+        scenario.pauses.size(), scenario.partitions.size(), scenario.corruptions.size(), scenario.joins.size(),
+        scenario.waits_for_spares ? " on demand" : "",
         scenario.end_request_process >= 0 ? ", an end is requested" : "");
 }
 

@@ -54,6 +54,13 @@ struct Corruption {
     bool of_local_copy = false;
 };
 
+// A spare that comes while the job runs. Its number is the next one after those that the job started with and those
+// that have come before it in the list.
+struct Join {
+    Time time = 0;
+    NodeId node{0};
+};
+
 struct Scenario {
     std::uint64_t seed = 0;
     JobShape shape;
@@ -74,6 +81,9 @@ struct Scenario {
     int lost_percent = 0;  // how often a death takes messages with it that are under way
     int wrong_list_percent = 0;
     int premature_checkpoint_percent = 0;  // of a substitute, before it asks for the list
+    std::vector<Join> joins;
+    // A job without spares waits for one: then they come when they are asked for, and not at their times.
+    bool waits_for_spares = false;
     std::vector<Kill> kills;
     std::vector<Pause> pauses;
     std::vector<Partition> partitions;
@@ -82,7 +92,17 @@ struct Scenario {
     Time end_request_time = 0;
 };
 
+// Processes that there ever may be.
+[[nodiscard]] inline std::int32_t n_slots(const Scenario& scenario) {
+    return scenario.shape.n_processes + static_cast<std::int32_t>(scenario.joins.size());
+}
+[[nodiscard]] inline bool is_newcomer(const Scenario& scenario, ProcId process) {
+    return process.value() >= scenario.shape.n_processes;
+}
 [[nodiscard]] inline NodeId node_of(const Scenario& scenario, ProcId process) {
+    if (is_newcomer(scenario, process)) {
+        return scenario.joins[static_cast<std::size_t>(process.value() - scenario.shape.n_processes)].node;
+    }
     return scenario.nodes ? scenario.nodes->node_of(process) : NodeId(0);
 }
 // Somebody who lives may be taken for dead.
@@ -90,8 +110,7 @@ struct Scenario {
     return !scenario.partitions.empty() || (scenario.detection == Detection::nodes && !scenario.pauses.empty());
 }
 
-// with_many_nodes: some jobs of few PEs have so many nodes that most of these do not watch each other.
-[[nodiscard]] Scenario make_scenario(std::uint64_t seed, bool with_many_nodes);
+[[nodiscard]] Scenario make_scenario(std::uint64_t seed);
 // One line.
 [[nodiscard]] std::string describe(const Scenario& scenario);
 

@@ -23,7 +23,9 @@ World::World(const Scenario& scenario, std::vector<Observer*> observers, Verdict
       verdict_(verdict),
       with_trace_(with_trace),
       random_(scenario.seed ^ 0x51ab),
-      rules_(scenario.shape) {}
+      rules_(scenario.shape) {
+    rules_.set_policy(scenario.waits_for_spares ? UnreplacedPolicy::wait : UnreplacedPolicy::abort);
+}
 
 World::~World() = default;
 
@@ -43,8 +45,8 @@ void World::later(ProcId process, Time delay, std::function<void()> what) {
 
 void World::run() {
     start();
-    const std::uint64_t limit = kEventsPerProcess + 2000 * static_cast<std::uint64_t>(scenario_.shape.n_processes);
-    while (!queue_.empty() && n_alive_ > 0 && !verdict_.has_failed()) {
+    const std::uint64_t limit = kEventsPerProcess + 2000 * static_cast<std::uint64_t>(n_slots(scenario_));
+    while (!queue_.empty() && is_anybody_left() && !verdict_.has_failed()) {
         // The queue gives no way to move its top out; nothing looks at it again before pop.
         Event event = std::move(const_cast<Event&>(queue_.top()));
         queue_.pop();
@@ -65,7 +67,7 @@ void World::run() {
             verdict_.fail("liveness", n_events_ > limit ? "the job goes in circles" : "nothing goes on any more");
         }
     }
-    if (n_alive_ > 0 && !verdict_.has_failed()) {
+    if (is_anybody_left() && !verdict_.has_failed()) {
         verdict_.fail("liveness", format("%d processes wait for ever", n_alive_));
     }
     if (!verdict_.has_failed()) {
@@ -73,20 +75,40 @@ void World::run() {
     }
 }
 
+// Newcomers that were not counted in end with their agents.
+bool World::is_anybody_left() const {
+    const auto is_in = [&](const std::unique_ptr<SimProcess>& process) {
+        const Agreement& agreement = process->agreement();
+        return is_alive(agreement.self()) &&
+               (!is_newcomer(scenario_, agreement.self()) || has_joined(agreement.decided(), agreement.self()));
+    };
+    return n_alive_ > static_cast<std::int32_t>(scenario_.joins.size()) ||
+           std::any_of(processes_.begin(), processes_.end(), is_in);
+}
+
 bool World::is_stuck() const noexcept { return now_ - std::max(progress_at_, disturbed_until_) > kPatience; }
 
 void World::start() {
-    const std::int32_t n = scenario_.shape.n_processes;
+    const std::int32_t n = n_slots(scenario_);
     const JobState first = JobRules::first_state(scenario_.shape);
     fates_.resize(static_cast<std::size_t>(n));
     reasons_.resize(static_cast<std::size_t>(n));
     channels_.resize(static_cast<std::size_t>(n));
     puts_.resize(static_cast<std::size_t>(n));
-    n_alive_ = n;
+    n_alive_ = scenario_.shape.n_processes;
     for (std::int32_t process = 0; process < n; ++process) {
         processes_.push_back(std::make_unique<SimProcess>(*this, ProcId(process), first));
+        fates_[static_cast<std::size_t>(process)].has_come = process < scenario_.shape.n_processes;
     }
     plan_kills();
+    plan_joins();
+    plan_troubles();
+    for (std::int32_t process = 0; process < scenario_.shape.n_processes; ++process) {
+        processes_[static_cast<std::size_t>(process)]->start();
+    }
+}
+
+void World::plan_troubles() {
     for (const Pause& pause : scenario_.pauses) {
         disturbed_until_ = std::max(disturbed_until_, pause.end);
         at(pause.begin, kNoProc, [this, pause] {
@@ -107,9 +129,6 @@ void World::start() {
         const ProcId requester(scenario_.end_request_process);
         at(scenario_.end_request_time, requester,
            [this, requester] { process(requester).request_end(EndReason::requested); });
-    }
-    for (auto& process : processes_) {
-        process->start();
     }
 }
 
@@ -145,7 +164,7 @@ void World::send(ProcId from, ProcId to, const Message& message, std::int32_t ho
     if (!is_alive(from)) {
         return;
     }
-    if (to.value() < 0 || to.value() >= scenario_.shape.n_processes || to == from) {
+    if (to.value() < 0 || to.value() >= n_slots(scenario_) || to == from) {
         verdict_.fail("agreement", format("process %d sends to process %d", from.value(), to.value()));
         return;
     }

@@ -44,7 +44,15 @@ public:
     void fence(ProcId by, ProcId suspect);
     // A process of a node that is silent. If its host says so, it is certain.
     void call_lost(ProcId by, const Death& death);
-    [[nodiscard]] bool is_alive(ProcId process) const noexcept { return !fates_[process.index()].is_gone; }
+    // Not one that has not come yet.
+    [[nodiscard]] bool is_alive(ProcId process) const noexcept {
+        return fates_[process.index()].has_come && !fates_[process.index()].is_gone;
+    }
+    [[nodiscard]] bool has_come(ProcId process) const noexcept { return fates_[process.index()].has_come; }
+    // So many newcomers, if there are any left.
+    void want_spares(std::size_t n);
+    // By who has just heard that it has joined: it may be dead already.
+    void watch(ProcId by, ProcId newcomer);
     [[nodiscard]] bool is_reachable(ProcId a, ProcId b) const noexcept;
     [[nodiscard]] SimProcess& process(ProcId process) noexcept { return *processes_[process.index()]; }
     void note_progress() noexcept { progress_at_ = now_; }
@@ -89,6 +97,7 @@ private:
         std::function<void()> acknowledged;
     };
     struct Fate {
+        bool has_come = true;
         bool is_gone = false;
         Gone how{};
         Time paused_until = 0;
@@ -100,7 +109,10 @@ private:
 
     void at(Time time, ProcId process, std::function<void()> what);
     void start();
+    void plan_troubles();
     void plan_kills();
+    void plan_joins();
+    void come(ProcId newcomer);
     void deliver(ProcId from, ProcId to);
     void pass(ProcId from, ProcId to, std::function<void()> what);
     [[nodiscard]] Time message_delay() noexcept;
@@ -117,6 +129,7 @@ private:
     [[nodiscard]] ProcId victim_of(const Kill& kill, ProcId actor, ProcId counterpart);
     void corrupt(const Corruption& corruption);
     [[nodiscard]] bool is_stuck() const noexcept;
+    [[nodiscard]] bool is_anybody_left() const;
 
     Scenario scenario_;
     std::vector<Observer*> observers_;
@@ -130,6 +143,7 @@ private:
     std::uint64_t n_events_ = 0;
     std::uint64_t order_ = 0;
     std::int32_t n_alive_ = 0;
+    std::int32_t next_newcomer_ = 0;  // of those that come on demand
     std::uint32_t version_reached_ = 0;
     std::uint32_t view_reached_ = 0;
     std::priority_queue<Event, std::vector<Event>, IsLater> queue_;
