@@ -221,6 +221,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     }
     const ProcId keeper = shape.keeper(state, me_);
     if (keeper != kNoProc && config_.backup_mode != BackupMode::none) {
+        keeper_in_use_ = keeper;
         return store_.use_keeper(door_of(keeper), me_, live_, error);
     }
     return true;

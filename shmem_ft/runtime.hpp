@@ -227,6 +227,7 @@ private:
     std::vector<PeerEntry> entries_;
     std::vector<Window> heap_windows_;     // by PE
     std::vector<Window> globals_windows_;  // by PE
+    ProcId keeper_in_use_ = kNoProc;       // where store_ ships to
     std::vector<ProcId> mapped_holder_;    // by PE: whose memory the windows show
 
     std::atomic<PeId> me_{kNoPe};        // the service thread of a substitute names it, too

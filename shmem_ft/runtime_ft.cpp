@@ -74,6 +74,7 @@ void Runtime::ship(Version version) {
     stored_bytes_.store(shipped.bytes_stored);
     if (shipped.keeper_gone) {
         // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
+        keeper_in_use_ = kNoProc;
         const JobState state = coordinator_->state();
         static_cast<void>(must_be_gone(coordinator_->shape().keeper_to_be(state, me_), "it does not take the copy"));
     }
@@ -297,18 +298,25 @@ Duties::Done Runtime::protect(const JobState& state) {
     const Version version = state.version;
     if (config_.backup_mode != BackupMode::none && keeper != kNoProc) {
         std::string gone;
-        const bool substitute_maps = !joined_;
-        if ((moved || substitute_maps) && !store_.use_keeper(door_of(keeper), me_, live_, gone)) {
-            return must_be_gone(keeper, gone);
+        // A shadow that has not moved is looked for again, too, if the one before in this recovery, which died, was to
+        // get it.
+        if (moved || keeper != keeper_in_use_) {
+            keeper_in_use_ = kNoProc;
+            if (!store_.use_keeper(door_of(keeper), me_, live_, gone)) {
+                return must_be_gone(keeper, gone);
+            }
+            keeper_in_use_ = keeper;
         }
         if (moved) {
             const BackupStore::Shipped shipped = store_.ship(version, live_);
             if (shipped.keeper_gone) {
+                keeper_in_use_ = kNoProc;
                 return must_be_gone(keeper, "it does not take the copy");
             }
             stored_bytes_.store(shipped.bytes_stored);
         }
     } else {
+        keeper_in_use_ = kNoProc;
         store_.forget_keeper();
     }
     reset_channels(state);

@@ -109,6 +109,24 @@ def too_few_spares(bench):
     check_error(job.finish(), r"PE [13].*spare|spare.*PE [13]")
 
 
+def dies_before_its_copy_is_sent(spares):
+    """The substitute of PE 1 dies before it has sent its copy to where that belongs now, and there is no other one yet.
+    The others must not go on as if it had: the newcomer would find nothing there. PE 3, which has already sent its own
+    to the substitute, has it where it was before."""
+    def case(bench):
+        results = expected(bench)
+        schedule = "kill pe 1 at checkpoint_enter visit 6; delay 300 ms process 4 at protect_begin; " \
+                   "kill process 4 at protect_begin"
+        job = job_on(bench, 5, 4, spares, "jacobi1d", *JACOBI, SHMEM_FT_FAULTS=schedule, SHMEM_FT_UNREPLACED="wait",
+                     SHMEM_FT_WAIT_TIMEOUT="20")
+        outcome = job.finish()
+        check("kill process 4 at protect_begin (process 4" in outcome.stderr, "the substitute did not die", outcome)
+        check_success(outcome, results)
+        check(any(e.kind == "pe_taken" and e.rank == 5 for e in outcome.events), "nobody came", outcome)
+
+    return case
+
+
 def short_cut(bench):
     """A link that is away for less than the bound, with all connections reset, is no failure."""
     results = expected(bench)
@@ -185,6 +203,8 @@ CASES = {
     "wakes-up": wakes_up,
     "two-nodes": losses_one_after_another,
     "too-few-spares": too_few_spares,
+    "substitute-dies-unprotected": dies_before_its_copy_is_sent(2),
+    "waits-without-a-copy": dies_before_its_copy_is_sent(1),
     "short-cut": short_cut,
     "minority": minority,
     "told-by-the-launcher": told_by_the_launcher,
