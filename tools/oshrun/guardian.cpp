@@ -71,7 +71,7 @@ int Guardian::run() {
     if (task_.is_realtime) {
         prefer_this_thread();  // not the launcher, which has started, nor the pump
     }
-    while (!launcher_.has_ended() || (ledger_.is_joiner_running() && !ledger_.must_end(now_ns()))) {
+    while (!launcher_.has_ended() || (ledger_.is_joiner_running() && !ledger_.must_end(now_ns())) || awaits_agents()) {
         wait_for_news();
         act_on_ending();
         end_orphans_of_ended_job();
@@ -102,6 +102,7 @@ void Guardian::wait_for_news() {
                 local_.sweep_ended();
                 settle();
             }
+            launcher_ended_ns_ = now_ns();
             ledger_.launcher_ended(launcher_told_ns_ ? FailureReason{FailureKind::exited, 0} : *end);
         }
     }

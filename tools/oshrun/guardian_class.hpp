@@ -63,6 +63,7 @@ private:
     void end_orphans_of_ended_job();
     void end_who_stands_still();
     [[nodiscard]] bool may_launcher_wait_for_ever() const;
+    [[nodiscard]] bool awaits_agents() const;
     void end_launcher_that_waits();
     [[nodiscard]] bool has_anybody_left() const;
     void wait_for_pump();
@@ -84,6 +85,7 @@ private:
     std::map<int, JoinRequest> joins_going_;  // by rank, not counted in yet
     std::optional<Ending> ending_;
     std::optional<std::int64_t> all_ended_ns_;
+    std::optional<std::int64_t> launcher_ended_ns_;
     std::optional<std::int64_t> launcher_quiet_since_ns_;
     std::optional<std::int64_t> launcher_told_ns_;  // to end, because it does not know that the job is over
     std::uint64_t launcher_bytes_ = 0;

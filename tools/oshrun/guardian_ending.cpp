@@ -40,6 +40,10 @@ int Guardian::timeout_ms() const {
         const std::int64_t look = now_ns() + kLauncherLook_ns;
         deadline = deadline ? std::min(*deadline, look) : look;
     }
+    if (awaits_agents()) {
+        const std::int64_t last = *launcher_ended_ns_ + kLeftoverPatience_ns;
+        deadline = deadline ? std::min(*deadline, last) : last;
+    }
     if (!deadline) {
         return -1;
     }
@@ -129,6 +133,18 @@ void Guardian::end_who_stands_still() {
                         pid, task_.hang_timeout_ms));
         local_.signal(pid, SIGKILL);
     }
+}
+
+// The launcher may be quicker than an agent to hear of the last ends on its host.
+bool Guardian::awaits_agents() const {
+    if (!launcher_ended_ns_ || ending_ || now_ns() - *launcher_ended_ns_ >= kLeftoverPatience_ns) {
+        return false;
+    }
+    const auto& processes = ledger_.processes();
+    return std::any_of(processes.begin(), processes.end(), [this](const JobLedger::Process& process) {
+        return process.host != 0 && process.launched_pid > 0 && !process.end &&
+               !hub_.hosts()[static_cast<std::size_t>(process.host)].is_lost;
+    });
 }
 
 // Open MPI's does when it has lost a host or its daemon there, which nobody need have noticed, and also when a process
