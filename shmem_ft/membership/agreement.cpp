@@ -266,8 +266,7 @@ void Agreement::report_deaths() {
 
 void Agreement::take_deaths(ProcId from, const Message& message) {
     // It takes this process for the leader, and has missed a value: perhaps the one that says who takes part.
-    const bool takes_part = shape_.held_by(state_, from) != kNoPe || state_.witness == from;
-    if (takes_part && message.index < state_.index && !is_over() && leader() != self_) {
+    if (is_participant(from) && message.index < state_.index && !is_over() && leader() != self_) {
         tell_of_later_value(from);
     }
     const bool is_news = !is_mutated(Mutation::drop_deaths_of_others) && learn_told(message.deaths);

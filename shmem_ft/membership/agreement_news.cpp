@@ -43,14 +43,13 @@ void Agreement::take_news(ProcId from, const Message& message) {
     if (!message.state) {
         return;
     }
-    const auto takes_part = [&](const JobState& state) {
-        return shape_.held_by(state, from) != kNoPe || state.witness == from;
-    };
+    const JobState& known = *message.state;
+    const bool believes_to_take_part = shape_.held_by(known, from) != kNoPe || known.witness == from;
     bool is_news = learn_told(message.deaths);
     if (message.index > state_.index && !is_participant_) {
         take_later_state(message);
         is_news = true;
-    } else if (message.index < state_.index && takes_part(state_) && !takes_part(*message.state)) {
+    } else if (message.index < state_.index && is_participant(from) && !believes_to_take_part) {
         tell_of_later_value(from);
     }
     if (is_news) {

@@ -198,7 +198,8 @@ bool is_refused(Change change) {
 TEST(Message, ValuesOutOfRangeAreRefused) {
     EXPECT_FALSE(is_refused([](Message&) {}));
     EXPECT_TRUE(is_refused([](Message& m) { m.kind = MessageKind{}; }));
-    EXPECT_TRUE(is_refused([](Message& m) { m.kind = static_cast<MessageKind>(15); }));
+    EXPECT_TRUE(
+        is_refused([](Message& m) { m.kind = static_cast<MessageKind>(static_cast<int>(kLastMessageKind) + 1); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.ready.goal = static_cast<Goal>(9); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.accepted.kind = static_cast<Acceptance::Kind>(4); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.ballot.leader = -1; }));
@@ -219,7 +220,11 @@ TEST(Message, SortedListsAreChecked) {
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->exposed[0], m.state->exposed[1]); }));
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->replacements[0], m.state->replacements[1]); }));
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->settled[0], m.state->settled[1]); }));
-    EXPECT_TRUE(is_refused([](Message& m) { m.kind = MessageKind::join; })) << "it says where its sender runs";
+    const auto joins_nowhere = [](Message& m) {
+        m.kind = MessageKind::join;
+        m.node = kNoNode;
+    };
+    EXPECT_TRUE(is_refused(joins_nowhere)) << "it says where its sender runs";
     EXPECT_FALSE(is_refused([](Message& m) { std::swap(m.state->deaths[0], m.state->deaths[1]); }))
         << "they are in agreed order";
 }
