@@ -47,14 +47,14 @@ TEST_P(FabricFaultsTest, TheOthersGoOnWhenOneIsKilled) {
             };
             for (int i = 0; i < 20; ++i) {
                 EXPECT_NE(node.send(2, 50), Fabric::Sent::gone);
-                EXPECT_NE(node.send(2, 100'000), Fabric::Sent::gone);
+                EXPECT_NE(node.send(2, 300'000), Fabric::Sent::gone);
             }
             exchange(20);
             EXPECT_TRUE(node.until([&] { return seen.next[1 - self] == 20 && seen.next[2] >= 10; }));
             ++board->step;
             node.wait([&] { return board->step == 100; });  // it is dead now
             for (int i = 0; i < 50; ++i) {
-                (void)node.send(2, i % 2 == 0 ? 50 : 100'000);  // gone, or lost
+                (void)node.send(2, i % 2 == 0 ? 50 : 300'000);  // gone, or lost
                 node.fabric->progress();
             }
             node.fabric->forget(ProcId(2));
@@ -165,7 +165,7 @@ protected:
             node.wait([&] { return board->step >= 3; });
             node.wait([&] {
                 (void)node.send(0, 100);
-                (void)node.send(0, 100'000);
+                (void)node.send(0, 300'000);
                 return board->step >= 4;
             });
             return 0;

@@ -13,7 +13,7 @@ INSTANTIATE_TEST_SUITE_P(Built, FabricTest, FabricTest::all(), FabricTest::name_
 
 TEST_P(FabricTest, MessagesOfAllSizesKeepTheirOrder) {
     constexpr std::size_t kSizes[] = {0,     1,       63,    64,      1000,    7936, 7937, 8192, 0, 20'000,
-                                      65536, 300'000, 65537, 1 << 20, 4 << 20, 8,    8,    2000, 5, 131'072};
+                                      65536, 300'000, 65537, 1 << 20, 4 << 20, 8,    8,    2000, 5, 262'144};
     constexpr std::size_t kRounds = 10;
     start(0, 2, [&](Node& node) {
         for (std::size_t round = 0; round < kRounds; ++round) {
@@ -26,7 +26,7 @@ TEST_P(FabricTest, MessagesOfAllSizesKeepTheirOrder) {
     start(1, 2, [&](Node& node) {
         EXPECT_TRUE(node.until([&] { return node.recorder.n_heads == kRounds * std::size(kSizes); }));
         EXPECT_TRUE(node.until([&] { return node.recorder.places.empty(); }));
-        EXPECT_GE(node.recorder.n_whole, kRounds * 6);  // none of these is eager anywhere
+        EXPECT_GE(node.recorder.n_whole, kRounds * 4);  // none of these is eager anywhere
         EXPECT_EQ(node.recorder.n_cut, 0U);
         return node.finish(2);
     });
@@ -41,7 +41,7 @@ TEST_P(FabricTest, EverybodyTalksToEverybody) {
             for (std::size_t i = 0; i < kMessages; ++i) {
                 for (std::int32_t to = 0; to < kProcesses; ++to) {
                     if (to != self) {
-                        EXPECT_NE(node.send(to, i % 20 == 19 ? 100'000 : i * 50), Fabric::Sent::gone);
+                        EXPECT_NE(node.send(to, i % 20 == 19 ? 300'000 : i * 50), Fabric::Sent::gone);
                     }
                 }
                 node.fabric->progress();
@@ -91,7 +91,7 @@ TEST_P(FabricTest, NoWakeUpIsLost) {
     for (std::int32_t self = 0; self < 2; ++self) {
         start(self, 2, [self](Node& node) {
             for (std::uint32_t round = 0; round < kRounds; ++round) {
-                const std::size_t bytes = round % 50 == 49 ? 100'000 : round % 100;
+                const std::size_t bytes = round % 50 == 49 ? 300'000 : round % 100;
                 if (self == 0) {
                     EXPECT_NE(node.send(1, bytes), Fabric::Sent::gone);
                 }
@@ -133,7 +133,7 @@ TEST_P(FabricTest, AChildAfterForkDisturbsNobody) {
     start(0, 2, [&](Node& node) {
         for (int round = 0; round < 20; ++round) {
             EXPECT_NE(node.send(1, 100), Fabric::Sent::gone);
-            EXPECT_NE(node.send(1, 200'000), Fabric::Sent::gone);
+            EXPECT_NE(node.send(1, 400'000), Fabric::Sent::gone);
             const pid_t child = fork();
             if (child == 0) {
                 node.fabric->close();

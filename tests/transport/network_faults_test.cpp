@@ -341,7 +341,7 @@ void attack_with_kinds(Attack& attack) {
                 head.address = UINT64_MAX;
                 head.operand = UINT64_MAX;
             },
-            100'000);
+            300'000);
     }
     for (const std::size_t bytes : {0U, 1U, 63U}) {
         attack.attacker.send_bytes(std::as_bytes(std::span(&attack.attacker.head, 1)).first(bytes), {});

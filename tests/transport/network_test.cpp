@@ -21,7 +21,7 @@ std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed) {
     return data;
 }
 
-const std::size_t kSizes[] = {1, 2, 3, 4, 7, 8, 9, 64, 4096, 7936, 8192, 8193, 100'000, 1 << 20, 20'000'000};
+const std::size_t kSizes[] = {1, 2, 3, 4, 7, 8, 9, 64, 4096, 7936, 8192, 8193, 100'000, 300'000, 1 << 20, 20'000'000};
 
 TEST_P(NetTest, PutAndGetOfEverySize) {
     run(2, [](NetNode& node, int self) {
@@ -232,7 +232,7 @@ TEST_P(NetTest, ThreadsDoNotMixUp) {
             threads.emplace_back([&node, other, t] {
                 std::byte* const place = heap(t << 20);
                 for (std::uint32_t turn = 0; turn < 100; ++turn) {
-                    const std::size_t bytes = turn % 10 == 0 ? 200'000 : 1 + turn * 13;
+                    const std::size_t bytes = turn % 10 == 0 ? 300'000 : 1 + turn * 13;
                     const std::vector<std::byte> data = pattern(bytes, turn + static_cast<std::uint32_t>(t));
                     std::vector<std::byte> back(bytes);
                     node.network.put_nbi(other, place, data.data(), bytes);

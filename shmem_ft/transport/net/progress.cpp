@@ -100,7 +100,7 @@ bool Network::Impl::open(Options options, std::string& error_line) {
         return false;
     }
     eager_bytes_ = fabric_->eager_bytes();
-    packed_bytes_ = eager_bytes_;
+    packed_bytes_ = std::min(eager_bytes_, kPackedBytes);
     epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
     stop_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -99,6 +99,8 @@ inline constexpr std::uint64_t kAckRefused = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kWindowMessages = 1024;
 inline constexpr std::uint64_t kWindowBytes = std::uint64_t{4} << 20;
 inline constexpr std::uint32_t kWindowRequests = 1024;
+// What is put together from several pieces, at most; each message of that kind has a buffer of its own.
+inline constexpr std::size_t kPackedBytes = std::size_t{56} << 10;
 // Messages of one lane and ordered pair of PEs that have not been taken out. Those that have been are told half a
 // window at a time.
 inline constexpr std::uint32_t kChannelWindow = 32;
