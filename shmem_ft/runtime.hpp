@@ -142,6 +142,7 @@ private:
     [[nodiscard]] bool learn_nodes(int generation, std::string& error);
     [[nodiscard]] bool read_node_map(std::string& error);
     [[nodiscard]] bool gather_contacts(int generation, std::string& error);
+    void admit_nodes();
     void quiet_network() noexcept;
     void forget_dead() noexcept;
     void say_goodbye(Stage how) noexcept;

@@ -40,6 +40,9 @@ bool Runtime::join_running_job(std::string& error) {
     }
     publish_slot();
     if (!bootstrap_.is_one_node()) {
+        if (config_.guards_ports) {
+            admit_nodes();
+        }
         const Contact own = own_contact();
         control_.set_contact(self, own);
         mailbox_.introduce_self(own);

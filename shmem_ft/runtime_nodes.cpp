@@ -78,6 +78,7 @@ bool Runtime::open_network(const BootCard& first, std::string& error) {
     options.fabric = std::move(fabric);
     options.interface = interface_.name;
     options.address = to_string(interface_.address);
+    options.starts_shut = config_.guards_ports;
     options.heap = live_.heap;
     options.globals = live_.globals;
     options.doorbell = &control_.slot(self()).doorbell;
@@ -167,7 +168,32 @@ bool Runtime::learn_nodes(int generation, std::string& error) {
         error = "a process of the job ended inside shmem_init";
         return false;
     }
-    return read_node_map(error);
+    if (!read_node_map(error)) {
+        return false;
+    }
+    if (!config_.guards_ports || !network_->has_doors()) {
+        return true;
+    }
+    admit_nodes();
+    if (!bootstrap_.fence()) {  // whoever connects is let in by now
+        error = "a process of the job ended inside shmem_init";
+        return false;
+    }
+    return true;
+}
+
+// Those that join are on nodes that are known already: they learn from a process there.
+void Runtime::admit_nodes() {
+    std::vector<ProcId> others;
+    for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
+        if (is_remote(ProcId(process))) {
+            others.emplace_back(process);
+        }
+    }
+    if (!network_->admit(others) && self() == ProcId(0)) {
+        say("warning: UCX's TCP ports cannot be kept from programs of other machines: run in a network that you trust, "
+            "or with SHMEM_TRANSPORT=ofi");
+    }
 }
 
 bool Runtime::read_node_map(std::string& error) {

@@ -14,7 +14,8 @@
 // and everything that was under way to it is given back (FabricReceiver::sent).
 //
 // Strangers: a fabric may deliver whatever arrives at its address; the receiver checks a secret in every head, and
-// sizes before it names a place.
+// sizes before it names a place. A library that does what strangers ask for without asking its owner must not be
+// reached by them: admit().
 //
 // Threads: none of these functions may run at the same time as another one (the owner's lock), except that any thread
 // may wait for fd().
@@ -63,8 +64,9 @@ public:
         ProcId self = kNoProc;
         std::int32_t n_slots = 0;  // processes have numbers below this
         FabricReceiver* receiver = nullptr;
-        std::string interface;  // name of the network interface to use; empty: the fabric's own choice
-        std::string address;    // numeric address of this process's node on it, if known
+        std::string interface;     // name of the network interface to use; empty: the fabric's own choice
+        std::string address;       // numeric address of this process's node on it, if known
+        bool starts_shut = false;  // nobody can connect before admit()
     };
 
     virtual ~Fabric() = default;
@@ -77,6 +79,12 @@ public:
     [[nodiscard]] virtual Bytes address() const noexcept = 0;
     // How `process` is reached. Before the first send to it; connects nothing yet.
     virtual void introduce(ProcId process, Bytes address) = 0;
+
+    // Whether admit() has anything to do here.
+    [[nodiscard]] virtual bool has_doors() const noexcept { return false; }
+    // From now on only processes of the nodes that these are addresses of can connect. False: the system does not let
+    // others be kept out.
+    [[nodiscard]] virtual bool admit(std::span<const Bytes> /*addresses*/) { return true; }
 
     enum class Sent {
         done,     // head and payload have been taken: the payload may be changed

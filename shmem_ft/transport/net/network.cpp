@@ -58,6 +58,17 @@ void Network::close() noexcept { impl_->close(); }
 
 Bytes Network::address() const noexcept { return impl_->fabric_->address(); }
 
+bool Network::has_doors() const noexcept { return impl_->fabric_->has_doors(); }
+
+bool Network::admit(const std::vector<ProcId>& processes) {
+    const Impl::Lock lock(impl_->mutex_);
+    std::vector<Bytes> addresses;
+    for (const ProcId process : processes) {
+        addresses.push_back(impl_->options_.address_of(process));
+    }
+    return impl_->fabric_->admit(addresses);
+}
+
 std::string Network::describe() const {
     const Impl::Lock lock(impl_->mutex_);
     return impl_->fabric_->describe();

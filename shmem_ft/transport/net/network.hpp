@@ -24,6 +24,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/transport/fabric.hpp"
@@ -54,7 +55,8 @@ public:
         std::unique_ptr<Fabric> fabric;
         std::string interface;
         std::string address;
-        AddressRange heap;  // what others may write to and read
+        bool starts_shut = false;  // nobody can connect before admit(), if the fabric has doors
+        AddressRange heap;         // what others may write to and read
         AddressRange globals;
         Doorbell* doorbell = nullptr;  // of this process: rung when a message has come or memory has changed
         const FaultGate* gate = nullptr;
@@ -79,6 +81,12 @@ public:
     [[nodiscard]] std::string describe() const;
 
     // ---- who is where: the runtime ----
+
+    // Whether admit() has anything to do.
+    [[nodiscard]] bool has_doors() const noexcept;
+    // Only processes on the nodes of these can connect, and they only from now on. False: the system does not let
+    // others be kept out.
+    [[nodiscard]] bool admit(const std::vector<ProcId>& processes);
 
     // The PE that this process is, for the channels.
     void set_self(PeId me);

@@ -95,7 +95,8 @@ bool Network::Impl::open(Options options, std::string& error_line) {
                                          .n_slots = options_.n_slots,
                                          .receiver = this,
                                          .interface = options_.interface,
-                                         .address = options_.address};
+                                         .address = options_.address,
+                                         .starts_shut = options_.starts_shut};
     if (!fabric_->open(fabric_options, error_line)) {
         return false;
     }

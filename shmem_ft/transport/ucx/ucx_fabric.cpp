@@ -72,6 +72,7 @@ bool UcxFabric::open_context(std::string& error_line) {
         resources = ucx_resources(context_);
     }
     resources_ = resources.text;
+    is_on_tcp_ = resources_.find("tcp") != std::string::npos;
     eager_bytes_ = resources.is_tcp_only ? kTcpEagerBytes : kEagerBytes;
     if (resources_.empty()) {
         error_line = "UCX finds no network" +
@@ -115,6 +116,7 @@ bool UcxFabric::open_worker(std::string& error_line) {
     ucp_worker_params_t parameters{};
     parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+    doors_.emplace();
     ucs_status_t status = ::ucp_worker_create(context_, &parameters, &worker_);
     if (status != UCS_OK) {
         worker_ = nullptr;
@@ -140,9 +142,14 @@ bool UcxFabric::open_worker(std::string& error_line) {
         error_line = text_of("worker", status);
         return false;
     }
-    const auto* bytes = reinterpret_cast<const std::byte*>(attributes.address);
-    address_.assign(bytes, bytes + attributes.address_length);
+    const Bytes own(reinterpret_cast<const std::byte*>(attributes.address), attributes.address_length);
+    doors_->find(own);
+    address_ = packed(host_addresses(options_.address));
+    address_.insert(address_.end(), own.begin(), own.end());
     ::ucp_worker_release_address(worker_, attributes.address);
+    if (options_.starts_shut) {
+        static_cast<void>(doors_->admit({}));  // that it fails is said when others are admitted
+    }
     if (address_.size() > kFabricAddressBytes) {
         error_line = "UCX: an address of " + std::to_string(address_.size()) + " bytes, more than " +
                      std::to_string(kFabricAddressBytes) + ": choose fewer devices by SHMEM_FT_INTERFACE";
@@ -196,8 +203,18 @@ UcxFabric::Peer* UcxFabric::peer_of(ProcId process) {
 
 void UcxFabric::introduce(ProcId process, Bytes address) {
     if (Peer* peer = peer_of(process)) {
+        static_cast<void>(unpack(address));
         peer->address.assign(address.begin(), address.end());
     }
+}
+
+bool UcxFabric::admit(std::span<const Bytes> addresses) {
+    std::vector<HostAddress> admitted;
+    for (Bytes address : addresses) {
+        const std::vector<HostAddress> some = unpack(address);
+        admitted.insert(admitted.end(), some.begin(), some.end());
+    }
+    return !doors_->empty() && doors_->admit(std::move(admitted));
 }
 
 bool UcxFabric::connect(Peer& peer) {

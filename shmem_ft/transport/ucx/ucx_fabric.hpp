@@ -20,9 +20,11 @@
 
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "shmem_ft/transport/fabric.hpp"
+#include "shmem_ft/transport/ucx/ucx_doors.hpp"
 
 namespace sft {
 
@@ -37,6 +39,8 @@ public:
     void close() noexcept override;
     [[nodiscard]] Bytes address() const noexcept override { return address_; }
     void introduce(ProcId process, Bytes address) override;
+    [[nodiscard]] bool has_doors() const noexcept override { return is_on_tcp_; }
+    [[nodiscard]] bool admit(std::span<const Bytes> addresses) override;
     [[nodiscard]] Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) override;
     [[nodiscard]] std::size_t eager_bytes() const noexcept override;
     [[nodiscard]] std::size_t piece_bytes() const noexcept override;
@@ -110,7 +114,9 @@ private:
     ucp_context_h context_ = nullptr;
     ucp_worker_h worker_ = nullptr;
     int fd_ = -1;
-    std::vector<std::byte> address_;
+    bool is_on_tcp_ = false;
+    std::optional<UcxDoors> doors_;
+    std::vector<std::byte> address_;  // the node's own addresses, then the worker's
     std::vector<Peer> peers_;
     std::vector<Peer*> broken_;  // whose endpoints are to be closed
     std::vector<std::unique_ptr<Send>> sends_;
