@@ -137,6 +137,9 @@ class ClusterJob:
     def process(self, rank: int):
         return self._processes.get(rank)
 
+    def is_alive(self, rank: int) -> bool:
+        return not has_ended(self._processes[rank].handle)
+
     def holder(self, pe: int):
         with self._log.news:
             return self._processes.get(self._holders.get(pe, -1))
