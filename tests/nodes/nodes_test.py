@@ -102,6 +102,18 @@ def wakes_up(bench):
     check(said in outcome.stderr, f"it does not say: {said}", outcome)
 
 
+def on_demand_elsewhere(bench):
+    """Nobody is left on the node of the PE, so its substitute is started on another one."""
+    results = expected(bench)
+    job = job_on(bench, 7, 4, 0, "jacobi1d", *JACOBI, SHMEM_FT_UNREPLACED="wait", SHMEM_FT_WAIT_TIMEOUT="20")
+    await_commit(job, 3)
+    job.fail(*job.holder(1), 1, signal.SIGKILL)
+    outcome = job.finish()
+    check_success(outcome, results)
+    check(re.search(r"no spare was left for PE 1: one has been started on \S+ and has joined", outcome.stderr),
+          "nothing says that a spare was started", outcome)
+
+
 def too_few_spares(bench):
     job = job_on(bench, 2, 4, 1, "jacobi1d", *JACOBI)
     await_commit(job, 3)
@@ -202,6 +214,7 @@ CASES = {
     "node-stopped": loss_of_a_node(3, 1, 3, signal.SIGSTOP, SHMEM_FT_NODE_TIMEOUT="500", SHMEM_FT_HANG_TIMEOUT="0"),
     "wakes-up": wakes_up,
     "two-nodes": losses_one_after_another,
+    "on-demand-elsewhere": on_demand_elsewhere,
     "too-few-spares": too_few_spares,
     "substitute-dies-unprotected": dies_before_its_copy_is_sent(2),
     "waits-without-a-copy": dies_before_its_copy_is_sent(1),

@@ -260,15 +260,6 @@ bool AgentHub::has_lost_any() const {
     return std::any_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.is_lost; });
 }
 
-std::optional<std::int32_t> AgentHub::host_of_pretended_node(int node) const {
-    for (std::size_t host = 0; host < hosts_.size(); ++host) {
-        if (hosts_[host].pretended_node == (node == 0 ? -1 : node)) {
-            return static_cast<std::int32_t>(host);
-        }
-    }
-    return std::nullopt;
-}
-
 std::vector<ProcessName> AgentHub::agents_here() const {
     std::vector<ProcessName> found;
     for (const Host& host : hosts_) {

@@ -66,7 +66,6 @@ public:
     // Host 0 is the guardian's own.
     [[nodiscard]] const std::vector<Host>& hosts() const noexcept { return hosts_; }
     [[nodiscard]] bool has_lost_any() const;
-    [[nodiscard]] std::optional<std::int32_t> host_of_pretended_node(int node) const;
     // Agents that run below the guardian itself.
     [[nodiscard]] std::vector<ProcessName> agents_here() const;
 

@@ -34,8 +34,11 @@ std::string variable(const char* name) {
     return value == nullptr ? "" : value;
 }
 
-// 0: the guardian's own.
+// 0: the guardian's own. Who joins a running job is where the guardian has chosen, and has been told its socket.
 int pretended_node(int rank) {
+    if (!variable("SHMEM_FT_JOIN").empty()) {
+        return 0;
+    }
     const auto nodes = parse_number(variable("SHMEM_FT_PRETEND_NODES"), 1, kProcessesMax);
     return nodes && rank >= 0 ? rank % static_cast<int>(*nodes) : 0;
 }

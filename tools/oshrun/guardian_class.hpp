@@ -53,7 +53,6 @@ private:
     [[nodiscard]] std::string problem_of_join(int count, const std::string& host) const;
     void take_started(const AgentHub::Tidings& news);
     void start_joiners();
-    [[nodiscard]] std::optional<std::int32_t> host_for(const JoinRequest& request, int rank) const;
     [[nodiscard]] std::vector<HostLoad> host_loads(int pe) const;
     [[nodiscard]] std::int32_t keeper_host(int pe) const;
     void serve_wishes();

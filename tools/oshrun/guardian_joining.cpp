@@ -38,7 +38,7 @@ std::string Guardian::problem_of_join(int count, const std::string& host) const 
     if (count < 1 || count > room) {
         return fmt::format("a job takes {} spares in this way in all, and this one has room for {}", kJoinersMax, room);
     }
-    if (!host.empty() && !host_for({host, -1, 0}, static_cast<int>(ledger_.processes().size()))) {
+    if (!host.empty() && !choose_host(host_loads(-1), host)) {
         return fmt::format("no process of the job lives on host {}", host);
     }
     return {};
@@ -77,7 +77,7 @@ void Guardian::start_joiners() {
         return;
     }
     const int rank = static_cast<int>(ledger_.processes().size());
-    const auto host = host_for(joins_wanted_.front(), rank);
+    const auto host = choose_host(host_loads(joins_wanted_.front().pe), joins_wanted_.front().host);
     if (!host) {
         return;  // where it could be started is gone; a wish stays a wish
     }
@@ -134,19 +134,6 @@ void Guardian::note_joined(int rank) {
             found->second.pe, host_name(host), took_ns / kNsPerMs));
     }
     joins_going_.erase(found);
-}
-
-std::optional<std::int32_t> Guardian::host_for(const JoinRequest& request, int rank) const {
-    const std::vector<HostLoad> loads = host_loads(request.pe);
-    if (task_.pretended_nodes > 1) {
-        // Its rank says on which node it acts as if it were.
-        const auto host = hub_.host_of_pretended_node(rank % task_.pretended_nodes);
-        const auto fits = [&](const HostLoad& load) {
-            return load.is_usable && (request.host.empty() || request.host == load.name);
-        };
-        return host && fits(loads[static_cast<std::size_t>(*host)]) ? host : std::nullopt;
-    }
-    return choose_host(loads, request.host);
 }
 
 std::vector<HostLoad> Guardian::host_loads(int pe) const {

@@ -219,7 +219,6 @@ int run(Options options) {
         task.hang_timeout_ms = config.hang_timeout_ms;
         task.node_timeout_ms = config.node_timeout_ms;
         task.is_realtime = config.realtime;
-        task.pretended_nodes = static_cast<int>(config.pretend_nodes);
         task.on_demand = {options.on_demand != OnDemandPolicy::never, options.on_demand_limit};
         task.withholds_kill = std::getenv("OSHRUN_WITHHOLD_KILL") != nullptr;
         task.launcher_reads_stdin = launcher_reads_stdin(options);
