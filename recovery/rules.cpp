@@ -66,7 +66,7 @@ JobState JobRules::first_state(const JobShape& shape) {
 }
 
 // Of the spares that may take part after `holder` (the order of leaders needs higher numbers) the lowest one on another
-// node, so that the loss of a node leaves a copy; if there is none the lowest.
+// node, so that the loss of a node leaves a copy, or in another memory domain if there is one node; else the lowest.
 ProcId JobRules::witness_for(const JobShape& shape, const JobState& state, ProcId holder) {
     std::vector<Death> dead;
     for (const Death& death : state.deaths) {
@@ -77,7 +77,7 @@ ProcId JobRules::witness_for(const JobShape& shape, const JobState& state, ProcI
         if (spare < holder) {
             continue;
         }
-        if (shape.node_of(state, spare) != shape.node_of(state, holder)) {
+        if (shape.are_apart(state, spare, holder)) {
             return spare;
         }
         lowest = lowest == kNoProc ? spare : lowest;
@@ -231,16 +231,16 @@ std::vector<ProcId> JobRules::spares_for(const JobState& state, std::span<const 
     return state.witness == kNoProc ? std::vector<ProcId>{} : std::vector{state.witness};
 }
 
-// Which of them takes which PE is free: one on the node where the PE was before, if there is one, since then the fewest
-// shadows have to move.
+// Which of them takes which PE is free: one of the group (node or memory domain) where the PE was before, if there is
+// one, since then the fewest shadows have to move.
 std::vector<Replacement> JobRules::shared_out(const JobState& before, std::vector<PeId> pes,
                                               std::vector<ProcId> spares) const {
     std::vector<Replacement> takeovers;
     std::erase_if(pes, [&](PeId pe) {
-        const NodeId old = shape_.node_of(before, shape_.holder(before, pe));
+        const GroupId old = shape_.group_of(before, shape_.holder(before, pe));
         const auto at = std::find_if(spares.begin(), spares.end(),
-                                     [&](ProcId spare) { return shape_.node_of(before, spare) == old; });
-        if (at == spares.end() || shape_.is_one_node()) {
+                                     [&](ProcId spare) { return shape_.group_of(before, spare) == old; });
+        if (at == spares.end() || !shape_.has_groups()) {
             return false;
         }
         takeovers.push_back({pe, *at});

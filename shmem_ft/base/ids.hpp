@@ -30,12 +30,15 @@ using PeId = StrongId<struct PeIdTag, std::int32_t>;
 using ProcId = StrongId<struct ProcIdTag, std::int32_t>;
 // A node of the job: processes that share memory. Counted from 0 in the order of their lowest processes.
 using NodeId = StrongId<struct NodeIdTag, std::int32_t>;
+// A memory domain of a machine: the number that the system gives its NUMA node.
+using DomainId = StrongId<struct DomainIdTag, std::int32_t>;
 // Number of a committed global checkpoint; 0 is "none yet".
 using Version = StrongId<struct VersionTag, std::uint32_t>;
 
 inline constexpr PeId kNoPe{-1};
 inline constexpr ProcId kNoProc{-1};
 inline constexpr NodeId kNoNode{-1};
+inline constexpr DomainId kNoDomain{-1};
 inline constexpr Version kNoVersion{0};
 
 }  // namespace sft

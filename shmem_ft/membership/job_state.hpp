@@ -33,6 +33,7 @@
 
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/base/process_watch.hpp"
+#include "shmem_ft/membership/domain_map.hpp"
 #include "shmem_ft/membership/node_map.hpp"
 
 namespace sft {
@@ -122,11 +123,17 @@ struct JobState {
     return state.stage == Stage::finished || state.stage == Stage::ended;
 }
 
+// What may be lost at once, and with it a state and its copy: in a job on several nodes a node, in a job on one node a
+// memory domain, as far as it is known.
+using GroupId = StrongId<struct GroupIdTag, std::int32_t>;
+inline constexpr GroupId kNoGroup{-1};
+
 // Sizes that a job starts with, and the questions that need them.
 struct JobShape {
     std::int32_t n_pes = 0;
     std::int32_t n_processes = 0;
-    const NodeMap* nodes = nullptr;  // null: one node
+    const NodeMap* nodes = nullptr;      // null: one node
+    const DomainMap* domains = nullptr;  // null: not known. In a job on several nodes they do not matter.
     // Shadows stay on the nodes of their PEs: the memory of a keeper that has died can be read there by who has it
     // mapped, which is what jobs without local copies go back to. They do not survive the loss of a node.
     bool keeps_near = false;
@@ -135,7 +142,7 @@ struct JobShape {
     // The PE that `process` holds; kNoPe: none.
     [[nodiscard]] PeId held_by(const JobState& state, ProcId process) const noexcept;
     // Who has the shadow of `pe` now; none while it is exposed. While a recovery moves PEs about that is who had it
-    // before. Several nodes: takes O(PEs), as the next two do; a Placement answers for all PEs at that price.
+    // before. Several groups: takes O(PEs), as the next two do; a Placement answers for all PEs at that price.
     [[nodiscard]] ProcId keeper(const JobState& state, PeId pe) const;
     // Who is to have it when everybody is protected again.
     [[nodiscard]] ProcId keeper_to_be(const JobState& state, PeId pe) const;
@@ -146,6 +153,11 @@ struct JobShape {
     [[nodiscard]] bool is_one_node() const noexcept { return nodes == nullptr || nodes->is_one_node(); }
     // Of a process that the job started with, or that has joined.
     [[nodiscard]] NodeId node_of(const JobState& state, ProcId process) const noexcept;
+    // False: they are all in one, as far as anybody knows.
+    [[nodiscard]] bool has_groups() const noexcept { return !is_one_node() || domains != nullptr; }
+    [[nodiscard]] GroupId group_of(const JobState& state, ProcId process) const noexcept;
+    // Known to be in different groups.
+    [[nodiscard]] bool are_apart(const JobState& state, ProcId a, ProcId b) const noexcept;
     // Started as a spare or joined as one, holds no PE and is not in `dead` (sorted by process).
     [[nodiscard]] std::vector<ProcId> idle_spares(const JobState& state, std::span<const Death> dead) const;
 };

@@ -172,6 +172,31 @@ TEST(RulesOfOnePe, WitnessTakesOverAloneAndAnotherSpareKeepsTheCopy) {
     EXPECT_EQ(shape.keeper(running, PeId(0)), ProcId(2));
 }
 
+TEST(RulesOfOnePe, WitnessIsInAnotherMemoryDomainIfThatIsKnown) {
+    const DomainMap domains({DomainId(0), DomainId(0), kNoDomain, DomainId(1)});
+    EXPECT_EQ(JobRules::first_state({.n_pes = 1, .n_processes = 4, .domains = &domains}).witness, ProcId(3));
+    const DomainMap one({DomainId(0), kNoDomain, DomainId(0)});
+    EXPECT_EQ(JobRules::first_state({.n_pes = 1, .n_processes = 3, .domains = &one}).witness, ProcId(1));
+}
+
+// Fewer shadows have to move.
+TEST(Rules, ASpareOfTheSameMemoryDomainTakesOver) {
+    const DomainMap domains({DomainId(0), DomainId(0), DomainId(1), DomainId(1), DomainId(1), DomainId(0)});
+    const JobShape shape{.n_pes = 4, .n_processes = 6, .domains = &domains};
+    const JobRules rules{shape};
+    JobState state;
+    state.version = Version(1);
+    // PEs 1 and 2 are in different domains, so they are not each other's keepers.
+    const std::vector<Death> dead{death_of(1), death_of(2)};
+    const JobState faulted = rules.after_deaths(state, dead).value();
+    EXPECT_EQ(faulted.exposed, (std::vector<PeId>{PeId(0), PeId(3)}));
+    const Readiness ready{Goal::restart, false, JobRules::hash_of(faulted.failed)};
+    const JobState planned = rules.after_restart(faulted, ready, dead).value();
+    EXPECT_EQ(planned.stage, Stage::planned);
+    EXPECT_EQ(shape.holder(planned, PeId(1)), ProcId(5));
+    EXPECT_EQ(shape.holder(planned, PeId(2)), ProcId(4));
+}
+
 TEST(HashOfAList, DependsOnOrderAndLength) {
     const std::vector<std::int32_t> ab{1, 2};
     const std::vector<std::int32_t> ba{2, 1};

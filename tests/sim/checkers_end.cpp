@@ -13,20 +13,26 @@ std::vector<ProcId> expected_keepers(const Scenario& scenario, const JobState& s
     if (shape.n_pes == 1) {
         return {state.witness};
     }
-    std::map<NodeId, std::vector<ProcId>> holders;
+    // By node and domain: a job has one of the first or none of the second.
+    using Group = std::pair<NodeId, DomainId>;
+    const auto group_of = [&](ProcId holder) { return Group(node_of(scenario, holder), domain_of(scenario, holder)); };
+    std::map<Group, std::vector<ProcId>> holders;
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId holder = shape.holder(state, PeId(pe));
-        holders[node_of(scenario, holder)].push_back(holder);
+        holders[group_of(holder)].push_back(holder);
     }
+    const auto n_known = std::count_if(holders.begin(), holders.end(), [&](const auto& place) {
+        return scenario.nodes != nullptr || place.first.second != kNoDomain;
+    });
     std::vector<ProcId> keepers(static_cast<std::size_t>(shape.n_pes));
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId holder = shape.holder(state, PeId(pe));
-        const auto own = holders.find(node_of(scenario, holder));
+        const auto own = holders.find(group_of(holder));
         const auto next = std::next(own) == holders.end() ? holders.begin() : std::next(own);
         const auto rank = std::find(own->second.begin(), own->second.end(), holder) - own->second.begin();
         keepers[static_cast<std::size_t>(pe)] =
-            holders.size() == 1 ? shape.holder(state, PeId((pe + 1) % shape.n_pes))
-                                : next->second[static_cast<std::size_t>(rank) % next->second.size()];
+            n_known < 2 ? shape.holder(state, PeId((pe + 1) % shape.n_pes))
+                        : next->second[static_cast<std::size_t>(rank) % next->second.size()];
     }
     return keepers;
 }

@@ -164,12 +164,12 @@ void add_nodes(Random& random, Scenario& scenario, std::int32_t nodes_max) {
     scenario.are_ports_refused = random.percent(40);
     scenario.bound = std::max(scenario.bound, 60 * scenario.delay_max);
     for (Kill& kill : scenario.kills) {
-        kill.is_of_node = random.percent(30);
+        kill.is_of_group = random.percent(30);
     }
     if (random.percent(30)) {  // one node after the other
         for (std::int32_t n = random.pick(1, 3); n > 0; --n) {
             scenario.kills.push_back(random_kill(random, scenario));
-            scenario.kills.back().is_of_node = true;
+            scenario.kills.back().is_of_group = true;
         }
     }
     scenario.pauses.clear();
@@ -197,7 +197,7 @@ void add_losses_at_once(Random& random, Scenario& scenario) {
     Kill kill = random_kill(random, scenario);
     kill.trigger = Trigger::time;
     kill.victim = Victim::any;
-    kill.is_of_node = true;
+    kill.is_of_group = true;
     for (std::int32_t n = random.pick(2, 5); n > 0; --n) {
         kill.process = random.pick(0, scenario.shape.n_processes - 1);
         scenario.kills.push_back(kill);
@@ -231,6 +231,27 @@ void add_joins(Random& random, Scenario& scenario) {
         for (Partition& cut : scenario.partitions) {
             cut.side.push_back(cut.side[neighbour.index()]);
         }
+    }
+}
+
+// The PEs in blocks, or round robin, or anyhow; spares anyhow; and of some nothing is known.
+void add_domains(Random& random, Scenario& scenario) {
+    const JobShape& shape = scenario.shape;
+    const std::int32_t n_domains = random.pick(2, 4);
+    const std::int32_t layout = random.pick(0, 2);
+    const int unknown_percent = random.percent(40) ? random.pick(5, 50) : 0;
+    std::vector<DomainId> domains;
+    for (std::int32_t process = 0; process < shape.n_processes; ++process) {
+        const bool is_anyhow = layout == 2 || process >= shape.n_pes;
+        const std::int32_t domain = is_anyhow     ? random.pick(0, n_domains - 1)
+                                    : layout == 0 ? process * n_domains / shape.n_pes
+                                                  : process % n_domains;
+        domains.push_back(random.percent(unknown_percent) ? kNoDomain : DomainId(2 * domain));
+    }
+    scenario.domains = std::make_shared<const DomainMap>(std::move(domains));
+    scenario.shape.domains = scenario.domains->has_several() ? scenario.domains.get() : nullptr;
+    for (Kill& kill : scenario.kills) {
+        kill.is_of_group = random.percent(20);
     }
 }
 
@@ -288,17 +309,21 @@ Scenario make_scenario(std::uint64_t seed) {
     if (is_small && scenario.detection != Detection::heartbeats && of_joins.percent(20)) {
         add_joins(of_joins, scenario);
     }
+    Random of_domains(seed ^ 0xd03a1);
+    if (!scenario.nodes && scenario.shape.n_pes < 1000 && of_domains.percent(40)) {
+        add_domains(of_domains, scenario);
+    }
     return scenario;
 }
 
 std::string describe(const Scenario& scenario) {
     return format(
-        "seed %llu: %d PEs, %d spares on %d nodes, fan-out %d, %u versions, %s, delay %lld..%lld ns, %zu kills, %zu "
+        "seed %llu: %d PEs, %d spares on %d nodes%s, fan-out %d, %u versions, %s, delay %lld..%lld ns, %zu kills, %zu "
         "pauses, "
         "%zu partitions, %zu corruptions, %zu joins%s%s",
         static_cast<unsigned long long>(scenario.seed), scenario.shape.n_pes,
         scenario.shape.n_processes - scenario.shape.n_pes, scenario.nodes ? scenario.nodes->n_nodes() : 1,
-        scenario.fan_out, scenario.versions,
+        scenario.domains ? " in memory domains" : "", scenario.fan_out, scenario.versions,
         scenario.detection == Detection::kernel  ? "kernel"
         : scenario.detection == Detection::nodes ? "nodes"
                                                  : "heartbeats",

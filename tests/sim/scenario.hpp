@@ -29,7 +29,7 @@ struct Kill {
     std::int32_t nth = 1;      // of such events, whoever's
     Time delay = 0;            // between the event and the death; 0: in the middle of it
     std::int32_t process = 0;  // any
-    bool is_of_node = false;   // everybody on the node of the victim dies with it
+    bool is_of_group = false;  // everybody on the node of the victim, or in its memory domain, dies with it
     // Events before the job has come to this version and view do not count (not for time).
     std::uint32_t after_version = 0;
     std::uint32_t after_view = 0;
@@ -64,8 +64,9 @@ struct Join {
 struct Scenario {
     std::uint64_t seed = 0;
     JobShape shape;
-    std::shared_ptr<const NodeMap> nodes;  // shape's; null: one node
-    bool are_ports_refused = false;        // a node's host outlives its processes, and tells that they are gone
+    std::shared_ptr<const NodeMap> nodes;      // shape's; null: one node
+    std::shared_ptr<const DomainMap> domains;  // shape's, of some of the jobs on one node
+    bool are_ports_refused = false;            // a node's host outlives its processes, and tells that they are gone
     std::int32_t fan_out = 4;
     std::uint32_t versions = 3;  // checkpoints before the end
     Program program;
@@ -104,6 +105,10 @@ struct Scenario {
         return scenario.joins[static_cast<std::size_t>(process.value() - scenario.shape.n_processes)].node;
     }
     return scenario.nodes ? scenario.nodes->node_of(process) : NodeId(0);
+}
+// Memory domains of some of the jobs on one node; nothing is known of newcomers.
+[[nodiscard]] inline DomainId domain_of(const Scenario& scenario, ProcId process) {
+    return scenario.domains ? scenario.domains->domain_of(process) : kNoDomain;
 }
 // Somebody who lives may be taken for dead.
 [[nodiscard]] inline bool may_mistake(const Scenario& scenario) {
