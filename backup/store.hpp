@@ -55,6 +55,8 @@ public:
     [[nodiscard]] bool serve(Network& network, std::string& error);
     void release() noexcept;
     [[nodiscard]] int fd() const noexcept { return kept_.fd(); }
+    // The memory file with the shadows that are kept here.
+    [[nodiscard]] const Segment& segment() const noexcept { return kept_; }
 
     // Opens the room for `pe`'s shadow at a keeper, whatever was used before; what the old keeper has stays there.
     // False: the keeper is gone (error says what failed).

@@ -335,6 +335,7 @@ bool Runtime::start(int generation, std::string& error) {
         Coordinator::Options{.shape = {.n_pes = first_spare(),
                                        .n_processes = bootstrap_.n_processes(),
                                        .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_,
+                                       .domains = domains_.has_several() ? &domains_ : nullptr,
                                        .keeps_near = config_.backup_mode == BackupMode::single_copy},
                              .self = self(),
                              .keeps_copies = config_.backup_mode != BackupMode::none,

@@ -33,6 +33,7 @@
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/bootstrap.hpp"
 #include "shmem_ft/failure_events.hpp"
+#include "shmem_ft/membership/domain_map.hpp"
 #include "shmem_ft/membership/node_map.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/engine.hpp"
@@ -131,6 +132,8 @@ private:
     [[nodiscard]] BootCard own_card() const;
     [[nodiscard]] bool compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const;
     void publish_slot();
+    [[nodiscard]] DomainId find_domain() const;
+    void read_domains();
 
     // runtime_nodes.cpp
     [[nodiscard]] bool is_remote(ProcId process) const noexcept;
@@ -218,6 +221,7 @@ private:
     BackupStore store_;
     Scrubber scrubber_;
     Mailbox mailbox_;
+    DomainMap domains_;  // in a job on one node
     // In a job on several nodes.
     NodeMap node_map_;
     NodeInterface interface_;

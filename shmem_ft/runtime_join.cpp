@@ -39,7 +39,9 @@ bool Runtime::join_running_job(std::string& error) {
         return false;
     }
     publish_slot();
-    if (!bootstrap_.is_one_node()) {
+    if (bootstrap_.is_one_node()) {
+        read_domains();
+    } else {
         if (config_.guards_ports) {
             admit_nodes();
         }

@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
+#include "shmem_ft/base/memory_domain.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/runtime.hpp"
 
@@ -65,7 +67,35 @@ void Runtime::publish_slot() {
     slot.heap_fd = heap_segment_.fd();
     slot.globals_fd = globals_.segment().fd();
     slot.store_fd = store_.fd();
+    slot.memory_domain = find_domain().value() + 1;
     slot.state.store(ProcessState::ready, std::memory_order_release);
+}
+
+// Where this process is bound, if that is to decide where copies are kept. Then what it owns shall lie there as well,
+// whoever writes to it first: peers put into its heap, and shadows are written by those whose state they hold.
+DomainId Runtime::find_domain() const {
+    if (!bootstrap_.is_one_node() || !config_.memory_domains || config_.backup_mode == BackupMode::none) {
+        return kNoDomain;
+    }
+    const DomainId domain = find_memory_domain();
+    bool is_placed = domain != kNoDomain;
+    for (const Segment* segment : {&heap_segment_, &globals_.segment(), &store_.segment()}) {
+        is_placed = is_placed && (segment->fd() < 0 || place_in_domain(segment->fd(), segment->bytes(), domain));
+    }
+    if (config_.debug && domain != kNoDomain) {
+        say("process %d: memory domain %d%s", self().value(), domain.value(),
+            is_placed ? "" : "; where its memory comes from is up to the system");
+    }
+    return domain;
+}
+
+// REQUIRES: all processes that the job starts with have published their slots. So all read the same.
+void Runtime::read_domains() {
+    std::vector<DomainId> domains;
+    for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
+        domains.emplace_back(control_.slot(ProcId(process)).memory_domain - 1);
+    }
+    domains_ = DomainMap(std::move(domains));
 }
 
 BootCard Runtime::own_card() const {
@@ -151,6 +181,9 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
     if (!bootstrap_.fence(is_one_node ? Bootstrap::Collect::no : Bootstrap::Collect::yes)) {
         error = "a process of the job ended inside shmem_init";
         return false;
+    }
+    if (is_one_node) {
+        read_domains();
     }
     return is_one_node || learn_nodes(generation, error);
 }

@@ -33,6 +33,7 @@ struct Config {
     std::uint32_t node_timeout_ms = 0;
     bool realtime = true;
     bool guards_ports = true;
+    bool memory_domains = true;
     std::uint32_t pretend_nodes = 0;  // 0: the real ones
     Transport transport = Transport::automatic;
     std::string interface;  // empty: chosen

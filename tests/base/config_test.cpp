@@ -223,19 +223,33 @@ TEST_F(ConfigTest, VariablesOfOthersAreLeftAlone) {
 }
 
 TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
-    const char* values[] = {"3M",     "set",
-                            "set",    "set",
-                            "single", "abort",
-                            "warn",   "handler",
-                            "5",      "60",
-                            "2M",     "500",
-                            "900",    "0",
-                            "ofi",    "eth1",
-                            "0",      "3",
-                            "7",      "0x300000000000",
-                            "1",      "kill pe 1 at shipped",
-                            "f",      "v",
-                            "name",   "1:2"};
+    const char* values[] = {"3M",
+                            "set",
+                            "set",
+                            "set",
+                            "single",
+                            "0",
+                            "abort",
+                            "warn",
+                            "handler",
+                            "5",
+                            "60",
+                            "2M",
+                            "500",
+                            "900",
+                            "0",
+                            "ofi",
+                            "eth1",
+                            "0",
+                            "3",
+                            "7",
+                            "0x300000000000",
+                            "1",
+                            "kill pe 1 at shipped",
+                            "f",
+                            "v",
+                            "name",
+                            "1:2"};
     ASSERT_EQ(std::size(values), settings().size());
     std::size_t index = 0;
     for (const SettingInfo& setting : settings()) {

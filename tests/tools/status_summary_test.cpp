@@ -72,6 +72,18 @@ TEST(StatusSummary, TheBestInformedProcessCounts) {
     EXPECT_EQ(summarize(job).stage, "running");
 }
 
+TEST(StatusSummary, MemoryDomainsAreShownIfAnyIsKnown) {
+    SeenJob job = good_job();
+    EXPECT_EQ(text_of(job).find("memory domain"), std::string::npos);
+    EXPECT_TRUE(json_of(job)["pes"][0]["memory_domain"].is_null());
+    const std::int32_t keeper = summarize(job).pes[0].keeper;
+    job.processes[0].memory_domain = 0;
+    job.processes[static_cast<std::size_t>(keeper)].memory_domain = 1;
+    EXPECT_NE(text_of(job).find(", memory domain 1 (own: 0)"), std::string::npos) << text_of(job);
+    EXPECT_EQ(json_of(job)["pes"][0]["memory_domain"], 0);
+    EXPECT_EQ(json_of(job)["pes"][0]["copy_in_memory_domain"], 1);
+}
+
 TEST(StatusSummary, AFailedPe) {
     SeenJob job = good_job();
     kill(job, 1);

@@ -94,6 +94,7 @@ SeenProcess process_of(const ControlSegment& control, std::int32_t process) {
         return seen;
     }
     seen.pid = slot.pid;
+    seen.memory_domain = slot.memory_domain - 1;
     // The pid alone may be another process's by now.
     seen.is_alive =
         state == ProcessState::ready && process_start_time(slot.pid) == slot.start_time && stat_of(slot.pid).exists;

@@ -17,6 +17,7 @@ struct SeenProcess {
     std::int32_t process = 0;
     std::int32_t pid = 0;  // 0: it has not come to shmem_init yet
     bool is_alive = false;
+    std::int32_t memory_domain = -1;      // -1: not known, or of no interest
     std::optional<ProcessStatus> status;  // what it said last
     FailureReason death;                  // kind none: nobody in the job knows of any
     std::int64_t death_seen_ns = 0;

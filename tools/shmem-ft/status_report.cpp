@@ -60,9 +60,16 @@ std::string process_name(std::int32_t process, std::int32_t pe) {
     return pe < 0 ? fmt::format("process {} (spare)", process) : fmt::format("process {} (PE {})", process, pe);
 }
 
+std::string domains_of(std::int32_t own, std::int32_t of_copy) {
+    const auto name = [](std::int32_t domain) { return domain < 0 ? "?" : fmt::format("{}", domain); };
+    return own < 0 && of_copy < 0 ? "" : fmt::format(", memory domain {} (own: {})", name(of_copy), name(own));
+}
+
 std::string place_of_copy(const SeenPe& seen) {
     switch (seen.protection) {
-        case Protection::is_safe: return process_name(seen.keeper, seen.keeper_pe);
+        case Protection::is_safe:
+            return process_name(seen.keeper, seen.keeper_pe) +
+                   domains_of(seen.holder->memory_domain, seen.keeper_domain);
         case Protection::exposed: return "its own memory only";
         default: return "-";
     }
@@ -103,6 +110,9 @@ Json json_of(const SeenPe& seen) {
     json["incarnation"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->status->incarnation);
     json["version"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->status->version);
     json["stored_bytes"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->status->stored_bytes);
+    const std::int32_t domain = seen.holder == nullptr ? -1 : seen.holder->memory_domain;
+    json["memory_domain"] = domain < 0 ? Json(nullptr) : Json(domain);
+    json["copy_in_memory_domain"] = seen.keeper_domain < 0 ? Json(nullptr) : Json(seen.keeper_domain);
     json["copy_in_process"] = seen.keeper < 0 ? Json(nullptr) : Json(seen.keeper);
     return json;
 }

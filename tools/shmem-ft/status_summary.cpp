@@ -60,6 +60,7 @@ SeenPe look_at_pe(const SeenJob& job, std::int32_t pe, const ProcessStatus& best
     for (const SeenProcess& item : job.processes) {
         if (item.process == seen.keeper && item.status) {
             seen.keeper_pe = item.status->pe;
+            seen.keeper_domain = item.memory_domain;
         }
     }
     return seen;

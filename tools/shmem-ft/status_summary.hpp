@@ -24,6 +24,7 @@ struct SeenPe {
     Protection protection = Protection::none;
     std::int32_t keeper = -1;     // process
     std::int32_t keeper_pe = -1;  // that it is; -1: a spare
+    std::int32_t keeper_domain = -1;
 };
 
 struct JobSummary {

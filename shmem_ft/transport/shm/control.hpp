@@ -36,7 +36,7 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 // Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
 // Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
-inline constexpr std::uint32_t kControlLayout = 10006;
+inline constexpr std::uint32_t kControlLayout = 10007;
 inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.
@@ -53,6 +53,7 @@ struct alignas(64) ProcessSlot {
     std::int32_t globals_fd;
     std::int32_t store_fd;
     std::uint64_t start_time;
+    std::int32_t memory_domain;  // DomainId + 1 of the one it is bound to, in a job on one node; 0: not known
     std::atomic<ProcessState> state;
     std::atomic<std::uint32_t> exit_status;     // status given to exit() + 1: last words for kernels that do not tell
     std::atomic<std::uint32_t> heartbeat;       // counted by its service thread

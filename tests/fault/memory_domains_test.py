@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Jobs on one node whose processes are bound to two memory domains: the loss of one loses no data.
+
+    memory_domains_test.py --oshrun build/bin/oshrun --programs build [CASE...]      # no CASE: all of them
+
+The domains are made up (HWLOC_SYNTHETIC): processor 0 is one and processor 1 the other. Exit code 77: they are not there.
+"""
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+
+from bench import JACOBI, Bench, Wrong, await_commit, await_repair, check_error, check_success, jacobi_results, kill_pes
+from job_watch import Launcher
+
+SKIPPED = 77
+IN_PAIRS = "$PMIX_RANK / 2 % 2"
+SPARES_IN_THE_SECOND = "$PMIX_RANK / 2 ? 1 : 0"
+
+
+class BoundLauncher(Launcher):
+    """Binds each process to the processor that a formula of the shell says."""
+
+    def __init__(self, oshrun, processor):
+        super().__init__(oshrun)
+        self.processor = processor
+
+    def command(self, shape, events, program):
+        domains = "HWLOC_THISSYSTEM=1 HWLOC_SYNTHETIC=" + shlex.quote("numa:2 core:1 pu:1")
+        script = f'export {domains}; exec taskset -c $(({self.processor})) "$0" "$@"'
+        return super().command(shape, events, ["sh", "-c", script, *program])
+
+
+def bound_job(bench, spares, processor=IN_PAIRS, **env):
+    """Four PEs: 0 and 1 in one domain, 2 and 3 in the other."""
+    bound = Bench(BoundLauncher(bench.launcher.oshrun, processor), bench.programs, bench.timeout_s)
+    return bound.job(4, spares, "jacobi1d", *JACOBI, **{"SHMEM_FT_MEMORY_DOMAINS": "1", **env})
+
+
+def lose(job, pes):
+    # Stopped first, so that neither death is noticed and repaired before the other one has happened.
+    kill_pes(job, pes, signal.SIGSTOP)
+    kill_pes(job, pes)
+
+
+def loss_of_a_domain(pes, **env):
+    def case(bench):
+        expected = jacobi_results(bench)
+        job = bound_job(bench, 2, **env)
+        await_commit(job, 3)
+        lose(job, pes)
+        check_success(job.finish(), expected)
+
+    return case
+
+
+def one_after_the_other(bench):
+    expected = jacobi_results(bench)
+    job = bound_job(bench, 4)
+    await_commit(job, 2)
+    lose(job, [0, 1])
+    await_repair(job)
+    lose(job, [2, 3])
+    check_success(job.finish(), expected)
+
+
+def moves(**env):
+    """After the loss of a domain all PEs are in the other one: the copies of those that live move to the next PE."""
+
+    def case(bench):
+        expected = jacobi_results(bench)
+        job = bound_job(bench, 3, SPARES_IN_THE_SECOND, **env)
+        await_commit(job, 2)
+        lose(job, [0, 1])
+        await_repair(job)
+        lose(job, [2])
+        check_success(job.finish(), expected)
+
+    return case
+
+
+def with_the_next_pe(bench):
+    """The control: PE 1 keeps the copy of PE 0."""
+    job = bound_job(bench, 2, SHMEM_FT_MEMORY_DOMAINS="0")
+    await_commit(job, 3)
+    lose(job, [0, 1])
+    check_error(job.finish(), r"PEs? 0\b.*lost")
+
+
+CASES = {
+    "first-domain": loss_of_a_domain([0, 1]),
+    "second-domain": loss_of_a_domain([2, 3]),
+    "single-copy": loss_of_a_domain([0, 1], SHMEM_FT_BACKUP_MODE="single"),
+    "one-after-the-other": one_after_the_other,
+    "copies-move": moves(),
+    "single-copies-move": moves(SHMEM_FT_BACKUP_MODE="single"),
+    "with-the-next-pe": with_the_next_pe,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--oshrun", required=True)
+    parser.add_argument("--programs", required=True)
+    parser.add_argument("--timeout", type=float, default=60)
+    parser.add_argument("cases", nargs="*")
+    options = parser.parse_args()
+    if not {0, 1} <= os.sched_getaffinity(0):
+        print("skipped: needs the processors 0 and 1")
+        return SKIPPED
+    bench = Bench(Launcher(options.oshrun), options.programs, options.timeout)
+    wrong = 0
+    for name in options.cases or CASES:
+        try:
+            CASES[name](bench)
+            print(f"ok    {name}", flush=True)
+        except Wrong as what:
+            wrong += 1
+            print(f"WRONG {name}: {what}", flush=True)
+            print(what.outcome.stdout, what.outcome.stderr, sep="\n", flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
