@@ -40,6 +40,14 @@ void Runtime::publish_status() noexcept {
     status.n_deaths = static_cast<std::int32_t>(known.deaths.size());
     status.stage = static_cast<std::uint8_t>(known.state.stage);
     status.keeps_copies = config_.backup_mode != BackupMode::none ? 1 : 0;
+    std::size_t n_failed = 0;
+    for (const auto* list : {&known.state.failed, &known.state.further}) {
+        for (const FailedPe& failed : *list) {
+            if (n_failed < status.failed.size()) {
+                status.failed[n_failed++] = failed.pe.value();
+            }
+        }
+    }
     status.waits_for_spare = known.waits_for_spare ? 1 : 0;
     control_.slot(self()).status.write(status);
     published_ns_.store(status.published_ns);

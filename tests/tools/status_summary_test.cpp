@@ -30,6 +30,7 @@ SeenJob good_job() {
         status.stage = static_cast<std::uint8_t>(Stage::running);
         status.keeps_copies = 1;
         job.processes.push_back({.process = process,
+                                 .node_name = {},
                                  .pid = 1000 + process,
                                  .is_alive = true,
                                  .status = status,
@@ -84,6 +85,47 @@ TEST(StatusSummary, MemoryDomainsAreShownIfAnyIsKnown) {
     EXPECT_EQ(json_of(job)["pes"][0]["copy_in_memory_domain"], 1);
 }
 
+// Process 1 and its PE are on another node, and so is the copy of PE 0.
+SeenJob job_on_two_nodes() {
+    SeenJob job = good_job();
+    job.n_nodes = 2;
+    job.node_name = "here";
+    SeenProcess elsewhere;
+    elsewhere.process = 1;
+    elsewhere.node_name = "there";
+    job.processes[1] = elsewhere;
+    return job;
+}
+
+TEST(StatusSummary, WhatIsOnAnotherNodeHasNotFailed) {
+    SeenJob job = job_on_two_nodes();
+    const JobSummary summary = summarize(job);
+    EXPECT_EQ(summary.pes[1].protection, Protection::elsewhere);
+    EXPECT_EQ(summary.pes[0].keeper_node, "there");
+    EXPECT_EQ(summary.pes[2].keeper_node, "");
+    EXPECT_EQ(summary.limits, Limits{"every PE has one copy besides its own"});
+    EXPECT_NE(text_of(job).find("process 1 on there\n"), std::string::npos) << text_of(job);
+    EXPECT_NE(text_of(job).find("1 PE on other nodes"), std::string::npos);
+    EXPECT_EQ(json_of(job)["pes"][1]["state"], "elsewhere");
+}
+
+TEST(StatusSummary, FailuresOnOtherNodesAreToldByThoseThatAreHere) {
+    SeenJob job = job_on_two_nodes();
+    job.processes[0].status->failed[0] = 1;
+    job.processes[0].status->index = 41;
+    EXPECT_EQ(summarize(job).pes[1].protection, Protection::failed);
+}
+
+TEST(StatusSummary, WhoHasDiedHereMayBeReplacedElsewhere) {
+    SeenJob job = job_on_two_nodes();
+    job.processes[2].is_alive = false;
+    EXPECT_EQ(summarize(job).pes[2].protection, Protection::failed);  // nobody has noticed yet
+    kill(job, 2);
+    EXPECT_EQ(summarize(job).pes[2].protection, Protection::elsewhere);
+    job.processes[0].status->failed[0] = 2;
+    EXPECT_EQ(summarize(job).pes[2].protection, Protection::failed);
+}
+
 TEST(StatusSummary, AFailedPe) {
     SeenJob job = good_job();
     kill(job, 1);
@@ -128,7 +170,9 @@ TEST(StatusSummary, WhyNotMore) {
 TEST(StatusSummary, AJobThatIsJustStarting) {
     SeenJob job = good_job();
     for (SeenProcess& item : job.processes) {
-        item = {.process = item.process, .pid = 0, .is_alive = false, .status = {}, .death = {}, .death_seen_ns = 0};
+        const std::int32_t process = item.process;
+        item = {};
+        item.process = process;
     }
     EXPECT_EQ(summarize(job).stage, "starting");
     EXPECT_NE(text_of(job).find("nothing yet"), std::string::npos);

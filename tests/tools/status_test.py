@@ -121,6 +121,55 @@ class RunningJob(unittest.TestCase):
             self.assertRegex(text, r"stage +fault \(waits for a spare\), view 0\n")
             self.assertRegex(text, r"\n +0 +\d+ +0 +0 +\d+ +exposed +its own memory only\n")
 
+    def test_a_spare_that_has_come_later(self):
+        with jacobi("--on-demand", "always", spares=0) as job:
+            before = await_job(job, lambda it: it["version"] > 1)
+            self.assertEqual(before["n_spares"], 0)
+            os.kill(before["pes"][1]["pid"], signal.SIGKILL)
+            after = await_job(job, lambda it: it["view"] == 1 and it["version"] > before["version"] + 2)
+            self.assertEqual([pe["process"] for pe in after["pes"]], [0, 3, 2])
+            self.assertEqual({pe["state"] for pe in after["pes"]}, {"protected"})
+            self.assertEqual(after["n_spares"], 1)
+
+    def test_several_nodes(self):
+        def await_nodes(job, condition):
+            def look():
+                found = sorted(jobs_of(job.process.pid), key=lambda it: it["node"] or "")
+                return len(found) == 2 and all(map(condition, found)) and found
+
+            found = eventually(look)
+            self.assertTrue(found, job.result().stderr)
+            return found
+
+        def known(nodes):
+            """What the nodes tell of the PEs that are there, and which those are on each."""
+            here = [{pe["pe"]: pe for pe in node["pes"] if pe["state"] != "elsewhere"} for node in nodes]
+            return [sorted(some) for some in here], [{**here[0], **here[1]}[pe] for pe in range(4)]
+
+        with jacobi(pes=4, env={"SHMEM_FT_PRETEND_NODES": "2"}) as job:
+            nodes = await_nodes(job, lambda it: it["version"] > 1)
+            self.assertEqual([(node["node"], node["n_nodes"]) for node in nodes],
+                             [("pretended node 0", 2), ("pretended node 1", 2)])
+            where, pes = known(nodes)
+            self.assertEqual(where, [[0, 2], [1, 3]])
+            self.assertEqual({pe["state"] for pe in pes}, {"protected"})
+            self.assertEqual([pe["copy_on_node"] for pe in pes],
+                             ["pretended node 1", "pretended node 0", "pretended node 1", "pretended node 0"])
+            for node in nodes:
+                self.assertFalse([line for line in node["limits"] if "failed" in line], node["limits"])
+            text = run_tool(job.process.pid).stdout
+            self.assertRegex(text, r"\n  node        pretended node 0, one of 2\n")
+            self.assertRegex(text, r"\n +0 +\d+ +0 +0 +\d+  protected  process 1 on pretended node 1\n")
+            self.assertIn("\n  2 PEs on other nodes: shmem-ft status there tells of them\n", text)
+
+            os.kill(pes[1]["pid"], signal.SIGKILL)
+            after = await_nodes(job, lambda it: it["view"] == 1 and it["version"] > nodes[0]["version"] + 2)
+            where, pes = known(after)
+            self.assertEqual(where, [[0, 1, 2], [3]])  # the first spare is on node 0
+            self.assertEqual({pe["state"] for pe in pes}, {"protected"})
+            self.assertEqual(pes[1]["process"], 4)
+            self.assertEqual([death["pe"] for death in after[1]["deaths"]], [1])
+
     def test_text(self):
         with jacobi(pes=2, spares=1, env={"SHMEM_FT_SCRUB": "1"}) as job:
             await_job(job, lambda it: it["version"] > 2 and it["integrity"]["blocks_checked"] > 0)

@@ -85,10 +85,22 @@ std::vector<int> control_descriptors(std::int32_t pid) {
     return found;
 }
 
+// Of the node that the process is on; null: the job is on one.
+const char* node_name_of(const ControlSegment& control, std::int32_t process, bool& is_here) {
+    const Contact* contact = control.header().n_nodes > 1 ? control.contact(ProcId(process)) : nullptr;
+    is_here = contact == nullptr || contact->node == control.header().node;
+    return contact == nullptr ? nullptr : contact->node_name;
+}
+
 SeenProcess process_of(const ControlSegment& control, std::int32_t process) {
     const ProcessSlot& slot = control.slot(ProcId(process));
     SeenProcess seen;
     seen.process = process;
+    bool is_here = true;
+    if (const char* name = node_name_of(control, process, is_here); !is_here) {
+        seen.node_name = name;
+        return seen;
+    }
     const ProcessState state = slot.state.load(std::memory_order_acquire);
     if (state == ProcessState::starting) {
         return seen;
@@ -132,8 +144,18 @@ void find_launcher(std::int32_t pid, SeenJob& job) {
 std::optional<SeenJob> job_of(const ControlSegment& control, std::int32_t pid_that_has_it) {
     SeenJob job;
     job.n_pes = control.n_pes();
-    for (std::int32_t process = 0; process < control.n_processes(); ++process) {
-        job.processes.push_back(process_of(control, process));
+    job.n_nodes = std::max(control.header().n_nodes, 1);
+    for (std::int32_t process = 0; process < control.n_slots(); ++process) {
+        SeenProcess seen = process_of(control, process);
+        // Behind those that the job started with are places of spares that may join.
+        if (process < control.n_processes() || seen.pid != 0 || !seen.node_name.empty()) {
+            job.processes.push_back(std::move(seen));
+        }
+        bool is_here = true;
+        const char* name = node_name_of(control, process, is_here);
+        if (is_here && name != nullptr) {
+            job.node_name = name;
+        }
     }
     job.seen_ns = now_ns();
     const auto& all = job.processes;

@@ -15,7 +15,8 @@ namespace sft::tools {
 
 struct SeenProcess {
     std::int32_t process = 0;
-    std::int32_t pid = 0;  // 0: it has not come to shmem_init yet
+    std::string node_name;  // empty: this one. Of what is elsewhere nothing else is known here.
+    std::int32_t pid = 0;   // 0: it has not come to shmem_init yet, or is elsewhere
     bool is_alive = false;
     std::int32_t memory_domain = -1;      // -1: not known, or of no interest
     std::optional<ProcessStatus> status;  // what it said last
@@ -28,6 +29,8 @@ struct SeenJob {
     std::int32_t oshrun_pid = 0;              // 0: it was started without
     std::vector<std::int32_t> launcher_pids;  // what is between oshrun and the job's processes, and oshrun
     std::int32_t n_pes = 0;
+    std::int32_t n_nodes = 1;
+    std::string node_name;  // of this one, if there are several
     std::vector<SeenProcess> processes;
     std::int64_t seen_ns = 0;  // CLOCK_MONOTONIC
 };

@@ -68,6 +68,9 @@ std::string domains_of(std::int32_t own, std::int32_t of_copy) {
 std::string place_of_copy(const SeenPe& seen) {
     switch (seen.protection) {
         case Protection::is_safe:
+            if (!seen.keeper_node.empty()) {
+                return fmt::format("process {} on {}", seen.keeper, seen.keeper_node);
+            }
             return process_name(seen.keeper, seen.keeper_pe) +
                    domains_of(seen.holder->memory_domain, seen.keeper_domain);
         case Protection::exposed: return "its own memory only";
@@ -78,15 +81,22 @@ std::string place_of_copy(const SeenPe& seen) {
 std::string table_of(const JobSummary& summary) {
     std::string text = fmt::format("  {:>4} {:>8} {:>8} {:>12} {:>8}  {:<10} {}\n", "PE", "pid", "process",
                                    "incarnation", "version", "state", "copy in");
+    std::int32_t n_elsewhere = 0;
     for (const SeenPe& seen : summary.pes) {
-        if (seen.holder == nullptr) {
+        if (seen.protection == Protection::elsewhere) {
+            ++n_elsewhere;
+        } else if (seen.holder == nullptr) {
             text += fmt::format("  {:>4} {:>8} {:>8} {:>12} {:>8}  {:<10} -\n", seen.pe, "-", "-", "-", "-",
                                 name_of(seen.protection));
-            continue;
+        } else {
+            text += fmt::format("  {:>4} {:>8} {:>8} {:>12} {:>8}  {:<10} {}\n", seen.pe, seen.holder->pid,
+                                seen.holder->process, seen.holder->status->incarnation, seen.holder->status->version,
+                                name_of(seen.protection), place_of_copy(seen));
         }
-        text += fmt::format("  {:>4} {:>8} {:>8} {:>12} {:>8}  {:<10} {}\n", seen.pe, seen.holder->pid,
-                            seen.holder->process, seen.holder->status->incarnation, seen.holder->status->version,
-                            name_of(seen.protection), place_of_copy(seen));
+    }
+    if (n_elsewhere != 0) {
+        text += fmt::format("  {} on other nodes: shmem-ft status there tells of {}\n", counted(n_elsewhere, "PE"),
+                            n_elsewhere == 1 ? "it" : "them");
     }
     return text;
 }
@@ -113,6 +123,7 @@ Json json_of(const SeenPe& seen) {
     const std::int32_t domain = seen.holder == nullptr ? -1 : seen.holder->memory_domain;
     json["memory_domain"] = domain < 0 ? Json(nullptr) : Json(domain);
     json["copy_in_memory_domain"] = seen.keeper_domain < 0 ? Json(nullptr) : Json(seen.keeper_domain);
+    json["copy_on_node"] = seen.keeper_node.empty() ? Json(nullptr) : Json(seen.keeper_node);
     json["copy_in_process"] = seen.keeper < 0 ? Json(nullptr) : Json(seen.keeper);
     return json;
 }
@@ -126,6 +137,9 @@ std::string text_of(const SeenJob& job) {
     std::string text =
         fmt::format("job {}: {}, {}, {}{}\n", name_of(job), program, counted(job.n_pes, "PE"),
                     counted(n_spares, "spare"), job.oshrun_pid == 0 ? "" : fmt::format(", oshrun {}", job.oshrun_pid));
+    if (job.n_nodes > 1) {
+        text += fmt::format("  node        {}, one of {}\n", job.node_name, job.n_nodes);
+    }
     text += fmt::format("  program     {}\n", job.program.empty() ? "?" : job.program);
     text += fmt::format("  stage       {}{}{}, view {}\n", summary.stage,
                         summary.attempt > 1 ? fmt::format(" (attempt {})", summary.attempt) : "",
@@ -157,6 +171,8 @@ Json json_of(const SeenJob& job) {
     json["protected_losses"] = summary.protected_losses;
     json["limits"] = summary.limits;
     json["stored_bytes"] = summary.stored_bytes;
+    json["n_nodes"] = job.n_nodes;
+    json["node"] = job.node_name.empty() ? Json(nullptr) : Json(job.node_name);
     json["n_pes"] = job.n_pes;
     json["n_spares"] = static_cast<std::int32_t>(job.processes.size()) - job.n_pes;
     json["pes"] = Json::array();

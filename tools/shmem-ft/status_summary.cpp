@@ -40,6 +40,13 @@ const ProcessStatus* best_informed(const SeenJob& job) {
     return best;
 }
 
+// False: its process was here and has died, and the job does not know that yet.
+bool may_be_elsewhere(const SeenJob& job, std::int32_t pe) {
+    return job.n_nodes > 1 && std::none_of(job.processes.begin(), job.processes.end(), [pe](const SeenProcess& item) {
+               return item.status && item.status->pe == pe && item.death.kind == FailureKind::none;
+           });
+}
+
 SeenPe look_at_pe(const SeenJob& job, std::int32_t pe, const ProcessStatus& best) {
     SeenPe seen;
     seen.pe = pe;
@@ -49,7 +56,8 @@ SeenPe look_at_pe(const SeenJob& job, std::int32_t pe, const ProcessStatus& best
         }
     }
     if (seen.holder == nullptr) {
-        seen.protection = Protection::failed;
+        const bool is_failed = std::find(best.failed.begin(), best.failed.end(), pe) != best.failed.end();
+        seen.protection = is_failed || !may_be_elsewhere(job, pe) ? Protection::failed : Protection::elsewhere;
         return seen;
     }
     if (best.version == 0 || best.keeps_copies == 0) {
@@ -58,6 +66,9 @@ SeenPe look_at_pe(const SeenJob& job, std::int32_t pe, const ProcessStatus& best
     seen.keeper = seen.holder->status->keeper;
     seen.protection = seen.keeper < 0 ? Protection::exposed : Protection::is_safe;
     for (const SeenProcess& item : job.processes) {
+        if (item.process == seen.keeper) {
+            seen.keeper_node = item.node_name;
+        }
         if (item.process == seen.keeper && item.status) {
             seen.keeper_pe = item.status->pe;
             seen.keeper_domain = item.memory_domain;
@@ -133,6 +144,7 @@ const char* name_of(Protection protection) noexcept {
         case Protection::is_safe: return "protected";
         case Protection::exposed: return "exposed";
         case Protection::failed: return "failed";
+        case Protection::elsewhere: return "elsewhere";
     }
     return "?";
 }

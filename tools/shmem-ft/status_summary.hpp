@@ -11,10 +11,11 @@
 namespace sft::tools {
 
 enum class Protection {
-    none,     // there is no checkpoint yet, or the job keeps no copies
-    is_safe,  // another process has a copy
-    exposed,  // the process that had one has died
-    failed,   // the PE has died and nobody has taken over yet
+    none,       // there is no checkpoint yet, or the job keeps no copies
+    is_safe,    // another process has a copy
+    exposed,    // the process that had one has died
+    failed,     // the PE has died and nobody has taken over yet
+    elsewhere,  // the PE is on another node, where more is known of it
 };
 [[nodiscard]] const char* name_of(Protection protection) noexcept;
 
@@ -25,6 +26,7 @@ struct SeenPe {
     std::int32_t keeper = -1;     // process
     std::int32_t keeper_pe = -1;  // that it is; -1: a spare
     std::int32_t keeper_domain = -1;
+    std::string keeper_node;  // empty: this one
 };
 
 struct JobSummary {

@@ -38,8 +38,10 @@ struct ProcessStatus {
     std::uint8_t keeps_copies = 0;     // 0: SHMEM_FT_BACKUP_MODE=none
     std::uint8_t waits_for_spare = 0;  // a PE has failed, nobody is there to take over, and the job is to wait
     std::uint8_t unused = 0;
+    // PEs that have failed and are not replaced yet, the lowest of them; -1 behind the last.
+    std::array<std::int32_t, 8> failed = {-1, -1, -1, -1, -1, -1, -1, -1};
 };
-static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 96);
+static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 128);
 
 class alignas(64) StatusBlock {
 public:
