@@ -85,6 +85,20 @@ def kill_pes(job, pes, number=signal.SIGKILL) -> None:
             job.fail(*holder, pe, number)
 
 
+def run_cases(bench, cases, names) -> int:
+    """All cases if no names are given. The exit code of a test."""
+    wrong = 0
+    for name in names or cases:
+        try:
+            cases[name](bench)
+            print(f"ok    {name}", flush=True)
+        except Wrong as what:
+            wrong += 1
+            print(f"WRONG {name}: {what}", flush=True)
+            print(what.outcome.stdout, what.outcome.stderr, sep="\n", flush=True)
+    return 1 if wrong else 0
+
+
 JACOBI = ["--cells", "4000", "--steps", "640", "--halo", "16", "--pace", "10"]
 
 

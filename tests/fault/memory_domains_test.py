@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 
-from bench import JACOBI, Bench, Wrong, await_commit, await_repair, check_error, check_success, jacobi_results, kill_pes
+from bench import JACOBI, Bench, await_commit, await_repair, check_error, check_success, jacobi_results, kill_pes, run_cases
 from job_watch import Launcher
 
 SKIPPED = 77
@@ -111,16 +111,7 @@ def main():
         print("skipped: needs the processors 0 and 1")
         return SKIPPED
     bench = Bench(Launcher(options.oshrun), options.programs, options.timeout)
-    wrong = 0
-    for name in options.cases or CASES:
-        try:
-            CASES[name](bench)
-            print(f"ok    {name}", flush=True)
-        except Wrong as what:
-            wrong += 1
-            print(f"WRONG {name}: {what}", flush=True)
-            print(what.outcome.stdout, what.outcome.stderr, sep="\n", flush=True)
-    return 1 if wrong else 0
+    return run_cases(bench, CASES, options.cases)
 
 
 if __name__ == "__main__":

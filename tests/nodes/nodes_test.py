@@ -17,7 +17,9 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fault"))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 
-from bench import Bench, Wrong, await_commit, await_repair, check, check_ended, check_error, check_success  # noqa: E402
+from bench import (  # noqa: E402
+    Bench, Wrong, await_commit, await_repair, check, check_ended, check_error, check_success, run_cases,
+)
 from job_watch import Launcher  # noqa: E402
 
 JACOBI = ["--cells", "2000", "--steps", "320", "--halo", "16", "--pace", "10"]
@@ -238,16 +240,7 @@ def main():
         print("\n".join(CASES))
         return 0
     bench = Bench(Launcher(options.oshrun), options.programs, options.timeout)
-    wrong = 0
-    for name in options.cases or CASES:
-        try:
-            CASES[name](bench)
-            print(f"ok    {name}", flush=True)
-        except Wrong as what:
-            wrong += 1
-            print(f"WRONG {name}: {what}", flush=True)
-            print(what.outcome.stdout, what.outcome.stderr, sep="\n", flush=True)
-    return 1 if wrong else 0
+    return run_cases(bench, CASES, options.cases)
 
 
 if __name__ == "__main__":
