@@ -66,7 +66,8 @@ JobState JobRules::first_state(const JobShape& shape) {
 }
 
 // Of the spares that may take part after `holder` (the order of leaders needs higher numbers) the lowest one on another
-// node, so that the loss of a node leaves a copy, or in another memory domain if there is one node; else the lowest.
+// node, so that the loss of a node leaves a copy; else the lowest. (Not one in another memory domain: those who do not
+// take part in a job on one node expect the lowest one to lead after the holder, and would wait for each other.)
 ProcId JobRules::witness_for(const JobShape& shape, const JobState& state, ProcId holder) {
     std::vector<Death> dead;
     for (const Death& death : state.deaths) {
@@ -77,7 +78,7 @@ ProcId JobRules::witness_for(const JobShape& shape, const JobState& state, ProcI
         if (spare < holder) {
             continue;
         }
-        if (shape.are_apart(state, spare, holder)) {
+        if (shape.node_of(state, spare) != shape.node_of(state, holder)) {
             return spare;
         }
         lowest = lowest == kNoProc ? spare : lowest;

@@ -107,12 +107,6 @@ GroupId JobShape::group_of(const JobState& state, ProcId process) const noexcept
     return domains != nullptr ? GroupId(domains->domain_of(process).value()) : GroupId(0);
 }
 
-bool JobShape::are_apart(const JobState& state, ProcId a, ProcId b) const noexcept {
-    const GroupId group = group_of(state, a);
-    const GroupId other = group_of(state, b);
-    return group != kNoGroup && other != kNoGroup && group != other;
-}
-
 ProcId JobShape::keeper_to_be(const JobState& state, PeId pe) const {
     return n_pes == 1 ? state.witness : holder(state, Placement(*this, state, state.replacements).keeper_of(pe));
 }

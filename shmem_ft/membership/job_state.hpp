@@ -156,8 +156,6 @@ struct JobShape {
     // False: they are all in one, as far as anybody knows.
     [[nodiscard]] bool has_groups() const noexcept { return !is_one_node() || domains != nullptr; }
     [[nodiscard]] GroupId group_of(const JobState& state, ProcId process) const noexcept;
-    // Known to be in different groups.
-    [[nodiscard]] bool are_apart(const JobState& state, ProcId a, ProcId b) const noexcept;
     // Started as a spare or joined as one, holds no PE and is not in `dead` (sorted by process).
     [[nodiscard]] std::vector<ProcId> idle_spares(const JobState& state, std::span<const Death> dead) const;
 };

@@ -310,7 +310,8 @@ Scenario make_scenario(std::uint64_t seed) {
         add_joins(of_joins, scenario);
     }
     Random of_domains(seed ^ 0xd03a1);
-    if (!scenario.nodes && scenario.shape.n_pes < 1000 && of_domains.percent(40)) {
+    // Not where somebody is cut off: that happens between nodes, and those have no domains.
+    if (!scenario.nodes && scenario.partitions.empty() && scenario.shape.n_pes < 1000 && of_domains.percent(40)) {
         add_domains(of_domains, scenario);
     }
     return scenario;
