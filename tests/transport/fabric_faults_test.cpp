@@ -90,6 +90,61 @@ TEST_P(FabricFaultsTest, TheOthersGoOnWhenOneIsKilled) {
     }
 }
 
+// Process 1 dies while both have much under way to each other: process 0 has data to read, so that it is its own
+// sending in the middle of a message that meets the reset. UCX with zero copy over TCP completes such a message twice,
+// and ends the process.
+TEST_P(FabricFaultsTest, AResetInTheMiddleOfAMessage) {
+    start(0, 2, [&](Node& node) {
+        const SilentStderr silence;
+        Recorder& seen = node.recorder;
+        EXPECT_NE(node.send(1, 10), Fabric::Sent::gone);
+        EXPECT_TRUE(node.until([&] { return seen.n_heads == 1 && seen.pending.empty(); }));
+        board->step = 1;
+        while (board->step != 2) {  // without progress: so there is data to read; process 1 is stopped now
+            ::sched_yield();
+        }
+        for (int i = 0; i < 300; ++i) {
+            EXPECT_NE(node.send(1, 50'000), Fabric::Sent::gone);
+        }
+        EXPECT_FALSE(seen.pending.empty()) << "then this shows nothing";
+        board->step = 3;
+        while (board->step != 4) {  // it is dead now
+            ::sched_yield();
+        }
+        EXPECT_TRUE(node.until([&] { return node.send(1, 10) == Fabric::Sent::gone; }));
+        EXPECT_GT(seen.n_heads, 1U) << "then this shows nothing";
+        node.fabric->forget(ProcId(1));
+        EXPECT_TRUE(seen.pending.empty());
+        return 0;
+    });
+    start(1, 2, [&](Node& node) {
+        EXPECT_NE(node.send(0, 10), Fabric::Sent::gone);
+        EXPECT_TRUE(node.until([&] { return node.recorder.n_heads == 1 && node.recorder.pending.empty(); }));
+        node.wait([&] { return board->step == 1; });
+        while (node.recorder.pending.size() < 100) {  // more than the system takes
+            EXPECT_NE(node.send(0, 50'000), Fabric::Sent::gone);
+        }
+        board->step = -1;
+        for (;;) {
+            ::sched_yield();
+        }
+        return 0;
+    });
+    while (board->step != -1) {
+        ::sched_yield();
+    }
+    kill(children[1]->pid(), SIGSTOP);
+    int status = 0;
+    waitpid(children[1]->pid(), &status, WUNTRACED);
+    board->step = 2;
+    while (board->step != 3) {
+        ::sched_yield();
+    }
+    children[1]->end(SIGKILL);
+    board->step = 4;
+    EXPECT_EQ(children[0]->end(), 0);
+}
+
 TEST_P(FabricFaultsTest, EverythingUnderWayToAForgottenProcessIsGivenBack) {
     start(0, 2, [&](Node& node) {
         EXPECT_NE(node.send(1, 10), Fabric::Sent::gone);

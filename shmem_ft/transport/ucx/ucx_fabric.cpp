@@ -17,7 +17,7 @@ namespace {
 constexpr unsigned kMessageId = 1;
 
 // With UCX's headers and ours one fragment, so that it can neither be divided nor overtaken: of the usual RDMA
-// transports (8 KiB), and of TCP (kTcpSegments). Whatever is larger is announced first, and over TCP the announcement
+// transports (8 KiB), and of TCP (kTcpSends). Whatever is larger is announced first, and over TCP the announcement
 // and its answer wait behind the data that is on its way in both directions: two processes that send to each other get
 // half of the link.
 constexpr std::size_t kEagerBytes = 7936;
@@ -32,8 +32,14 @@ constexpr const char* kScheme = "UCX_RNDV_SCHEME=get_zcopy";  // the receiver re
 constexpr const char* kOneLane = "UCX_MAX_EAGER_RAILS=1";     // heads stay in order
 constexpr const char* kNoProbes = "UCX_KEEPALIVE_INTERVAL=inf";
 constexpr const char* kManyPeers = "UCX_TCP_MAX_NUM_EPS=inf";
-// What UCX gives to the system, and takes from it, at a time. With its own 64 KiB, large data is slower by a third.
-constexpr const char* kTcpSegments = "UCX_TCP_RX_SEG_SIZE=256k";
+// What UCX takes from the system at a time, and gives to it. With its own 64 and 8 KiB, large data is slower by a
+// third.
+constexpr const char* kTcpReceives = "UCX_TCP_RX_SEG_SIZE=256k";
+constexpr const char* kTcpSends = "UCX_TCP_TX_SEG_SIZE=256k";
+// A message over TCP of which the system has taken a part when the connection is reset is completed twice by UCX 1.13
+// if it is sent without a copy, and UCX ends the process (uct_tcp_ep_sendv: the error handler purges it first). The
+// copy costs a few percent of the bandwidth (docs/speed.md). Of RDMA's, only messages up to kEagerBytes are concerned.
+constexpr const char* kCopies = "UCX_ZCOPY_THRESH=inf";
 
 std::string text_of(const char* what, ucs_status_t status) {
     return std::string("UCX: ") + what + ": " + ::ucs_status_string(status);
@@ -85,8 +91,15 @@ bool UcxFabric::open_context(std::string& error_line) {
 
 bool UcxFabric::init_context(const std::string& devices, std::string& error_line) {
     devices_ = "UCX_NET_DEVICES=" + devices;
-    const std::array<EnvironmentDefault, 7> wanted{
-        {{kNoSharedMemory}, {kScheme}, {kOneLane}, {kNoProbes}, {kManyPeers}, {kTcpSegments}, {devices_.c_str()}}};
+    const std::array<EnvironmentDefault, 9> wanted{{{kNoSharedMemory},
+                                                    {kScheme},
+                                                    {kOneLane},
+                                                    {kNoProbes},
+                                                    {kManyPeers},
+                                                    {kTcpReceives},
+                                                    {kTcpSends},
+                                                    {kCopies},
+                                                    {devices_.c_str()}}};
     const EnvironmentDefaults defaults(wanted);
     ucp_config_t* config = nullptr;
     ucs_status_t status = ::ucp_config_read(nullptr, nullptr, &config);
@@ -111,7 +124,7 @@ bool UcxFabric::init_context(const std::string& devices, std::string& error_line
 }
 
 bool UcxFabric::open_worker(std::string& error_line) {
-    const std::array<EnvironmentDefault, 3> wanted{{{kNoProbes}, {kManyPeers}, {kTcpSegments}}};
+    const std::array<EnvironmentDefault, 4> wanted{{{kNoProbes}, {kManyPeers}, {kTcpReceives}, {kTcpSends}}};
     const EnvironmentDefaults defaults(wanted);
     ucp_worker_params_t parameters{};
     parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
