@@ -11,6 +11,9 @@ namespace {
 const std::string kNoise =
     "[vm:06903] PMIX ERROR: BAD-PARAM in file ../../../src/event/pmix_event_notification.c at line 1033\n";
 
+const std::string kLateGroup =
+    "[node0:00004] plm:rsh: Warning: setpgid(10,10) failed in parent with errno=Permission denied(13)\n";
+
 std::string filtered(const std::string& text, std::size_t chunk = std::string::npos) {
     StderrFilter filter;
     std::string out;
@@ -21,7 +24,9 @@ std::string filtered(const std::string& text, std::size_t chunk = std::string::n
     return out;
 }
 
-TEST(StderrFilter, TheKnownLineGoes) {
+TEST(StderrFilter, TheKnownLinesGo) {
+    EXPECT_EQ(filtered(kLateGroup), "");
+    EXPECT_EQ(filtered("a" + kLateGroup + kNoise + "b" + kLateGroup, 7), "ab");
     EXPECT_EQ(filtered(kNoise), "");
     EXPECT_EQ(filtered("a\n" + kNoise + "b\n"), "a\nb\n");
     EXPECT_EQ(filtered(kNoise + kNoise + "[" + kNoise), "[");
@@ -37,6 +42,12 @@ TEST(StderrFilter, SimilarLinesStay) {
              "[vm:abc] PMIX ERROR: BAD-PARAM in file pmix_event_notification.c at line 1033\n",
              "[vm 1:06903] PMIX ERROR: BAD-PARAM in file pmix_event_notification.c at line 1033\n",
              "[vm:06903] PMIX ERROR: BAD-PARAM in file pmix_event_notification.c at line 1033 and more\n",
+             "[vm:06903] PMIX ERROR: BAD-PARAM in file  at line 1033\n",
+             "[vm:4] plm:rsh: Warning: setpgid(10,10) failed in parent with errno=No such process(3)\n",
+             "[vm:4] plm:rsh: Warning: setpgid(,10) failed in parent with errno=Permission denied(13)\n",
+             "[vm:4] plm:rsh: Warning: setpgid(10,10) failed in parent with errno=Permission denied(13) and more\n",
+             "[\1:4] PMIX ERROR: BAD-PARAM in file pmix_event_notification.c at line 1033\n",
+             "[:4] PMIX ERROR: BAD-PARAM in file pmix_event_notification.c at line 1033\n",
              "[ 50%] [====>   ]\r",
              "[[[vm:1] PMIX\n",
              "[]:[a:]\n",
@@ -74,7 +85,7 @@ TEST(StderrFilter, AnyBytesInAnyPortions) {
         std::string expected;
         for (int part = 0; part < 20; ++part) {
             if (random() % 3 == 0) {
-                input += kNoise;
+                input += random() % 2 == 0 ? kNoise : kLateGroup;
                 continue;
             }
             std::string bytes;

@@ -3,10 +3,14 @@
 // the middle of one of theirs; and a progress bar without newline must not be held back. Hence a matcher that looks at
 // every '[' and keeps back only bytes that still can be the beginning of such a line.
 //
-// The line, of Open MPI 4.1 when a process dies (it cannot hand on the news to clients of another PMIx version):
+// The lines, of Open MPI 4.1:
 //   [host:12345] PMIX ERROR: BAD-PARAM in file ../../../src/event/pmix_event_notification.c at line 1033
+// when a process dies (it cannot hand on the news to clients of another PMIx version), and
+//   [host:12345] plm:rsh: Warning: setpgid(10,10) failed in parent with errno=Permission denied(13)
+// when the child that starts its daemon on another host was faster (it has put itself into that process group already).
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -20,16 +24,21 @@ public:
     void flush(std::string& out);
     [[nodiscard]] bool is_holding() const noexcept { return !held_.empty(); }
 
-private:
-    enum class Step { outside, host, pid, text, path, line_word, line_number };
-    enum class Verdict { partial, complete, mismatch };
+    static constexpr std::size_t kKnownLines = 2;
 
+private:
+    enum class Verdict { mismatch, partial, complete };
+    struct Place {  // in one of the known lines
+        bool is_possible = true;
+        bool is_inside = false;  // of a word that varies
+        std::size_t at = 1;      // behind the '['
+    };
+
+    [[nodiscard]] bool goes_on(Place& place, std::string_view line, char letter) const;
     [[nodiscard]] Verdict take(char letter);
 
     std::string held_;  // from the '[' on
-    Step step_ = Step::outside;
-    std::size_t position_ = 0;    // in the fixed text of the step
-    std::size_t path_begin_ = 0;  // in held_
+    std::array<Place, kKnownLines> places_;
 };
 
 }  // namespace sft::tools
