@@ -34,6 +34,12 @@ private:
     int kept_;
 };
 
+void stop(const Child& child) {
+    ::kill(child.pid(), SIGSTOP);
+    int status = 0;
+    ::waitpid(child.pid(), &status, WUNTRACED);
+}
+
 // Processes 0 and 1 go on while 2 is killed, which both have been talking to.
 TEST_P(FabricFaultsTest, TheOthersGoOnWhenOneIsKilled) {
     for (std::int32_t self = 0; self < 2; ++self) {
@@ -133,9 +139,7 @@ TEST_P(FabricFaultsTest, AResetInTheMiddleOfAMessage) {
     while (board->step != -1) {
         ::sched_yield();
     }
-    kill(children[1]->pid(), SIGSTOP);
-    int status = 0;
-    waitpid(children[1]->pid(), &status, WUNTRACED);
+    stop(*children[1]);
     board->step = 2;
     while (board->step != 3) {
         ::sched_yield();
@@ -169,9 +173,7 @@ TEST_P(FabricFaultsTest, EverythingUnderWayToAForgottenProcessIsGivenBack) {
     while (board->step != 1) {
         ::sched_yield();
     }
-    kill(children[1]->pid(), SIGSTOP);
-    int status = 0;
-    waitpid(children[1]->pid(), &status, WUNTRACED);
+    stop(*children[1]);
     board->step = 2;
     EXPECT_EQ(children[0]->end(), 0);
     children[1]->end(SIGKILL);
@@ -228,9 +230,7 @@ protected:
         while (board->step != 1) {
             ::sched_yield();
         }
-        kill(children[1]->pid(), SIGSTOP);
-        int status = 0;
-        waitpid(children[1]->pid(), &status, WUNTRACED);
+        stop(*children[1]);
         board->step = 2;
         while (board->step != 3) {
             ::sched_yield();
