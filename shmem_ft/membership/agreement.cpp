@@ -204,8 +204,9 @@ void Agreement::process_left(ProcId process, Stage how) {
         return;
     }
     // It cannot have left before that was decided, and every participant has accepted it before. Who has not was none
-    // for the others: they have declared it dead across a partition.
-    if (is_participant_) {
+    // for the others: they have declared it dead across a partition. That includes a substitute that has been told of
+    // its number by somebody else than its leader, and not been asked anything since.
+    if (is_participant_ || is_participant(self_)) {
         if (proposal_ && proposal_->stage == how) {
             adopt(JobState(*proposal_));
         } else {

@@ -20,9 +20,13 @@ public:
     void send(ProcId to, const Message& message) override { sent_.emplace_back(to, message); }
     void decided(const JobState& /*before*/, const JobState& /*after*/) override {}
     void heard_of_death(const Death& /*death*/) override {}
-    void must_stop(const Stop& /*why*/) override { ADD_FAILURE(); }
+    void must_stop(const Stop& /*why*/) override { is_stopped_ = true; }
 
 protected:
+    void TearDown() override { EXPECT_EQ(is_stopped_, must_stop_); }
+
+    bool is_stopped_ = false;
+    bool must_stop_ = false;
     const JobShape shape_{.n_pes = 2, .n_processes = 4};
     const JobRules rules_{shape_};
     Agreement agreement_{
@@ -94,6 +98,19 @@ TEST_F(Spare, TellsTheLeaderThatACensusHasFound) {
     EXPECT_EQ(sent_.front().first, ProcId(3));
     EXPECT_EQ(sent_.front().second.kind, MessageKind::report);
     EXPECT_EQ(sent_.front().second.state, later);
+}
+
+TEST_F(Spare, HasFinishedWhenOthersLeaveTheFinishedJob) {
+    agreement_.process_left(ProcId(0), Stage::finished);
+    EXPECT_EQ(agreement_.decided().stage, Stage::finished);
+}
+
+// The others have replaced it across a partition: they could not have finished without its consent.
+TEST_F(Spare, StopsWhenOthersFinishWithoutAskingItThoughItHoldsAPe) {
+    must_stop_ = true;
+    agreement_.receive(ProcId(3), message_of(MessageKind::report, planned()));
+    agreement_.process_left(ProcId(0), Stage::finished);
+    EXPECT_EQ(agreement_.decided(), planned());
 }
 
 // The leader is dead; so may be the one that this process tells, of which others know.
