@@ -60,6 +60,28 @@ while data := stream.recv(1000):
     stream.sendall(data)
 """
 
+# What comes within a second after the connection.
+PATIENT_RECEIVER = """
+import socket
+server = socket.create_server(("", 5002))
+print("ready", flush=True)
+stream = server.accept()[0]
+stream.settimeout(1)
+count = 0
+try:
+    while data := stream.recv(65536):
+        count += len(data)
+except TimeoutError:
+    pass
+print(count)
+"""
+ONE_PIECE = """
+import socket, sys, time
+stream = socket.create_connection((sys.argv[1], 5002))
+stream.sendall(b"x" * int(sys.argv[2]))
+time.sleep(1000)
+"""
+
 
 def round_trip_ms(cluster, source, target, count=5):
     """The shortest of some round trips; None if nothing comes back."""
@@ -198,6 +220,7 @@ class LinksTest(unittest.TestCase):
             self.cluster.heal(host)
             self.cluster.delay(host, 0)
             self.cluster.loss(host, 0)
+            self.cluster.mtu(host, 0)
             self.cluster.rate(host, 0)
         for source, target in ((0, 1), (1, 2), (2, 0)):
             self.assertTrue(gets_through(self.cluster, source, target))
@@ -301,6 +324,35 @@ for word in (b"before", b"meanwhile"):
         self.assertTrue(150 < received < 270, received)  # 210 are expected, with a deviation of 8
         self.cluster.loss(1, 100)
         self.assertFalse(gets_through(self.cluster, 0, 1))
+
+    def bytes_that_arrive(self, source, target, n_bytes):
+        """Of a stream, within a second."""
+        with tempfile.TemporaryFile("w+") as output:
+            with self.cluster.start([sys.executable, "-c", PATIENT_RECEIVER], host=target, stdout=output) as receiver:
+                self.assertTrue(eventually(lambda: os.pread(output.fileno(), 10, 0)))
+                sender = [sys.executable, "-c", ONE_PIECE, f"node{target}", n_bytes]
+                with self.cluster.start(sender, host=source):
+                    self.assertEqual(receiver.wait(TIMEOUT_S), 0)
+            output.seek(0)
+            return int(output.read().split()[-1])
+
+    def test_large_packets_are_lost(self):
+        def passes(source, payload_bytes):
+            words = f"ping -n -q -c 3 -i 0.05 -W 1 -M do -s {payload_bytes} node1".split()
+            return self.cluster.run(words, host=source, timeout_s=TIMEOUT_S).returncode == 0
+
+        headers_bytes = 28  # of the internet protocol and of ping
+        self.cluster.mtu(1, 1000)
+        self.assertTrue(passes(0, 1000 - headers_bytes))
+        self.assertFalse(passes(0, 1001 - headers_bytes))
+        self.assertTrue(gets_through(self.cluster, 0, 1))
+        # A stream is sent in pieces larger than a packet, which the card would cut.
+        for source, target in ((0, 1), (1, 0)):
+            self.assertEqual(self.bytes_that_arrive(source, target, 900), 900)
+            self.assertEqual(self.bytes_that_arrive(source, target, 50 * 1448), 0)
+        self.cluster.mtu(1, 0)
+        self.assertTrue(passes(0, 1001 - headers_bytes))
+        self.assertTrue(becomes(lambda: stream_mbit(self.cluster, 0, 1, 0.3), 200, math.inf))
 
 
 class DeathsTest(unittest.TestCase):
@@ -422,6 +474,7 @@ class CommandLineTest(unittest.TestCase):
                 ["cut", name, "node0", "node1", "--one-way"],
                 ["rate", name, "node0", "node1", "100"],
                 ["loss", name, "node1", "1.5"],
+                ["mtu", name, "node0", "1400"],
                 ["delay", name, "node0", "0"],
             ):
                 done = self.cluster(*words)
@@ -430,7 +483,7 @@ class CommandLineTest(unittest.TestCase):
                 self.cluster("list").stdout.split(f"{name}: ")[1].splitlines()[:4],
                 [
                     "3 hosts, 2 slots each",
-                    "  node0 10.213.0.1 rate_mbit 100, cut off from node1",
+                    "  node0 10.213.0.1 rate_mbit 100, mtu 1400, cut off from node1",
                     "  node1 10.213.0.2 delay_ms 3, loss_percent 1.5, rate_mbit 100",
                     "  node2 10.213.0.3 dead",
                 ],

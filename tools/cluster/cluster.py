@@ -255,6 +255,11 @@ class Hosts:
         """So much of what leaves the host is lost; 0 takes it away."""
         self._ask("shape", host=self._name(host), loss_percent=_within(loss_percent, 100, "a loss in percent"))
 
+    def mtu(self, host, packet_bytes):
+        """Packets of more bytes are lost on the way from and to the host, and nobody is told: what a network does in which
+        somebody has forgotten one card or switch. 0 takes it away."""
+        self._ask("shape", host=self._name(host), mtu=int(_within(packet_bytes, 65535, "a number of bytes")))
+
     def rate(self, host, rate_mbit):
         """Limits what the host sends, and what it receives, to this rate each; 0 takes it away."""
         self._ask("rate", host=self._name(host), rate_mbit=_within(rate_mbit, 100000, "a rate in Mbit/s"))

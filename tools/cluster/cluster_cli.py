@@ -30,6 +30,7 @@ SYNOPSIS
     script/cluster delay [NAME] HOST... MS
     script/cluster loss  [NAME] HOST... PERCENT
     script/cluster rate  [NAME] HOST... MBIT
+    script/cluster mtu   [NAME] HOST... BYTES
     script/cluster pids  [NAME] HOST...
     script/cluster list  [--json]
 
@@ -67,6 +68,8 @@ OTHER COMMANDS
     heal              undoes `cut`. Without OTHER: all cuts of the host
     delay, loss, rate change the links of hosts; 0 takes it away. A delay costs a process on the machine and is 0.1 ms
                       more than asked for
+    mtu               packets of more bytes are lost silently, from the host and to it, as where one card or switch of a
+                      network takes less than the others; 0 takes it away
     pids              process numbers, as they are outside of the cluster
     list              running clusters, with their hosts and what is wrong with them
 
@@ -299,7 +302,7 @@ def _list(words):
     for cluster in found:
         print(f"{cluster['name']}: {len(cluster['hosts'])} hosts, {cluster['slots']} slots each")
         for host in cluster["hosts"]:
-            traits = [f"{key} {host[key]:g}" for key in ("delay_ms", "loss_percent", "rate_mbit") if host[key]]
+            traits = [f"{key} {host[key]:g}" for key in ("delay_ms", "loss_percent", "rate_mbit", "mtu") if host[key]]
             traits += [f"cut ({host['cut']})"] if host["cut"] else []
             traits += [f"cut off from {' '.join(host['unreachable'])}"] if host["unreachable"] else []
             print(f"  {host['name']} {host['address']} {', '.join(traits) if host['is_alive'] else 'dead'}".rstrip())
@@ -313,6 +316,7 @@ ACTIONS = {
     "heal": _heal,
     "delay": _change_links("delay", "milliseconds"),
     "loss": _change_links("loss", "percent"),
+    "mtu": _change_links("mtu", "bytes"),
     "rate": _change_links("rate", "Mbit/s"),
     "pids": _pids,
     "list": _list,

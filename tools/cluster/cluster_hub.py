@@ -185,7 +185,9 @@ class Hub:
         if action == "kill":
             self._kill(index, request["is_silent"])
         elif action == "shape":
-            self.network.shape(index, request.get("delay_ms"), request.get("loss_percent"))
+            self.network.shape(
+                index, request.get("delay_ms"), request.get("loss_percent"), request.get("mtu")
+            )
         elif action == "rate":
             self.network.rate(index, request["rate_mbit"])
         elif action == "cut":

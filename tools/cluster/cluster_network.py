@@ -79,6 +79,7 @@ class Link:
         self.delay_ms = 0.0
         self.loss_percent = 0.0
         self.rate_mbit = 0.0
+        self.mtu = 0
         self.cut = ""  # or "drop", or "down"
         self.unreachable = set()  # hosts to which nothing of this one gets through
         self.relay_pid = 0  # 0 also if it has ended unasked
@@ -89,6 +90,7 @@ class Link:
             "delay_ms": self.delay_ms,
             "loss_percent": self.loss_percent,
             "rate_mbit": self.rate_mbit,
+            "mtu": self.mtu,
             "cut": self.cut,
             "unreachable": sorted(host_name(index) for index in self.unreachable),
         }
@@ -123,13 +125,14 @@ class Network:
             f"neighbour replace {address_of(other)} lladdr {_mac_of(other)} nud permanent dev eth0" for other in others
         ]
 
-    def shape(self, index, delay_ms=None, loss_percent=None):
-        """Delays what leaves the host, and loses some of it."""
+    def shape(self, index, delay_ms=None, loss_percent=None, mtu=None):
+        """Delays what leaves the host, and loses some of it; loses all larger packets, either way, and tells nobody."""
         link = self.links[index]
         link.delay_ms = link.delay_ms if delay_ms is None else delay_ms
         link.loss_percent = link.loss_percent if loss_percent is None else loss_percent
+        link.mtu = link.mtu if mtu is None else mtu
         up, bridged, relayed = f"up{index}", f"rb{index}", f"rl{index}"
-        is_wanted = bool(link.delay_ms or link.loss_percent)
+        is_wanted = bool(link.delay_ms or link.loss_percent or link.mtu)
         self._end_relay(link)
         if is_wanted and not link.is_relayed:
             attach = [] if link.cut == "drop" else [f"link set {bridged} master br0"]
@@ -146,7 +149,7 @@ class Network:
             _ip([f"link delete {relayed}"] + ([] if link.cut == "drop" else [f"link set {up} master br0"]))
         link.is_relayed = is_wanted
         if is_wanted:
-            link.relay_pid = start_relay(up, relayed, link.delay_ms / 1000, link.loss_percent / 100)
+            link.relay_pid = start_relay(up, relayed, link.delay_ms / 1000, link.loss_percent / 100, link.mtu)
 
     @staticmethod
     def _end_relay(link):

@@ -1,4 +1,4 @@
-"""A wire that delays and loses frames: a process between the link of a host and the bridge.
+"""A wire that delays and loses frames, or those above some size only: a process between the link of a host and the bridge.
 
 The kernel's own means (netem) is missing in many small kernels, so that this is the one way everywhere. What leaves the
 host is held back for the delay, or lost; what comes in passes at once. Frames are read and written together with the
@@ -12,6 +12,7 @@ import os
 import random
 import select
 import socket
+import struct
 import time
 
 SOL_PACKET, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING = 263, 15, 23
@@ -19,6 +20,8 @@ ETH_P_ALL = 3
 SO_RCVBUFFORCE, SO_SNDBUFFORCE = 33, 32
 FRAME_BYTES_MAX = 10 + 65536 + 64
 BATCH = 64
+VNET_HEADER = struct.Struct("=BBHHHH")  # flags, kind of segments, bytes of headers, of a segment, start of the checksum, ...
+ETHERNET_HEADER_BYTES = 14
 
 
 def _open_device(name):
@@ -49,8 +52,20 @@ def _send(sock, frame):
         pass  # no room, or the device is down: the frame is lost, and the hosts have to live with that
 
 
-def relay(host_device, bridge_device, delay_s, loss):
-    """Runs until it is killed. `loss` is the share of frames from the host that do not arrive, 0 to 1."""
+def packet_bytes(frame):
+    """Of the internet protocol, the largest of those that a card would have made of it."""
+    _, kind, _, segment_bytes, checksum_start, _ = VNET_HEADER.unpack_from(frame)
+    if not kind:
+        return len(frame) - VNET_HEADER.size - ETHERNET_HEADER_BYTES
+    # The checksum to be filled in is that of the transport protocol, and only TCP is cut into segments here.
+    tcp = VNET_HEADER.size + checksum_start
+    header_bytes = checksum_start - ETHERNET_HEADER_BYTES + (frame[tcp + 12] >> 4) * 4
+    return min(header_bytes + segment_bytes, len(frame) - VNET_HEADER.size - ETHERNET_HEADER_BYTES)
+
+
+def relay(host_device, bridge_device, delay_s, loss, mtu):
+    """Runs until it is killed. `loss` is the share of frames from the host that do not arrive, 0 to 1; `mtu`, if it is not
+    0, is the size of the largest packet that gets through, either way."""
     host, bridge = _open_device(host_device), _open_device(bridge_device)
     held = collections.deque()  # (when to send, frame): the delay is the same for all, so the order is, too
     while True:
@@ -61,10 +76,11 @@ def relay(host_device, bridge_device, delay_s, loss):
             _send(bridge, held.popleft()[1])
         if bridge in readable:
             for frame in _frames(bridge):
-                _send(host, frame)
+                if not mtu or packet_bytes(frame) <= mtu:
+                    _send(host, frame)
         if host in readable:
             for frame in _frames(host):
-                if loss and random.random() < loss:
+                if (loss and random.random() < loss) or (mtu and packet_bytes(frame) > mtu):
                     continue
                 held.append((now + delay_s, frame))
 
