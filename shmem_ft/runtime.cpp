@@ -51,6 +51,7 @@ std::uint32_t channel_epoch(const JobState& state) {
 
 // The service thread polls the channel, and may already run.
 void Runtime::abandon(const std::string& line) noexcept {
+    start_watch_.reset();
     tell_end(line);
     stop_service();
     close_network();
@@ -309,6 +310,9 @@ bool Runtime::start(int generation, std::string& error) {
         }
         report(JobEventKind::hello, 0, 0, "", now_ns(), 0);
     }
+    if (generation == 0 && config_.join.empty()) {
+        watch_start();
+    }
     on_fault_.action = config_.on_fault;
     life_ = static_cast<std::uint32_t>(generation) + 1;
     if (!config_.join.empty()) {
@@ -319,6 +323,7 @@ bool Runtime::start(int generation, std::string& error) {
         return false;
     } else {
         bootstrap_.watch_launcher(&launcher_lost);
+        enter(StartStep::making_memory);
         if (!create_memory(error) || !meet_the_others(generation, error)) {
             return false;
         }
@@ -347,6 +352,7 @@ bool Runtime::start(int generation, std::string& error) {
     tell_fault_points();
     publish_status();
     fault_point(FaultPoint::init_ready);
+    enter(StartStep::taking_pe);
     if (!starts_as_spare) {
         if (!take_pe(PeId(self().value()), error)) {
             return false;
@@ -361,6 +367,7 @@ bool Runtime::start(int generation, std::string& error) {
     if (self() == ProcId(0) && generation == 0) {
         print_about();  // once in a job
     }
+    start_watch_.reset();
     // With the descriptor by which a spare can join.
     report(JobEventKind::initialized, control_.fd(), 0, "", now_ns(), 0);
     return starts_as_spare ? become_substitute(error) : start_scrubber(error);

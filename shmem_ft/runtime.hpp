@@ -38,6 +38,7 @@
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/job.hpp"
+#include "shmem_ft/start_watch.hpp"
 #include "shmem_ft/transport/contact.hpp"
 #include "shmem_ft/transport/net/network.hpp"
 #include "shmem_ft/transport/shm/control.hpp"
@@ -132,6 +133,8 @@ private:
     [[nodiscard]] BootCard own_card() const;
     [[nodiscard]] bool compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const;
     void publish_slot();
+    void watch_start();
+    void enter(StartStep step) noexcept;
     [[nodiscard]] DomainId find_domain() const;
     void read_domains();
 
@@ -145,6 +148,7 @@ private:
     [[nodiscard]] bool learn_nodes(int generation, std::string& error);
     [[nodiscard]] bool read_node_map(std::string& error);
     [[nodiscard]] bool gather_contacts(int generation, std::string& error);
+    [[nodiscard]] bool can_reach_nodes(std::string& error);
     void admit_nodes();
     void quiet_network() noexcept;
     void forget_dead() noexcept;
@@ -227,6 +231,7 @@ private:
     NodeInterface interface_;
     std::unique_ptr<Network> network_;
     std::unique_ptr<Coordinator> coordinator_;
+    std::unique_ptr<StartWatch> start_watch_;  // while this process is in shmem_init for the first time
 
     Engine engine_;
     std::vector<PeerEntry> entries_;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/memory_domain.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/runtime.hpp"
@@ -28,6 +29,28 @@ std::int32_t most_on_a_node(const std::vector<NodeId>& nodes) {
 }
 
 }  // namespace
+
+// Whoever starts the job hears from all and can tell who is to blame. Without oshrun each process ends itself: nobody
+// else would.
+void Runtime::watch_start() {
+    start_watch_ = std::make_unique<StartWatch>(config_.start_timeout_ms, [this](StartStep step) {
+        if (channel_.is_connected()) {
+            report(JobEventKind::start_late, static_cast<std::int32_t>(step), 0, describe(step), now_ns(), 0);
+            return;
+        }
+        char host[256] = {};
+        ::gethostname(host, sizeof host - 1);
+        say("error: process %d on %s has not come through shmem_init within %u ms (SHMEM_FT_START_TIMEOUT): it %s",
+            Bootstrap::rank_by_environment(), host, config_.start_timeout_ms, describe(step));
+        ::_exit(kExitError);
+    });
+}
+
+void Runtime::enter(StartStep step) noexcept {
+    if (start_watch_ != nullptr) {
+        start_watch_->enter(step);
+    }
+}
 
 bool Runtime::compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const {
     const int rank = self().value();
@@ -161,6 +184,7 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
         return false;
     }
     BootCard first = mine;
+    enter(StartStep::meeting);
     const bool leads_node = self() == bootstrap_.node_leader();
     if (!bootstrap_.share_cards(first, segment, generation, error) || !compare_cards(mine, first, error) ||
         (!leads_node && !control_.attach(segment.pid, segment.control_fd, error))) {
@@ -170,10 +194,12 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
         static_assert(sizeof first <= kCardBytesMax);
         std::memcpy(control_.header().card, &first, sizeof first);
     }
+    enter(StartStep::opening_doors);
     if (!store_.create(config_.backup_mode, live_, control_.n_pes(), error) || !open_doors(first, error)) {
         return false;
     }
     publish_slot();
+    enter(StartStep::publishing);
     const bool is_one_node = bootstrap_.is_one_node();
     if (!is_one_node && !bootstrap_.publish_contact(own_contact(), generation, error)) {
         return false;

@@ -8,15 +8,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/runtime.hpp"
+#include "shmem_ft/transport/reach.hpp"
 
 namespace sft {
 namespace {
+
+// For an answer of another node at start-up. A connection that loses one packet of two gets through in that time.
+constexpr std::int64_t kReachPatienceNs = 10'000'000'000;
 
 const char* name_of(Transport transport) {
     switch (transport) {
@@ -160,10 +165,42 @@ bool Runtime::gather_contacts(int generation, std::string& error) {
     return true;
 }
 
+// By the lowest process of the node, to the lowest of each other one.
+bool Runtime::can_reach_nodes(std::string& error) {
+    enter(StartStep::trying_ways);
+    std::vector<const Contact*> others;
+    std::vector<MailAddress> addresses;
+    std::vector<bool> is_known(static_cast<std::size_t>(control_.header().node) + 1);  // by node
+    is_known.back() = true;
+    for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
+        const Contact* contact = control_.contact(ProcId(process));
+        const auto node = static_cast<std::size_t>(contact->node);
+        is_known.resize(std::max(is_known.size(), node + 1));
+        if (!is_known[node]) {
+            is_known[node] = true;
+            others.push_back(contact);
+            addresses.push_back(contact->mail);
+        }
+    }
+    const std::optional<Unreached> unreached = find_unreached(addresses, kReachPatienceNs);
+    if (unreached) {
+        const Contact& other = *others[unreached->index];
+        error = format(
+            "%s cannot reach %s by interface %s (%s port %u: %s): is there a firewall between them, or does "
+            "SHMEM_FT_INTERFACE name another network?",
+            control_.contact(self())->node_name, other.node_name, interface_.name.c_str(),
+            to_string(other.mail).c_str(), other.mail.port,
+            unreached->error_number == ETIMEDOUT ? "no answer" : strerrordesc_np(unreached->error_number));
+    }
+    return !unreached;
+}
+
 bool Runtime::learn_nodes(int generation, std::string& error) {
-    if (self() == bootstrap_.node_leader() && !gather_contacts(generation, error)) {
+    enter(StartStep::gathering);
+    if (self() == bootstrap_.node_leader() && (!gather_contacts(generation, error) || !can_reach_nodes(error))) {
         return false;
     }
+    enter(StartStep::learning_nodes);
     if (!bootstrap_.fence()) {
         error = "a process of the job ended inside shmem_init";
         return false;
@@ -175,6 +212,7 @@ bool Runtime::learn_nodes(int generation, std::string& error) {
         return true;
     }
     admit_nodes();
+    enter(StartStep::admitting_nodes);
     if (!bootstrap_.fence()) {  // whoever connects is let in by now
         error = "a process of the job ended inside shmem_init";
         return false;

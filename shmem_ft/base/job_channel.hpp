@@ -28,6 +28,8 @@ enum class JobEventKind : std::uint32_t {
     unrecoverable,  // text: the one line, which oshrun prints (the process itself then prints nothing); the job ends.
                     // code: the exit status of the job for the case that no PE's death is the cause
     spare_wanted,   // pe: nobody is left to take it over, and the job waits for a spare
+    start_late,     // shmem_init has not been complete for SHMEM_FT_START_TIMEOUT. code: how far it has come (it
+                    // rises with the steps); text: what it does there, "waits for ..."
 };
 
 // Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.

@@ -123,6 +123,13 @@ bool find_interface(const std::string& wanted, bool is_pretending, NodeInterface
                                           wanted.c_str());
         return false;
     }
+    if (is_loopback(*item) && !is_pretending) {
+        error_line = format(
+            "SHMEM_FT_INTERFACE=%s: the loopback interface leads to no other node, and the job is on several: "
+            "name one that does",
+            item->ifa_name);
+        return false;
+    }
     found.name = item->ifa_name;
     found.address = mail_address_of(item->ifa_addr);
     return true;

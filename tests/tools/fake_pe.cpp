@@ -4,7 +4,7 @@
 //   fake_pe RANKS:STEP,STEP,... ...      RANKS: a number, or * for those that no other argument names
 //
 // Steps: hello init taken=PE finalize exiting=CODE global_exit=CODE unrecoverable=TEXT   reports
-//        wish=PE (a spare is wanted for it)  seen=RANK (found dead, with its host)
+//        late=STEP (in shmem_init)  wish=PE (a spare is wanted for it)  seen=RANK (found dead, with its host)
 //        sleep=SECONDS  out=TEXT  err=TEXT  read                                          (read: stdin to stdout)
 //        exit=CODE  signal=NUMBER  stop  hang                                             ends of the process
 //        fork=SECONDS                                  leaves a process behind that holds the output open
@@ -106,6 +106,8 @@ bool play_report(Player& player, const std::string& verb, const std::string& val
         player.report(JobEventKind::global_exit, number);
     } else if (verb == "unrecoverable") {
         player.report(JobEventKind::unrecoverable, 70, -1, value.c_str());
+    } else if (verb == "late") {
+        player.report(JobEventKind::start_late, number, -1, "waits");
     } else if (verb == "wish") {
         player.report(JobEventKind::spare_wanted, 0, number);
     } else if (verb == "seen") {

@@ -100,6 +100,21 @@ class Outcomes(unittest.TestCase):
         self.check(134, "oshrun: spare 0 was killed by signal 6 (Aborted) before shmem_init was complete on all PEs",
                    "-n", "1", "--spares", "1", FAKE_PE, "*:hello,hang", "1:hello,sleep=0.2,signal=6")
 
+    def test_a_start_that_stands_still(self):
+        # Silence for ever.
+        bound = {"SHMEM_FT_START_TIMEOUT": "1500"}
+        where = "within 1500 ms (SHMEM_FT_START_TIMEOUT)"
+        self.check(1, f"oshrun: PE 1, spare 0 have not called shmem_init {where} after the others", "-n", "2", "--spares",
+                   "1", FAKE_PE, "*:hang", "0:hello,hang", env=bound)
+        self.check(1, "oshrun: PE 1 stands still in shmem_init for 1500 ms (SHMEM_FT_START_TIMEOUT): stopped, or its host "
+                   "does not run", "-n", "2", FAKE_PE, "0:hello,init,hang", "1:hello,stop", env=bound)
+        self.check(1, f"oshrun: PE 1 has not come through shmem_init {where}: it waits", "-n", "2", FAKE_PE,
+                   "0:hello,init,hang", "1:hello,late=2,hang", env=bound)
+
+    def test_a_start_that_takes_its_time(self):
+        self.check(0, "", "-n", "2", FAKE_PE, GOOD, "1:sleep=2,hello,init,finalize,exit=0",
+                   env={"SHMEM_FT_START_TIMEOUT": "0"})
+
     def test_not_linked_with_the_library(self):
         self.check(1, f"oshrun: {FAKE_PE} ended without calling shmem_init: is it linked with the library (see oshcc)?",
                    "-n", "2", FAKE_PE, "*:exit=0")

@@ -56,6 +56,8 @@ bool Guardian::start(std::string& error_line) {
     local_.watch(poller_);
     hub_.watch(poller_);
     log_.start(task_.shape, task_.launch_command);
+    static_cast<void>(
+        ledger_.must_end(now_ns()));  // from now on the start is waited for, even if there is no news ever
     return launcher_.start(task_.launch_command, task_.launcher_reads_stdin ? task_.stdin_fd : -1, error_line);
 }
 
@@ -170,6 +172,7 @@ void Guardian::take(const Fact& fact) {
     log_.event(event, host_name(fact.host));
     // Messages that the library does not know.
     if (event.kind == kEventLaunched) {
+        ledger_.name_host(fact.host, host_name(fact.host));
         ledger_.process_launched(event.rank, {event.pid, fact.host});
         answer_launched(fact);
         return;

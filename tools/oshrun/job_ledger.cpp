@@ -80,6 +80,7 @@ void JobLedger::process_launched(int rank, ProcessKey key) {
     if (Process* item = process(rank); item != nullptr && item->launched_pid < 0) {
         item->launched_pid = key.pid;
         item->host = key.host;
+        ++start_news_;
         if (!item->has_said_hello) {
             item->pid = key.pid;
         }
@@ -128,8 +129,8 @@ void JobLedger::exec_failed(int rank, int error_number) {
         return;
     }
     // The first report is enough: the others fail alike.
-    decide({kExitCannotRun,
-            fmt::format("{}: cannot be run: {}", shell_quoted(shape_.program), strerrordesc_np(error_number))});
+    decide({kExitCannotRun, fmt::format("{}: cannot be run{}: {}", shell_quoted(shape_.program),
+                                        on_host(static_cast<std::size_t>(rank)), strerrordesc_np(error_number))});
 }
 
 void JobLedger::event(const JobEvent& event, std::int64_t now_ns, std::int32_t host) {
@@ -152,10 +153,13 @@ void JobLedger::event(const JobEvent& event, std::int64_t now_ns, std::int32_t h
             // Again after a shmem_finalize: the program initialises the library once more.
             item->is_finalized = false;
             item->is_initialized = false;
+            ++start_news_;
             break;
         case JobEventKind::initialized:
             item->is_initialized = true;
+            ++start_news_;
             if (is_everybody_initialized()) {
+                has_started_ = true;
                 ends_before_complete_ = ends_;
             }
             break;
@@ -169,6 +173,10 @@ void JobLedger::event(const JobEvent& event, std::int64_t now_ns, std::int32_t h
                     holder_[static_cast<std::size_t>(event.pe)] = event.rank;
                 }
             }
+            break;
+        case JobEventKind::start_late:
+            item->late_step = event.code;
+            item->late_in = text_of(event);
             break;
         case JobEventKind::failure_seen:
             if (Process* dead = process(static_cast<int>(std::min<std::uint64_t>(event.value, INT32_MAX)))) {
@@ -279,50 +287,12 @@ std::string JobLedger::name(std::size_t rank) const {
     return pe >= 0 ? fmt::format("PE {}", pe) : fmt::format("spare {}", static_cast<int>(rank) - shape_.pes);
 }
 
-// Before everybody is initialised nobody can be replaced: the others would wait in shmem_init for ever.
-void JobLedger::check_start(std::int64_t now_ns) {
-    if (!has_anybody_said_hello() || is_everybody_initialized()) {
-        return;
-    }
-    std::optional<std::size_t> first;
-    for (std::size_t rank = 0; rank < started().size(); ++rank) {
-        const Process& item = processes_[rank];
-        if (!item.end || item.is_finalized || item.end_order <= ends_before_complete_) {
-            continue;
-        }
-        // Its own report has been heard, so those of the others may be on their way: they get some time.
-        if (item.is_initialized && now_ns - item.end_ns < kPatience_ns) {
-            continue;
-        }
-        if (!first || item.end_order < processes_[*first].end_order) {
-            first = rank;
-        }
-    }
-    if (!first) {
-        return;
-    }
-    const FailureReason reason = *processes_[*first].end;
-    const int code = exit_code_of(reason);
-    decide({code == 0 ? kExitSomethingWrong : code,
-            fmt::format("{} {} before shmem_init was complete on all PEs", name(*first), describe_end(reason))});
-}
-
 bool JobLedger::must_end(std::int64_t now_ns) {
     if (verdict_) {
         return true;
     }
     check_start(now_ns);
-    if (!began_ns_) {
-        began_ns_ = now_ns;
-    }
-    // A launcher may wait for ever for the daemon of a host that was lost before it could say anything.
-    if (!verdict_ && !launcher_end_ && !have_all_been_launched() && now_ns - *began_ns_ >= kStartPatience_ns) {
-        const auto missing = std::count_if(started().begin(), started().end(),
-                                           [](const Process& item) { return item.launched_pid <= 0; });
-        decide(
-            {kExitSomethingWrong, fmt::format("{} of {} processes have not been started within {} s: is every host up?",
-                                              missing, started().size(), kStartPatience_ns / 1'000'000'000)});
-    }
+    check_time_of_start(now_ns);
     if (!verdict_ && have_all_pes_ended() && !all_ended() && now_ns - last_fact_ns_ >= kPatience_ns) {
         // Spares that nobody will wake any more.
         decide(first_failure().value_or(Outcome{}));
@@ -331,16 +301,13 @@ bool JobLedger::must_end(std::int64_t now_ns) {
 }
 
 std::optional<std::int64_t> JobLedger::next_deadline_ns() const {
-    if (!verdict_ && !launcher_end_ && began_ns_ && !have_all_been_launched()) {
-        return *began_ns_ + kStartPatience_ns;
+    std::optional<std::int64_t> deadline = start_deadline_ns();
+    const bool is_starting = has_anybody_said_hello() && !is_everybody_initialized();
+    if (!verdict_ && !all_ended() && ends_ != 0 && (have_all_pes_ended() || is_starting)) {
+        const std::int64_t patience_ends = last_fact_ns_ + kPatience_ns;
+        deadline = deadline ? std::min(*deadline, patience_ends) : patience_ends;
     }
-    if (verdict_ || all_ended() || ends_ == 0) {
-        return std::nullopt;
-    }
-    if (have_all_pes_ended() || (has_anybody_said_hello() && !is_everybody_initialized())) {
-        return last_fact_ns_ + kPatience_ns;
-    }
-    return std::nullopt;
+    return deadline;
 }
 
 // Nothing when the process did what a PE must do.
@@ -410,7 +377,7 @@ Outcome JobLedger::outcome_without_init() const {
                                                  program)};
     }
     const bool is_signal = first->end->kind == FailureKind::signal;
-    const std::string what = fmt::format("{} {}", name(first_rank), describe_end(*first->end));
+    const std::string what = fmt::format("{}{} {}", name(first_rank), on_host(first_rank), describe_end(*first->end));
     return {exit_code_of(*first->end),
             is_signal ? fmt::format("{} before it called shmem_init", what)
                       : fmt::format("{} without calling shmem_init: is {} linked with the library (see oshcc)?", what,
@@ -418,7 +385,11 @@ Outcome JobLedger::outcome_without_init() const {
 }
 
 Outcome JobLedger::unrecoverable(const JobEvent& event) const {
-    Outcome outcome{kExitSomethingWrong, text_of(event)};
+    const auto teller = static_cast<std::size_t>(event.rank);
+    // What is wrong with the start is wrong on the host of whoever says it, as a rule.
+    const std::string where = has_started_ ? "" : on_host(teller);
+    Outcome outcome{kExitSomethingWrong,
+                    where.empty() ? text_of(event) : fmt::format("{}{}: {}", name(teller), where, text_of(event))};
     outcome.exit_code = (event.code & 0xff) == 0 ? kExitSomethingWrong : event.code & 0xff;
     // The first PE that has died and not been replaced is the one it is about; not those that the library has ended
     // because of it, with the status of the report.

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,6 +37,8 @@ struct JobShape {
     int spares = 0;
     std::string program;  // as the user called it
     std::string launcher = "mpirun";
+    std::vector<std::string> hosts;      // by rank: where the launcher shall start it; empty: it decides
+    std::uint32_t start_timeout_ms = 0;  // SHMEM_FT_START_TIMEOUT; 0: the start may take any time
 };
 
 class JobLedger {
@@ -43,8 +46,6 @@ public:
     // Processes that have lost a PE before everybody was initialised, and sleepers after the last PE has ended, get
     // that long before the job is ended: reports of others may still be on their way.
     static constexpr std::int64_t kPatience_ns = 5'000'000'000;
-    // For the launcher to bring all processes up, on however many hosts.
-    static constexpr std::int64_t kStartPatience_ns = 300'000'000'000;
 
     explicit JobLedger(JobShape shape);
 
@@ -55,6 +56,7 @@ public:
     void joiner_failed(int rank, std::int64_t now_ns);
     // Facts. now_ns: any clock that only goes forward.
     void process_launched(int rank, ProcessKey key);
+    void name_host(std::int32_t host, const std::string& name);
     void exec_failed(int rank, int error_number);
     void event(const JobEvent& event, std::int64_t now_ns, std::int32_t host = 0);
     void process_ended(ProcessKey key, FailureReason reason, std::int64_t now_ns);
@@ -99,6 +101,8 @@ public:
         bool has_said_hello = false;
         bool is_initialized = false;
         bool is_finalized = false;
+        std::optional<int> late_step;  // how far it had come in shmem_init when the time was over
+        std::string late_in;           // and what it did there
         std::optional<int> announced_code;
         std::optional<FailureReason> end;
         std::optional<FailureReason> seen_dead;  // by others of the job; its end may not have been heard
@@ -128,7 +132,16 @@ private:
     [[nodiscard]] std::optional<Outcome> launcher_failure() const;
     [[nodiscard]] Outcome unrecoverable(const JobEvent& event) const;
     void enter_end(Process& item, FailureReason reason, std::int64_t now_ns);
-    void check_start(std::int64_t now_ns);
+    void check_start(std::int64_t now_ns);  // job_ledger_start.cpp
+    void check_time_of_start(std::int64_t now_ns);
+    [[nodiscard]] std::optional<std::int64_t> start_deadline_ns() const;
+    [[nodiscard]] std::string late_for_launcher() const;
+    [[nodiscard]] std::string late_in_init() const;
+    [[nodiscard]] std::string host_of(std::size_t rank) const;
+    // " on node1" in a job on several hosts, else nothing.
+    [[nodiscard]] std::string on_host(std::size_t rank) const;
+    [[nodiscard]] std::string names(const std::vector<std::size_t>& ranks) const;
+    [[nodiscard]] std::vector<std::size_t> started_ranks(const std::function<bool(const Process&)>& is_meant) const;
     void decide(Outcome outcome);
 
     JobShape shape_;
@@ -141,7 +154,11 @@ private:
     int ends_ = 0;
     int ends_before_complete_ = 0;  // how many had ended when everybody was initialised
     std::int64_t last_fact_ns_ = 0;
-    std::optional<std::int64_t> began_ns_;  // when must_end was asked first
+    std::vector<std::string> host_names_;  // by host
+    bool has_started_ = false;             // all have come through shmem_init once
+    int start_news_ = 0;                   // processes that have been launched, have called shmem_init, come through it
+    int start_news_seen_ = 0;
+    std::optional<std::int64_t> start_news_ns_;  // when must_end was asked first, or after the last of these
 };
 
 // "killed by signal 9 (Killed)", "exited with code 3": as a process's parent would say it.

@@ -95,7 +95,9 @@ bool open_entrance_if_needed(const Options& options, const Config& config, const
                              std::optional<AgentEntrance>& entrance, std::string& error_line) {
     std::optional<std::string> address;
     if (may_use_other_hosts(options, hosts)) {
-        address = own_address(config.interface, error_line);
+        // Hosts that only the launcher knows may turn out to be this one.
+        address = own_address(config.interface, hosts.empty() ? Reach::perhaps_this_host_only : Reach::other_hosts,
+                              error_line);
     } else if (config.pretend_nodes > 1) {
         address = "127.0.0.1";
     } else {
@@ -110,19 +112,32 @@ bool open_entrance_if_needed(const Options& options, const Config& config, const
     return entrance.has_value();
 }
 
-// Where each process is to run, for the launcher. Empty: it decides.
-std::string write_rank_hosts(const Options& options, const std::vector<HostSlots>& hosts, const std::string& temp_dir) {
+// By rank: the name of the host where it is to run. Empty: the launcher decides.
+std::vector<std::string> choose_rank_hosts(const Options& options, const std::vector<HostSlots>& hosts) {
+    std::vector<std::string> names;
     if (hosts.empty() || launcher_places_processes(options)) {
-        return {};
+        return names;
     }
-    const std::string path = temp_dir + "/hosts";
-    std::ofstream file(path);
     for (const int host : place({.hosts = hosts,
                           .pes = options.pes,
                           .spares = options.spares,
                           .spare_nodes = options.spare_nodes,
                           .is_by_node = options.maps_by_node})) {
-        file << hosts[static_cast<std::size_t>(host)].name << '\n';
+        names.push_back(hosts[static_cast<std::size_t>(host)].name);
+    }
+    return names;
+}
+
+// For the launcher. Empty: it decides.
+std::string write_rank_hosts(const Options& options, const std::vector<std::string>& names,
+                             const std::string& temp_dir) {
+    if (names.empty()) {
+        return {};
+    }
+    const std::string path = temp_dir + "/hosts";
+    std::ofstream file(path);
+    for (const std::string& name : names) {
+        file << name << '\n';
     }
     if (options.launcher == LauncherKind::srun) {
         setenv("SLURM_HOSTFILE", path.c_str(), 1);
@@ -206,9 +221,14 @@ int run(Options options) {
             return EXIT_FAILURE;
         }
         setenv("SHMEM_FT_JOB_SOCKET", task.socket.name().c_str(), 1);
-        task.shape = {options.pes, options.spares, options.command.front(), launcher_name(options.launcher)};
+        task.shape = {options.pes,
+                      options.spares,
+                      options.command.front(),
+                      launcher_name(options.launcher),
+                      choose_rank_hosts(options, hosts),
+                      config.start_timeout_ms};
         LaunchFacts facts = collect_facts(temp_dir, program_path, launcher_path);
-        facts.rank_hosts_file = write_rank_hosts(options, hosts, temp_dir);
+        facts.rank_hosts_file = write_rank_hosts(options, task.shape.hosts, temp_dir);
         task.launch_command = launch_command(options, facts);
         task.joiner_command = exec_pe_command(options, facts);
         if (options.is_verbose) {

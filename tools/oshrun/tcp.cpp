@@ -98,10 +98,18 @@ std::string boot_id() {
     return text;
 }
 
-std::optional<std::string> own_address(const std::string& interface, std::string& error_line) {
+std::optional<std::string> own_address(const std::string& interface, Reach reach, std::string& error_line) {
+    const bool may_be_loopback = reach == Reach::perhaps_this_host_only;
     const std::vector<InterfaceAddress> addresses = all_addresses();
     if (!interface.empty()) {
         for (const InterfaceAddress& item : addresses) {
+            if (item.interface == interface && item.is_loopback && !may_be_loopback) {
+                error_line = fmt::format(
+                    "SHMEM_FT_INTERFACE={}: the loopback interface leads to no other host, and the job is on several: "
+                    "name one that does",
+                    interface);
+                return std::nullopt;
+            }
             if (item.interface == interface) {
                 return item.address;
             }

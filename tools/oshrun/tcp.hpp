@@ -11,7 +11,10 @@ namespace sft::tools {
 
 // This host's address, in digits, by which others reach it. interface: the name of the network interface to use; empty:
 // that of the address which the host's name stands for, else the first one that is not the loopback, else the loopback.
-[[nodiscard]] std::optional<std::string> own_address(const std::string& interface, std::string& error_line);
+// Nothing: error_line says why; also because the interface is the loopback, if others are to reach this host.
+enum class Reach { other_hosts, perhaps_this_host_only };
+[[nodiscard]] std::optional<std::string> own_address(const std::string& interface, Reach reach,
+                                                     std::string& error_line);
 
 [[nodiscard]] std::string own_host_name();
 // One per start of a kernel; empty when it does not tell.
