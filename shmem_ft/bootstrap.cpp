@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "shmem_ft/base/fault_points.hpp"
+#include "shmem_ft/base/instruments.hpp"
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/base/report.hpp"
 
@@ -54,6 +55,7 @@ struct Key {
 };
 
 bool put_bytes(const Key& key, Bytes bytes, std::string& error) {
+    const OthersLeaks leaks;
     pmix_value_t value;
     std::vector<std::byte> copy(bytes.begin(), bytes.end());
     pmix_byte_object_t object{reinterpret_cast<char*>(copy.data()), copy.size()};
@@ -108,6 +110,7 @@ SFT_LIBRARY_STATE std::atomic<bool> Bootstrap::is_launcher_needed_{false};
 
 bool Bootstrap::connect(std::uint32_t pretend_nodes, std::string& error) {
     fault_point(FaultPoint::init_begin);
+    const OthersLeaks leaks;
     pmix_proc_t self;
     const pmix_status_t status = PMIx_Init(&self, nullptr, 0);
     // Without a launcher PMIx is usable but has no server: a job of this one process.

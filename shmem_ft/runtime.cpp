@@ -14,6 +14,7 @@
 #include "shmem_ft/base/build_info.hpp"
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/fault_points.hpp"
+#include "shmem_ft/base/raw_memory.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/ops/teams.hpp"
 
@@ -67,6 +68,7 @@ Runtime::~Runtime() {
 }
 
 bool Runtime::create_memory(std::string& error) {
+    find_raw_memory();
     if (!globals_.share(error)) {
         return false;
     }

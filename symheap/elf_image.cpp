@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "shmem_ft/base/report.hpp"
+#include "symheap/sanitizer_runtime.hpp"
 
 namespace sft {
 namespace {
@@ -181,6 +182,40 @@ void collect_copied_objects(const ElfFile& file, ElfImage& image) {
     });
 }
 
+bool exports_sanitizer(const ElfFile& file) {
+    bool found = false;
+    file.each_section([&](Elf_Scn* section, const GElf_Shdr& header) {
+        Elf_Data* symbols = header.sh_type == SHT_DYNSYM ? elf_getdata(section, nullptr) : nullptr;
+        GElf_Sym symbol;
+        for (int i = 0; symbols != nullptr && !found && gelf_getsym(symbols, i, &symbol) != nullptr; ++i) {
+            const char* name = elf_strptr(file.get(), header.sh_link, symbol.st_name);
+            found = symbol.st_shndx != SHN_UNDEF && name != nullptr && is_of_sanitizer_interface(name);
+        }
+    });
+    return found;
+}
+
+// The table of all symbols, which may be long, is read for such programs only.
+bool collect_sanitizer_state(const ElfFile& file, const std::string& path, ElfImage& image, std::string& error) {
+    if (!exports_sanitizer(file)) {
+        return true;
+    }
+    const std::vector<ElfRange> state = find_sanitizer_state(read_data_symbols(path));
+    if (state.empty()) {
+        error =
+            "a sanitizer is linked into it and its symbols are stripped, so its globals cannot be told from the "
+            "sanitizer's: do not strip it, or link with -shared-libsan";
+        return false;
+    }
+    for (const ElfRange& range : state) {
+        const ElfRange inside{std::max(range.begin, image.begin), std::min(range.end, image.end), range.what};
+        if (inside.begin < inside.end) {
+            image.left_out.push_back(inside);
+        }
+    }
+    return true;
+}
+
 // saved = candidates minus left_out; both get sorted.
 void subtract_left_out(ElfImage& image, std::vector<ElfRange>& candidates) {
     const auto by_begin = [](const ElfRange& a, const ElfRange& b) { return a.begin < b.begin; };
@@ -228,6 +263,9 @@ bool read_elf_image(const std::string& path, ElfImage& image, std::string& error
         return false;
     }
     collect_copied_objects(file, image);
+    if (!collect_sanitizer_state(file, path, image, error)) {
+        return false;
+    }
     subtract_left_out(image, candidates);
     return true;
 }
@@ -243,9 +281,16 @@ std::vector<ElfSymbol> read_data_symbols(const std::string& path) {
             return;
         }
         Elf_Data* symbols = elf_getdata(section, nullptr);
+        std::string source;  // of the local symbols that follow
         for (std::size_t i = 0; i < header.sh_size / header.sh_entsize; ++i) {
             GElf_Sym symbol;
             GElf_Shdr home;
+            if (gelf_getsym(symbols, static_cast<int>(i), &symbol) != nullptr &&
+                GELF_ST_TYPE(symbol.st_info) == STT_FILE) {
+                const char* name = elf_strptr(file.get(), header.sh_link, symbol.st_name);
+                source = name == nullptr ? "" : name;
+                continue;
+            }
             if (gelf_getsym(symbols, static_cast<int>(i), &symbol) == nullptr ||
                 GELF_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_size == 0 || symbol.st_shndx >= SHN_LORESERVE) {
                 continue;
@@ -256,7 +301,9 @@ std::vector<ElfSymbol> read_data_symbols(const std::string& path) {
                 continue;
             }
             const char* name = elf_strptr(file.get(), header.sh_link, symbol.st_name);
-            result.push_back({name == nullptr ? "" : name, file.section_name(home), symbol.st_value, symbol.st_size});
+            const bool is_local = GELF_ST_BIND(symbol.st_info) == STB_LOCAL;
+            result.push_back({name == nullptr ? "" : name, file.section_name(home), is_local ? source : std::string(),
+                              symbol.st_value, symbol.st_size});
         }
     });
     std::sort(result.begin(), result.end(),

@@ -3,7 +3,7 @@
 // The symmetric data objects of a program are the globals of its executable, not of shared objects (specification,
 // memory model). This tells which address ranges hold them, and which bytes in between belong to somebody else and
 // must not be written back at a rollback: linkage tables, objects copied from shared libraries (stdout, environ),
-// what the user marked SHMEM_FT_PRIVATE, and the library's own state when it is linked statically.
+// what the user marked SHMEM_FT_PRIVATE, and the state of this library or of a sanitizer when it is linked statically.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,7 @@ struct ElfRange {
 struct ElfSymbol {
     std::string name;
     std::string section;
+    std::string file;  // the source file, of a symbol that is local to one
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
 };

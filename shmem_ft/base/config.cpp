@@ -13,19 +13,7 @@
 #include <utility>
 
 #include "shmem_ft/base/edit_distance.hpp"
-
-// ThreadSanitizer keeps most of the address space for its shadow; what is left to mappings of the application lies
-// elsewhere.
-#if defined(__SANITIZE_THREAD__)
-#define SFT_DEFAULT_HEAP_BASE "0x550000000000"
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define SFT_DEFAULT_HEAP_BASE "0x550000000000"
-#endif
-#endif
-#ifndef SFT_DEFAULT_HEAP_BASE
-#define SFT_DEFAULT_HEAP_BASE "0x200000000000"
-#endif
+#include "shmem_ft/base/instruments.hpp"
 
 namespace sft {
 namespace {
@@ -427,6 +415,10 @@ bool load_config(Config& config, std::string& error_line) {
             error_line = bad_value_line(found.variable, found.text, setting);
             return false;
         }
+    }
+    if (is_thread_sanitized() &&
+        setting_origin(kSettings[static_cast<std::size_t>(Row::heap_base_address)]) == nullptr) {
+        loaded.heap_base_address = kHeapBaseUnderThreadSanitizer;
     }
     // What is inside these texts has errors of its own, more exact than a row of the table could be.
     if (!load_fault_schedule(loaded.faults, loaded.faults_file, loaded.fault_schedule, error_line)) {

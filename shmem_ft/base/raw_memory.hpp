@@ -1,8 +1,10 @@
 // Copying and comparing memory that holds other people's objects, red zones and all.
 //
-// In ordinary builds these are memcpy and memcmp. Under AddressSanitizer those would (rightly, for an application)
-// object to the red zones between globals, and under ThreadSanitizer to bytes that other threads own; a checkpoint
-// copies whole pages and means it, so there the loops are written out and not instrumented.
+// In ordinary builds these are memcpy and memcmp of libc. AddressSanitizer's would (rightly, for an application) object
+// to the red zones between globals, and ThreadSanitizer's to bytes that other threads own; a checkpoint copies whole
+// pages and means it. A program with a sanitizer puts the sanitizer's functions before libc's for an ordinary library,
+// too: so libc is asked for its own (find_raw_memory). In a library with a sanitizer the loops are written out and not
+// instrumented.
 #pragma once
 
 #include <cstddef>
@@ -50,11 +52,23 @@ SFT_NOT_INSTRUMENTED inline bool raw_equal(const void* a, const void* b, std::si
 }
 
 #undef SFT_NOT_INSTRUMENTED
+
+inline void find_raw_memory() noexcept {}
+
 #else
 
-inline void raw_copy(void* to, const void* from, std::size_t bytes) noexcept { std::memcpy(to, from, bytes); }
+struct RawMemory {
+    void* (*copy)(void*, const void*, std::size_t) = std::memcpy;
+    int (*compare)(const void*, const void*, std::size_t) = std::memcmp;
+};
+extern RawMemory g_raw_memory;
+
+// REQUIRES: before the first copy, by one thread.
+void find_raw_memory() noexcept;
+
+inline void raw_copy(void* to, const void* from, std::size_t bytes) noexcept { g_raw_memory.copy(to, from, bytes); }
 inline bool raw_equal(const void* a, const void* b, std::size_t bytes) noexcept {
-    return std::memcmp(a, b, bytes) == 0;
+    return g_raw_memory.compare(a, b, bytes) == 0;
 }
 
 #endif

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shmem_ft/base/instruments.hpp"
 #include "shmem_ft/transport/net/environment_defaults.hpp"
 #include "shmem_ft/transport/net/fabric_build.hpp"
 #include "shmem_ft/transport/net/fabric_module.hpp"
@@ -90,6 +91,7 @@ std::vector<std::string> files_of(const Provider& provider) {
 
 std::unique_ptr<Fabric> load(const Provider& provider, const std::string& file, std::string& error_line) {
     void* module = nullptr;
+    const OthersLeaks leaks;
     {
         const EnvironmentDefaults defaults(provider.defaults);
         module = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
