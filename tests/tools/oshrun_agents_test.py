@@ -162,6 +162,18 @@ class Losses(unittest.TestCase):
             job.wait(15)
             self.assertEqual(job.leftovers(), [])
 
+    def test_a_guardian_that_stood_still_has_missed_nobody(self):
+        # When it woke up it found all hosts silent for longer than the bound and gave up every one of them.
+        with self.start("-n", "4", FAKE_PE, "*:hello,init,out=ready,sleep=3,finalize,exit=0",
+                        env={**THREE, "SHMEM_FT_NODE_TIMEOUT": "1000"}) as job:
+            guardian = job.guardian()
+            os.kill(guardian, signal.SIGSTOP)
+            time.sleep(1.4)
+            os.kill(guardian, signal.SIGCONT)
+            result = job.wait()
+            self.assertEqual((result.exit_code, result.lines), (0, []))
+            self.assertEqual(job.leftovers(), [])
+
     def test_nothing_is_left_whoever_is_killed(self):
         for who in ("front", "guardian", "both", "launcher", "all"):
             # Whoever of oshrun lives ends what the processes have left behind, too; the processes themselves end when their

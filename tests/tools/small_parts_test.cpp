@@ -155,11 +155,36 @@ TEST(StandStill, OnlyWhoIsStoppedAtEveryLook) {
     EXPECT_TRUE(watch.is_on());
     EXPECT_LT(watch.period_ns(), 100);
     EXPECT_EQ(watch.due({1, 2}, 1000), Pids());
-    EXPECT_EQ(watch.due({1}, 1050), Pids());
-    EXPECT_EQ(watch.due({1, 2}, 1099), Pids());  // 2 went on in between
+    EXPECT_EQ(watch.due({1}, 1030), Pids());
+    EXPECT_EQ(watch.due({1, 2}, 1065), Pids());  // 2 went on in between
+    EXPECT_EQ(watch.due({1, 2}, 1099), Pids());
     EXPECT_EQ(watch.due({1, 2}, 1100), Pids({1}));
-    EXPECT_EQ(watch.due({2}, 1199), Pids({2}));
+    EXPECT_EQ(watch.due({2}, 1135), Pids());
+    EXPECT_EQ(watch.due({2}, 1165), Pids({2}));
     EXPECT_FALSE(StandStill(0).is_on());
+}
+
+// Everything of a job may be stopped and continued, and whoever looks may be the first to wake up.
+TEST(StandStill, WhoeverWasStoppedItselfBeginsAnew) {
+    using Pids = std::vector<std::int32_t>;
+    StandStill watch(100);
+    EXPECT_EQ(watch.due({1}, 1000), Pids());
+    EXPECT_EQ(watch.due({1}, 1500), Pids());
+    for (std::int64_t now = 1520; now < 1600; now += 20) {
+        EXPECT_EQ(watch.due({1}, now), Pids());
+    }
+    EXPECT_EQ(watch.due({1}, 1600), Pids({1}));
+}
+
+TEST(OwnTime, MissedLooksShow) {
+    OwnTime time(100);
+    EXPECT_FALSE(time.was_away(100'000));
+    EXPECT_FALSE(time.was_away(100'200));
+    EXPECT_TRUE(time.was_away(100'401));
+    EXPECT_FALSE(time.was_away(100'402));
+    OwnTime never(0);
+    EXPECT_FALSE(never.was_away(0));
+    EXPECT_FALSE(never.was_away(1'000'000));
 }
 
 }  // namespace

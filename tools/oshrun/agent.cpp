@@ -34,7 +34,10 @@ constexpr std::int64_t kGrace_ns = 1'000'000'000;
 }  // namespace
 
 Agent::Agent(AgentTask task)
-    : task_(std::move(task)), processes_(std::move(task_.socket), "the program"), heard_ns_(now_ns()) {}
+    : task_(std::move(task)),
+      processes_(std::move(task_.socket), "the program"),
+      own_time_(task_.silence_ms * kNsPerMs / kBeatsPerBound),
+      heard_ns_(now_ns()) {}
 
 bool Agent::start() {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -327,9 +330,12 @@ void Agent::keep_in_touch() {
     }
     const std::int64_t now = now_ns();
     const std::int64_t silence_ns = task_.silence_ms * kNsPerMs;
+    if (own_time_.was_away(now)) {
+        heard_ns_ = now;
+    }
     if (now - heard_ns_ > silence_ns + kGrace_ns) {
         is_over_ = is_guardian_lost_ = true;
-    } else if (now - told_ns_ >= silence_ns / 4) {
+    } else if (now - told_ns_ >= silence_ns / kBeatsPerBound) {
         told_ns_ = now;
         task_.guardian.send(FrameKind::alive);
     }
@@ -338,7 +344,7 @@ void Agent::keep_in_touch() {
 int Agent::timeout_ms() const {
     std::int64_t wait_ns = 60'000 * kNsPerMs;
     if (task_.silence_ms != 0) {
-        wait_ns = std::min(wait_ns, told_ns_ + task_.silence_ms * kNsPerMs / 4 - now_ns());
+        wait_ns = std::min(wait_ns, told_ns_ + task_.silence_ms * kNsPerMs / kBeatsPerBound - now_ns());
     }
     if (stand_still_ && stand_still_->is_on()) {
         wait_ns = std::min(wait_ns, stand_still_->period_ns());

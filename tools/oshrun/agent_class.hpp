@@ -9,6 +9,7 @@
 
 #include "tools/oshrun/agent.hpp"
 #include "tools/oshrun/local_processes.hpp"
+#include "tools/oshrun/own_time.hpp"
 #include "tools/oshrun/poller.hpp"
 #include "tools/oshrun/process_tree.hpp"
 #include "tools/oshrun/stand_still.hpp"
@@ -56,6 +57,7 @@ private:
     bool is_input_complete_ = false;
     bool are_outputs_paused_ = false;
     std::optional<StandStill> stand_still_;
+    OwnTime own_time_;
     std::int64_t heard_ns_ = 0;  // from the guardian
     std::int64_t told_ns_ = 0;
     bool is_over_ = false;           // nothing more is to be done here

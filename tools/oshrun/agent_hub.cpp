@@ -46,7 +46,7 @@ std::optional<AgentEntrance> open_entrance(const std::string& address, std::stri
 }
 
 AgentHub::AgentHub(std::optional<AgentEntrance> entrance, std::uint32_t silence_ms)
-    : entrance_(std::move(entrance)), silence_ms_(silence_ms) {
+    : entrance_(std::move(entrance)), silence_ms_(silence_ms), own_time_(silence_ms * kNsPerMs / kBeatsPerBound) {
     hosts_.push_back({own_host_name(), false, -1, {}});
 }
 
@@ -214,8 +214,12 @@ void AgentHub::lose(int fd, const std::string& why) {
 }
 
 void AgentHub::attend(std::int64_t now_ns) {
+    const bool was_away = own_time_.was_away(now_ns);
     std::vector<std::pair<int, std::string>> gone;
     for (auto& [fd, line] : lines_) {
+        if (was_away) {
+            line.heard_ns = now_ns;
+        }
         const std::int64_t silence_ns = line.host < 0 ? kStrangerPatience_ns : silence_ms_ * kNsPerMs;
         if (silence_ns != 0 && now_ns - line.heard_ns > silence_ns) {
             gone.emplace_back(fd, line.host < 0 ? "it says nothing"
@@ -228,7 +232,7 @@ void AgentHub::attend(std::int64_t now_ns) {
             gone.emplace_back(fd, "it takes nothing any more");
             continue;
         }
-        if (line.host >= 0 && silence_ms_ != 0 && now_ns - line.told_ns >= silence_ns / 4) {
+        if (line.host >= 0 && silence_ms_ != 0 && now_ns - line.told_ns >= silence_ns / kBeatsPerBound) {
             line.told_ns = now_ns;
             line.stream.send(FrameKind::alive);
         }
@@ -247,7 +251,7 @@ std::optional<std::int64_t> AgentHub::next_deadline_ns() const {
     std::optional<std::int64_t> deadline;
     for (const auto& [fd, line] : lines_) {
         const std::int64_t own = line.host < 0      ? line.heard_ns + kStrangerPatience_ns
-                                 : silence_ms_ != 0 ? line.told_ns + silence_ms_ * kNsPerMs / 4
+                                 : silence_ms_ != 0 ? line.told_ns + silence_ms_ * kNsPerMs / kBeatsPerBound
                                                     : now_ns() + 60'000 * kNsPerMs;
         deadline = deadline ? std::min(*deadline, own) : own;
     }

@@ -3,7 +3,8 @@
 //
 // Fault model: a host may be lost at any time: the connection of its agent ends, or nothing is heard from it for the
 // time that has been set. That is final: whoever comes back later finds no connection, and ends its processes. Anybody
-// may connect; who does not show the secret is dropped, and the first of them is named.
+// may connect; who does not show the secret is dropped, and the first of them is named. The guardian itself may
+// stand still for any time: it judges nobody by what it could not hear.
 #pragma once
 
 #include <array>
@@ -17,6 +18,7 @@
 
 #include "tools/oshrun/agent_wire.hpp"
 #include "tools/oshrun/local_processes.hpp"
+#include "tools/oshrun/own_time.hpp"
 #include "tools/oshrun/poller.hpp"
 #include "tools/oshrun/process_tree.hpp"
 #include "tools/oshrun/stderr_pump.hpp"
@@ -111,6 +113,7 @@ private:
 
     std::optional<AgentEntrance> entrance_;
     std::uint32_t silence_ms_;
+    OwnTime own_time_;
     Poller* poller_ = nullptr;
     std::vector<Host> hosts_;
     std::map<int, Line> lines_;  // by descriptor

@@ -51,6 +51,9 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 12);
 
+// How often either end says that it is alive, per time of silence that makes it lost.
+inline constexpr std::int64_t kBeatsPerBound = 4;
+
 inline constexpr std::size_t kFramePayloadMax = 1U << 20;
 
 using SecretHalf = std::array<std::uint8_t, 16>;
