@@ -75,6 +75,11 @@ void visit(Lock& lock, What what) {
 
 void Coordinator::send(ProcId to, const Message& message) {
     fault_point(FaultPoint::message_send);
+    // An answer goes the way of its question.
+    if (message.kind == MessageKind::heartbeat && mailbox_->is_taking_datagram()) {
+        mailbox_->send_datagram(to, encode(message));
+        return;
+    }
     mailbox_->send(to, encode(message));
 }
 
@@ -180,7 +185,8 @@ bool Coordinator::take_messages() {
         fault_point(FaultPoint::message_receive);
         const std::optional<Message> message = decode(bytes);
         if (shape_.nodes != nullptr) {
-            note_heard(from, message && message->kind == MessageKind::heartbeat ? message->asked_ns : 0);
+            const bool is_answer = message && message->kind == MessageKind::heartbeat;
+            note_heard({from, is_answer ? message->asked_ns : 0, !mailbox_->is_taking_datagram()});
         }
         if (message) {
             agreement_.receive(from, *message);
@@ -188,13 +194,14 @@ bool Coordinator::take_messages() {
     });
 }
 
-void Coordinator::note_heard(ProcId from, std::int64_t asked_ns) {
+void Coordinator::note_heard(const Heard& heard) {
     const auto at =
-        std::find_if(heard_.begin(), heard_.end(), [from](const Heard& heard) { return heard.from == from; });
+        std::find_if(heard_.begin(), heard_.end(), [&](const Heard& other) { return other.from == heard.from; });
     if (at == heard_.end()) {
-        heard_.push_back({from, asked_ns});
+        heard_.push_back(heard);
     } else {
-        at->asked_ns = std::max(at->asked_ns, asked_ns);
+        at->asked_ns = std::max(at->asked_ns, heard.asked_ns);
+        at->has_mail = at->has_mail || heard.has_mail;
     }
 }
 
@@ -245,8 +252,11 @@ void Coordinator::ping(const std::vector<ProcId>& processes, std::int64_t asked_
     question.ballot = agreement_.ballot();
     question.index = agreement_.decided().index;
     question.asked_ns = asked_ns;
+    const std::vector<std::byte> bytes = encode(question);
     for (const ProcId process : processes) {
+        // Mail finds out whether the process is there at all, and whether mail gets there.
         send(process, question);
+        mailbox_->send_datagram(process, bytes);
     }
 }
 

@@ -116,6 +116,7 @@ public:
     struct Heard {
         ProcId from;
         std::int64_t asked_ns = 0;
+        bool has_mail = false;  // besides datagrams
     };
     [[nodiscard]] std::vector<Heard> take_heard();
     void ping(const std::vector<ProcId>& processes, std::int64_t asked_ns);
@@ -152,7 +153,7 @@ private:
     };
     using Lock = std::unique_lock<std::mutex>;
     bool take_messages();
-    void note_heard(ProcId from, std::int64_t asked_ns);
+    void note_heard(const Heard& heard);
     [[nodiscard]] Participant::Do drive(Lock& lock, Participant::Do next);
     void await_change(Lock& lock, std::uint64_t index);
     void note_awaited();

@@ -35,7 +35,11 @@ void NodeGuard::learn(std::int64_t now_ns) {
 void NodeGuard::listen(std::int64_t now_ns) {
     const std::vector<Coordinator::Heard> all = coordinator_->take_heard();
     for (const Coordinator::Heard& heard : all) {
-        watch_.heard(heard.from, now_ns, heard.asked_ns);
+        if (heard.has_mail) {
+            watch_.heard(heard.from, now_ns, heard.asked_ns);
+        } else {
+            watch_.heard_datagram(heard.from, now_ns, heard.asked_ns);
+        }
     }
     control_->slot(self_).presence_ns.store(watch_.presence_ns());
 }

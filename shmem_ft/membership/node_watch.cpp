@@ -9,8 +9,12 @@ namespace sft {
 namespace {
 
 // Short of the bound, so that an answer of somebody else there still comes in time.
-constexpr std::int64_t kUnansweredByOne = 2;
-constexpr std::int64_t kTicksUntilSilent = 2;
+constexpr std::int64_t kUnansweredByOne = 4;
+constexpr std::int64_t kTicksUntilSilent = 4;
+// This process has not run: it has missed some of its own ticks.
+constexpr std::int64_t kTicksMissed = 4;
+// So long datagrams count without mail.
+constexpr std::int64_t kMailBounds = 4;
 constexpr std::int64_t kStartBounds = 10;
 
 }  // namespace
@@ -89,12 +93,14 @@ std::vector<NodeWatch::Neighbour> NodeWatch::neighbours(std::vector<std::vector<
             if (at == found.end()) {
                 const auto old = std::find_if(neighbours_.begin(), neighbours_.end(), is_it);
                 // A new watch starts now: what happened before nobody was asking is no silence.
-                at = found.insert(found.end(), old != neighbours_.end()
-                                                   ? *old
-                                                   : Neighbour{.node = node, .living = {}, .heard_ns = now_ns});
+                at = found.insert(found.end(),
+                                  old != neighbours_.end()
+                                      ? *old
+                                      : Neighbour{.node = node, .living = {}, .heard_ns = now_ns, .mail_ns = now_ns});
                 if (!std::includes(at->living.begin(), at->living.end(), living[node.index()].begin(),
                                    living[node.index()].end())) {
                     listen_afresh_to(*at, now_ns);  // who has joined there has not been called lost with the others
+                    at->mail_ns = std::max(at->mail_ns, now_ns);
                 }
                 at->living = std::move(living[node.index()]);
                 at->is_watched = false;
@@ -142,15 +148,29 @@ void NodeWatch::take_presence() {
     }
 }
 
+NodeWatch::Neighbour* NodeWatch::neighbour_with(ProcId process) {
+    const auto at = std::find_if(neighbours_.begin(), neighbours_.end(), [&](const Neighbour& neighbour) {
+        return std::binary_search(neighbour.living.begin(), neighbour.living.end(), process);
+    });
+    return at == neighbours_.end() ? nullptr : &*at;
+}
+
 void NodeWatch::heard(ProcId from, std::int64_t now_ns, std::int64_t asked_ns) {
-    for (Neighbour& neighbour : neighbours_) {
-        if (std::binary_search(neighbour.living.begin(), neighbour.living.end(), from)) {
-            listen_afresh_to(neighbour, now_ns);
-            neighbour.has_answered = true;
-            if (asked_ns <= now_ns) {  // what else somebody sends is no time of this node
-                neighbour.has_heard_ns = std::max(neighbour.has_heard_ns, asked_ns);
-            }
-        }
+    if (Neighbour* const neighbour = neighbour_with(from)) {
+        neighbour->mail_ns = std::max(neighbour->mail_ns, now_ns);
+    }
+    heard_datagram(from, now_ns, asked_ns);
+}
+
+void NodeWatch::heard_datagram(ProcId from, std::int64_t now_ns, std::int64_t asked_ns) {
+    Neighbour* const neighbour = neighbour_with(from);
+    if (neighbour == nullptr || now_ns - neighbour->mail_ns > kMailBounds * options_.bound_ns) {
+        return;
+    }
+    listen_afresh_to(*neighbour, now_ns);
+    neighbour->has_answered = true;
+    if (asked_ns <= now_ns) {  // what else somebody sends is no time of this node
+        neighbour->has_heard_ns = std::max(neighbour->has_heard_ns, asked_ns);
     }
     take_presence();
 }
@@ -164,6 +184,7 @@ void NodeWatch::listen_afresh_to(Neighbour& neighbour, std::int64_t now_ns) {
 void NodeWatch::listen_afresh(std::int64_t now_ns) {
     for (Neighbour& neighbour : neighbours_) {
         listen_afresh_to(neighbour, now_ns);
+        neighbour.mail_ns = std::max(neighbour.mail_ns, now_ns);
     }
 }
 
@@ -186,7 +207,7 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
     if (!is_needed()) {
         return round;
     }
-    if (ticked_ns_ >= 0 && now_ns - ticked_ns_ > 2 * period_ns()) {
+    if (ticked_ns_ >= 0 && now_ns - ticked_ns_ > kTicksMissed * period_ns()) {
         listen_afresh(now_ns);
     }
     ticked_ns_ = now_ns;
@@ -197,7 +218,7 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
     for (Neighbour& neighbour : neighbours_) {
         const bool may_be_starting = !neighbour.has_answered && now_ns - began_ns_ <= kStartBounds * options_.bound_ns;
         const bool is_silent = now_ns - neighbour.heard_ns > options_.bound_ns &&
-                               neighbour.n_unanswered >= kPeriodsPerBound && !may_be_starting;
+                               neighbour.n_unanswered > kPeriodsPerBound && !may_be_starting;
         if (neighbour.is_watched && is_silent && !neighbour.is_lost) {
             neighbour.is_lost = true;
             for (const ProcId process : neighbour.living) {

@@ -5,16 +5,20 @@
 // these for a sign of life (message ping; Agreement answers with heartbeat). So a node sends and gets O(1) messages in
 // a period, however many processes and nodes there are, and only who asks has to know who lives: nobody must begin or
 // cease to send because of a death that it has not heard of yet, as a sleeping spare may not. Whatever arrives from any
-// process of the node is a sign of life; after two periods without any everybody there is asked.
+// process of the node is a sign of life; after four periods without any everybody there is asked.
+//
+// Questions and answers go as mail and as datagrams. Mail (TCP) may be silent for as long again as a link was away, so
+// datagrams tell how long a link really was. But a job lives by mail: datagrams count only while some mail has come
+// within the last four bounds.
 //
 // The speaker of a node is its lowest living process that responds. The others look at the heartbeat words of the lower
-// ones in the memory that they share; whoever finds that none of those has moved for two of its own ticks speaks, and
+// ones in the memory that they share; whoever finds that none of those has moved for four of its own ticks speaks, and
 // starts to listen afresh. Two may speak for a while; that costs messages only.
 //
-// A node is lost when nothing has come from it for the bound and a bound's worth of questions of this process has gone
-// unanswered. All processes there are dead then, not certainly: the network may be cut, or the node stand still. (If
-// the owner can find out more, for example that the port of a process refuses connections, it should do that first: a
-// certain death needs no majority.)
+// A node is lost when nothing has come from it for the bound and more than a bound's worth of questions of this process
+// has gone unanswered. All processes there are dead then, not certainly: the network may be cut, or the node stand
+// still. (If the owner can find out more, for example that the port of a process refuses connections, it should do that
+// first: a certain death needs no majority.)
 //
 // A node of which nothing has been heard yet may still be on its way through shmem_init: nobody is called lost before
 // he has answered once, in the first ten bounds of a job. As soon as anything has been decided all PEs have taken part
@@ -33,8 +37,9 @@
 // lower numbers than its own: who knew it knew these.
 //
 // Fault model: any process may stand still at any time, this one included; messages take any time. Who has not run
-// itself could not hear, and starts afresh. No node is called lost whose processes answer some question of this process
-// within the bound less two periods.
+// itself could not hear, and starts afresh. A node whose link is cut for less than the bound is not called lost: at
+// most ten questions fall into that time, and the eleventh, which comes after it, has a period for its answer. One
+// whose link is cut for the bound and two periods is.
 //
 // Between two nodes of which neither watches the other silence is not noticed here. A loss is told by those who watch
 // the node (agreement.hpp, "News"); a cut of just that link, which needs six nodes with a fan of 2, by who sends on it.
@@ -54,7 +59,7 @@ namespace sft {
 
 class NodeWatch {
 public:
-    static constexpr std::int64_t kPeriodsPerBound = 5;
+    static constexpr std::int64_t kPeriodsPerBound = 10;
     static constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::max();
     static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min() / 2;  // differences fit
 
@@ -72,6 +77,7 @@ public:
     // Something has come from this process of another node. asked_ns: if it is the answer to a question, when that was
     // asked.
     void heard(ProcId from, std::int64_t now_ns, std::int64_t asked_ns = 0);
+    void heard_datagram(ProcId from, std::int64_t now_ns, std::int64_t asked_ns = 0);
 
     struct Round {
         std::vector<ProcId> ask;  // send each of them a ping
@@ -98,6 +104,7 @@ private:
         bool is_watched = false;
         bool watches_us = false;
         std::int64_t heard_ns = 0;
+        std::int64_t mail_ns = 0;       // the last time that was not a datagram
         std::int64_t n_unanswered = 0;  // questions since
         bool is_lost = false;
         bool has_answered = false;      // ever
@@ -108,6 +115,7 @@ private:
         std::uint32_t beat = 0;
         std::int64_t n_still = 0;  // ticks since the word has moved
     };
+    [[nodiscard]] Neighbour* neighbour_with(ProcId process);
     static void listen_afresh_to(Neighbour& neighbour, std::int64_t now_ns);
     void listen_afresh(std::int64_t now_ns);
     void look_at_lower(std::int64_t now_ns, const std::function<std::uint32_t(ProcId)>& beat_of);

@@ -123,6 +123,42 @@ TEST_F(RemoteMailTest, ArrivesInOrderInBothDirections) {
     }));
 }
 
+TEST_F(RemoteMailTest, DatagramsArriveBesidesAndTellThatTheyAre) {
+    const auto a = open_one(0);
+    const auto b = open_one(1);
+    int n_datagrams = 0;
+    int n_mails = 0;
+    const Mailbox::Sink sink = [&](ProcId from, std::span<const std::byte> bytes) {
+        EXPECT_EQ(from, ProcId(0));
+        EXPECT_TRUE(is_number(bytes, b->is_taking_datagram() ? 7U : 8U));
+        ++(b->is_taking_datagram() ? n_datagrams : n_mails);
+    };
+    a->send(ProcId(1), numbered(8));
+    a->send_datagram(ProcId(1), numbered(7));
+    EXPECT_TRUE(pump_both(*a, kNoMail, *b, sink, [&] { return n_datagrams == 1 && n_mails == 1; }));
+}
+
+// Anybody may send them.
+TEST_F(RemoteMailTest, DatagramsOfStrangersAreDropped) {
+    const auto a = open_one(0);
+    const auto b = open_one(1);
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const SocketAddress to(book_[1]);
+    Greeting wrong{.from = 0, .to = 1, .secret = 1};
+    std::vector<std::byte> large(4096);
+    ASSERT_EQ(sendto(fd, &wrong, sizeof wrong, 0, to.get(), to.bytes), static_cast<ssize_t>(sizeof wrong));
+    ASSERT_EQ(sendto(fd, &wrong, 3, 0, to.get(), to.bytes), 3);
+    ASSERT_EQ(sendto(fd, large.data(), large.size(), 0, to.get(), to.bytes), static_cast<ssize_t>(large.size()));
+    ::close(fd);
+    a->send_datagram(ProcId(1), numbered(7));
+    int n_taken = 0;
+    const Mailbox::Sink sink = [&](ProcId, std::span<const std::byte> bytes) {
+        EXPECT_TRUE(is_number(bytes, 7));
+        ++n_taken;
+    };
+    EXPECT_TRUE(pump_both(*a, kNoMail, *b, sink, [&] { return n_taken == 1; }));
+}
+
 TEST_F(RemoteMailTest, TheLargestMessageArrives) {
     const auto a = open_one(0);
     const auto b = open_one(1);

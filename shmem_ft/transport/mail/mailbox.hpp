@@ -108,6 +108,10 @@ public:
     void introduce_self(const Contact& own) { remote_.introduce_self(own); }
     // Processes of other nodes that have been found to be dead, or to have left (goodbye: how).
     [[nodiscard]] std::vector<RemoteMail::Gone> take_gone();
+    // To a process of another node: at once or never. Of what a sink gets the second one tells whether it came that
+    // way.
+    void send_datagram(ProcId to, std::span<const std::byte> message);
+    [[nodiscard]] bool is_taking_datagram() const noexcept { return remote_.is_taking_datagram(); }
     // Finds out whether a process of another node is dead.
     void probe(ProcId process);
     // Nothing that was sent to another node is still on its way.

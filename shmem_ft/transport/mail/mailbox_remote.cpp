@@ -16,6 +16,12 @@ void Mailbox::probe(ProcId process) {
     }
 }
 
+void Mailbox::send_datagram(ProcId to, std::span<const std::byte> message) {
+    if (is_mine() && is_remote(to)) {
+        remote_.send_datagram(to, message);
+    }
+}
+
 bool Mailbox::is_settled() const noexcept { return !is_mine() || remote_.is_settled(); }
 
 void Mailbox::leave(std::uint64_t how) {

@@ -26,6 +26,8 @@ constexpr std::int64_t kNsPerMs = 1'000'000;
 constexpr std::int64_t kTickNs = 50 * kNsPerMs;
 // A connection that has not come about by then is tried anew: the kernel's own second try comes after a whole second.
 constexpr std::int64_t kAttemptNs = 400 * kNsPerMs;
+// Each attempt gets twice as long as the one before, up to this: the way may have become that long.
+constexpr std::int64_t kAttemptMaxNs = 3200 * kNsPerMs;
 // To one that has been declared dead there is no hurry.
 constexpr std::int64_t kAttemptGivenUpNs = 1000 * kNsPerMs;
 // Repetitions without an answer of the other side's kernel, after which the link must have been away.
@@ -61,6 +63,7 @@ bool RemoteMail::open(Options options, std::string& error_line) {
     }
     watch(EPOLL_CTL_ADD, listener_, EPOLLIN, Source::listener, 0);
     watch(EPOLL_CTL_ADD, timer_, EPOLLIN, Source::timer, 0);
+    watch(EPOLL_CTL_ADD, datagrams_, EPOLLIN, Source::datagrams, 0);
     return true;
 }
 
@@ -73,7 +76,7 @@ void RemoteMail::close() noexcept {
     for (auto& [number, incoming] : incoming_) {
         ::close(incoming.stream.release());
     }
-    for (int* const fd : {&listener_, &timer_, &epoll_fd_}) {
+    for (int* const fd : {&listener_, &datagrams_, &timer_, &epoll_fd_}) {
         if (*fd >= 0) {
             ::close(*fd);
             *fd = -1;
@@ -303,6 +306,7 @@ bool RemoteMail::take_from_peer(ProcId process, Peer& peer, const FrameStream::F
                 return false;
             }
             peer.state = PeerState::open;
+            peer.patience_ns = 0;
             peer.next_number = 1;
             peer.stream.allow(0);  // what follows are numbers
             break;
@@ -337,10 +341,11 @@ void RemoteMail::tick(std::int64_t now) {
     bool is_needed = false;
     for (auto& [number, peer] : peers_) {
         const ProcId process(number);
-        const std::int64_t patience = peer.is_given_up ? kAttemptGivenUpNs : kAttemptNs;
+        const std::int64_t patience = peer.is_given_up ? kAttemptGivenUpNs : std::max(peer.patience_ns, kAttemptNs);
         switch (peer.state) {
             case PeerState::connecting:
                 if (now - peer.since_ns > patience) {
+                    peer.patience_ns = std::min(2 * patience, kAttemptMaxNs);
                     hang_up(peer);
                     connect(process, peer);
                 }
@@ -465,6 +470,7 @@ bool RemoteMail::pump(const Sink& sink) {
                 break;
             }
             case Source::incoming: has_received = read_incoming(number, sink) || has_received; break;
+            case Source::datagrams: has_received = read_datagrams(sink) || has_received; break;
             case Source::peer: {
                 const ProcId process(static_cast<std::int32_t>(number));
                 Peer& peer = peer_of(process);

@@ -5,10 +5,16 @@
 // a connection that breaks is made again, and the welcome tells which messages have to be sent once more. So messages
 // between two living processes arrive whole, once and in order, whatever happens to connections.
 //
+// Besides there are datagrams, from and to the port with the same number, for what is worth something only now: a
+// question whether somebody lives, and its answer. They may be lost, doubled or late. TCP is silent for up to as long
+// again as a link was away, since it waits twice as long before each repetition; a datagram shows at once that a link
+// is whole.
+//
 // Fault model
 //  - A link may lose everything for any time, or tell that it is down; what waits is sent when it is whole again. While
-//    the other side's kernel does not answer, connections are made anew every few hundred ms, since an old one would
-//    answer only seconds after the link is whole.
+//    the other side's kernel does not answer, connections are made anew every few hundred ms at first, since an old one
+//    would answer only seconds after the link is whole; then less often, since a link may be slow; and at once when a
+//    datagram ends a silence.
 //  - A process may be stopped: its kernel still answers, so nothing is done and messages wait.
 //  - A process that is dead has a port that is closed. Its host's kernel says so (refused), and only then: a port that
 //    was open once and refuses means that the process is certainly dead, or has left. The end of any connection is
@@ -75,8 +81,12 @@ public:
     void introduce_self(const Contact& own) { own_contact_ = own; }
 
     void send(ProcId to, std::span<const std::byte> message);
+    // At once or never.
+    void send_datagram(ProcId to, std::span<const std::byte> message) const;
     // True: there was a message.
     bool pump(const Sink& sink);
+    // Asked by the sink: what it gets has come as a datagram.
+    [[nodiscard]] bool is_taking_datagram() const noexcept { return is_taking_datagram_; }
     // Everything has been taken by its receiver, or dropped.
     [[nodiscard]] bool is_settled() const noexcept { return n_waiting() == 0; }
     [[nodiscard]] std::size_t n_waiting() const noexcept;
@@ -115,6 +125,8 @@ private:
         std::uint64_t last_number = 0;  // given to a message
         std::uint64_t next_number = 1;  // to be put into this connection
         std::int64_t since_ns = 0;      // the attempt
+        std::int64_t patience_ns = 0;   // with it; 0: as with the first one
+        std::int64_t datagram_ns = 0;   // the last one from it
         bool is_given_up = false;
         bool wants_room = false;
     };
@@ -124,7 +136,7 @@ private:
         std::int64_t since_ns = 0;
         bool wants_room = false;
     };
-    enum class Source : std::uint32_t { listener, timer, peer, incoming };
+    enum class Source : std::uint32_t { listener, timer, peer, incoming, datagrams };
 
     // remote_mail.cpp: the sender's side
     void connect(ProcId process, Peer& peer);
@@ -140,6 +152,9 @@ private:
 
     // remote_mail_in.cpp: the receiver's side
     [[nodiscard]] bool listen(std::string& error_line);
+    [[nodiscard]] bool bind_both(std::string& error_line);
+    bool read_datagrams(const Sink& sink);
+    void note_datagram(ProcId from);
     void accept_all();
     bool read_incoming(std::uint32_t connection, const Sink& sink);
     [[nodiscard]] bool take_hello(std::uint32_t connection, const FrameStream::Frame& frame);
@@ -157,8 +172,10 @@ private:
     std::optional<Contact> own_contact_;
     int epoll_fd_ = -1;
     int listener_ = -1;
+    int datagrams_ = -1;
     int timer_ = -1;
     bool is_timer_set_ = false;
+    bool is_taking_datagram_ = false;
     bool is_listener_paused_ = false;
     bool has_complained_ = false;  // about strangers
     bool has_lacked_ = false;      // descriptors, memory

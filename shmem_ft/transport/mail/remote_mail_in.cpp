@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -23,25 +24,57 @@ constexpr std::int64_t kHelloWithinNs = 10'000 * kNsPerMs;
 constexpr std::size_t kStrangersMax = 256;
 // Numbers that wait for room are overtaken by the next one.
 constexpr std::size_t kUnwrittenMax = 1024;
+// A question, or its answer, and the greeting.
+constexpr std::size_t kDatagramMax = 512;
+constexpr int kDatagramsAtOnce = 256;
+// Between datagrams of one process: longer than any that is only late.
+constexpr std::int64_t kSilenceNs = 800 * kNsPerMs;
 
 }  // namespace
 
 bool RemoteMail::listen(std::string& error_line) {
-    listener_ = make_tcp_socket(options_.listen_on.family);
-    const SocketAddress wanted(options_.listen_on);
-    if (listener_ < 0 || ::bind(listener_, wanted.get(), wanted.bytes) != 0 ||
-        ::listen(listener_, options_.backlog) != 0) {
-        error_line = format("cannot listen for messages of other nodes on %s: %s",
-                            to_string(options_.listen_on).c_str(), strerrordesc_np(errno));
-        return false;
+    // The kernel chooses the number, and somebody else may have it for datagrams.
+    constexpr int kAttempts = 100;
+    const std::uint16_t wanted = options_.listen_on.port;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+        options_.listen_on.port = wanted;
+        if (bind_both(error_line)) {
+            return true;
+        }
+        if (errno != EADDRINUSE || wanted != 0) {
+            break;
+        }
     }
-    sockaddr_storage own{};
-    socklen_t bytes = sizeof own;
-    getsockname(listener_, reinterpret_cast<sockaddr*>(&own), &bytes);
-    std::uint16_t port = 0;  // at the same place for both versions of the protocol
-    std::memcpy(&port, reinterpret_cast<const char*>(&own) + sizeof(sa_family_t), sizeof port);
-    options_.listen_on.port = ntohs(port);
-    return true;
+    return false;
+}
+
+bool RemoteMail::bind_both(std::string& error_line) {
+    for (int* const fd : {&listener_, &datagrams_}) {
+        if (*fd >= 0) {
+            ::close(*fd);
+        }
+    }
+    listener_ = make_tcp_socket(options_.listen_on.family);
+    datagrams_ = make_datagram_socket(options_.listen_on.family);
+    const SocketAddress wanted(options_.listen_on);
+    bool is_bound = listener_ >= 0 && datagrams_ >= 0 && ::bind(listener_, wanted.get(), wanted.bytes) == 0;
+    if (is_bound) {
+        sockaddr_storage own{};
+        socklen_t bytes = sizeof own;
+        getsockname(listener_, reinterpret_cast<sockaddr*>(&own), &bytes);
+        std::uint16_t port = 0;  // at the same place for both versions of the protocol
+        std::memcpy(&port, reinterpret_cast<const char*>(&own) + sizeof(sa_family_t), sizeof port);
+        options_.listen_on.port = ntohs(port);
+        const SocketAddress same(options_.listen_on);
+        is_bound = ::bind(datagrams_, same.get(), same.bytes) == 0 && ::listen(listener_, options_.backlog) == 0;
+    }
+    if (!is_bound) {
+        const int error_number = errno;
+        error_line = format("cannot listen for messages of other nodes on %s: %s",
+                            to_string(options_.listen_on).c_str(), strerrordesc_np(error_number));
+        errno = error_number;
+    }
+    return is_bound;
 }
 
 std::vector<std::byte> RemoteMail::greeting(ProcId to) const {
@@ -96,6 +129,63 @@ void RemoteMail::drop_older_strangers(std::int64_t now) {
         if (strangers.size() - i > kStrangersMax || now - incoming_.at(strangers[i]).since_ns > kHelloWithinNs) {
             refuse(strangers[i], "says nothing");
         }
+    }
+}
+
+// ---- datagrams ----
+
+void RemoteMail::send_datagram(ProcId to, std::span<const std::byte> message) const {
+    const MailAddress address = options_.address_of(to);
+    const auto peer = peers_.find(to.value());
+    const bool is_gone = peer != peers_.end() && peer->second.state == PeerState::gone;
+    if (!address.is_set() || is_gone || now_ns() < cut_end_ns_) {
+        return;
+    }
+    std::vector<std::byte> bytes = greeting(to);
+    bytes.insert(bytes.end(), message.begin(), message.end());
+    const SocketAddress where(address);
+    [[maybe_unused]] const ssize_t sent =
+        ::sendto(datagrams_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL, where.get(), where.bytes);
+}
+
+bool RemoteMail::read_datagrams(const Sink& sink) {
+    bool has_received = false;
+    std::array<std::byte, kDatagramMax> buffer;
+    for (int i = 0; i < kDatagramsAtOnce; ++i) {
+        const ssize_t bytes = ::recv(datagrams_, buffer.data(), buffer.size(), MSG_DONTWAIT | MSG_TRUNC);
+        if (bytes < 0) {
+            break;  // nothing more, or news of one that was sent, which connections tell better
+        }
+        if (static_cast<std::size_t>(bytes) > buffer.size() || static_cast<std::size_t>(bytes) < sizeof(Greeting) ||
+            now_ns() < cut_end_ns_) {
+            continue;
+        }
+        const std::span<const std::byte> content(buffer.data(), static_cast<std::size_t>(bytes));
+        const std::optional<Greeting> head = read_greeting(content.first(sizeof(Greeting)), options_.secret);
+        if (!head || head->to != options_.self.value() || head->from == options_.self.value() ||
+            peer_of(ProcId(head->from)).state == PeerState::gone) {
+            continue;
+        }
+        note_datagram(ProcId(head->from));
+        is_taking_datagram_ = true;
+        sink(ProcId(head->from), content.subspan(sizeof(Greeting)));
+        is_taking_datagram_ = false;
+        has_received = true;
+    }
+    return has_received;
+}
+
+// The first one after a silence: the link is whole again, and what was tried meanwhile would take longer than a new
+// attempt.
+void RemoteMail::note_datagram(ProcId from) {
+    Peer& peer = peer_of(from);
+    const std::int64_t now = now_ns();
+    const bool ends_silence = now - std::exchange(peer.datagram_ns, now) > kSilenceNs;
+    if (ends_silence && !peer.is_given_up &&
+        (peer.state == PeerState::connecting || peer.state == PeerState::resting)) {
+        hang_up(peer);
+        peer.patience_ns = 0;
+        connect(from, peer);
     }
 }
 

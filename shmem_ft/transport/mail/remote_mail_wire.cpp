@@ -33,6 +33,10 @@ int make_tcp_socket(std::uint16_t family) noexcept {
     return fd;
 }
 
+int make_datagram_socket(std::uint16_t family) noexcept {
+    return socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
+}
+
 void set_no_delay(int fd) noexcept {
     const int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);

@@ -46,6 +46,7 @@ struct SocketAddress {
 };
 
 [[nodiscard]] int make_tcp_socket(std::uint16_t family) noexcept;
+[[nodiscard]] int make_datagram_socket(std::uint16_t family) noexcept;
 void set_no_delay(int fd) noexcept;
 // The other side's kernel is told that the connection is broken.
 void close_abruptly(int fd) noexcept;
