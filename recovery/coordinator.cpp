@@ -185,8 +185,13 @@ bool Coordinator::take_messages() {
         fault_point(FaultPoint::message_receive);
         const std::optional<Message> message = decode(bytes);
         if (shape_.nodes != nullptr) {
-            const bool is_answer = message && message->kind == MessageKind::heartbeat;
-            note_heard({from, is_answer ? message->asked_ns : 0, !mailbox_->is_taking_datagram()});
+            Heard heard{.from = from, .has_mail = !mailbox_->is_taking_datagram()};
+            if (message && message->kind == MessageKind::heartbeat) {
+                heard.asked_ns = message->asked_ns;
+                heard.about = message->node;
+                heard.testimony = message->testimony;
+            }
+            note_heard(heard);
         }
         if (message) {
             agreement_.receive(from, *message);
@@ -202,6 +207,10 @@ void Coordinator::note_heard(const Heard& heard) {
     } else {
         at->asked_ns = std::max(at->asked_ns, heard.asked_ns);
         at->has_mail = at->has_mail || heard.has_mail;
+        if (heard.about != kNoNode) {
+            at->about = heard.about;
+            at->testimony = heard.testimony;
+        }
     }
 }
 
@@ -245,19 +254,36 @@ std::vector<Coordinator::Heard> Coordinator::take_heard() {
     return std::exchange(heard_, {});
 }
 
-void Coordinator::ping(const std::vector<ProcId>& processes, std::int64_t asked_ns) {
+void Coordinator::ping(const std::vector<ProcId>& processes, std::int64_t asked_ns, NodeId about) {
     const Lock lock(mutex_);
     Message question;
     question.kind = MessageKind::ping;
     question.ballot = agreement_.ballot();
     question.index = agreement_.decided().index;
     question.asked_ns = asked_ns;
+    question.node = about;
     const std::vector<std::byte> bytes = encode(question);
     for (const ProcId process : processes) {
         // Mail finds out whether the process is there at all, and whether mail gets there.
         send(process, question);
         mailbox_->send_datagram(process, bytes);
     }
+}
+
+void Coordinator::testify(std::map<NodeId, Testimony> testimonies) {
+    const Lock lock(mutex_);
+    testimonies_ = std::move(testimonies);
+}
+
+Testimony Coordinator::testimony_about(NodeId node) const {
+    const auto at = testimonies_.find(node);
+    return at == testimonies_.end() ? Testimony::none : at->second;
+}
+
+void Coordinator::give_way() {
+    Lock lock(mutex_);
+    agreement_.give_way();
+    tell(lock);
 }
 
 void Coordinator::remind() {

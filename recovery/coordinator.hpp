@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -116,11 +117,16 @@ public:
     struct Heard {
         ProcId from;
         std::int64_t asked_ns = 0;
-        bool has_mail = false;  // besides datagrams
+        bool has_mail = false;   // besides datagrams
+        NodeId about = kNoNode;  // what else the answer is about
+        Testimony testimony = Testimony::none;
     };
     [[nodiscard]] std::vector<Heard> take_heard();
-    void ping(const std::vector<ProcId>& processes, std::int64_t asked_ns);
-    void remind();  // Agreement::remind()
+    void ping(const std::vector<ProcId>& processes, std::int64_t asked_ns, NodeId about);
+    // What is answered to others that ask about nodes, until it is said anew.
+    void testify(std::map<NodeId, Testimony> testimonies);
+    void remind();    // Agreement::remind()
+    void give_way();  // Agreement::give_way()
     // For tests: no messages to and from other nodes before that time (now_ns()).
     void cut_until(std::int64_t end_ns);
     // The job is over for this process: waits until all others have what was sent to them, or that time has come
@@ -142,6 +148,7 @@ private:
     void heard_of_death(const Death& death) override;
     void must_stop(const Stop& why) override;
     [[nodiscard]] bool is_present() const override { return !is_present_ || is_present_(); }
+    [[nodiscard]] Testimony testimony_about(NodeId node) const override;
 
     struct News {
         enum class Kind : std::uint8_t { death, decision, stop, awaiting } kind{};
@@ -174,6 +181,7 @@ private:
     std::vector<PeId> awaited_;  // as the observer knows it
     std::vector<News> news_;
     std::vector<Heard> heard_;  // several nodes: since take_heard()
+    std::map<NodeId, Testimony> testimonies_;
     bool is_telling_ = false;
     Times times_;
     mutable std::mutex snapshot_mutex_;  // taken last, and for a copy only

@@ -1,6 +1,8 @@
 #include "shmem_ft/node_guard.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace sft {
 
@@ -40,11 +42,12 @@ void NodeGuard::listen(std::int64_t now_ns) {
         } else {
             watch_.heard_datagram(heard.from, now_ns, heard.asked_ns);
         }
+        watch_.testified(heard.from, heard.about, heard.testimony, now_ns);
     }
     control_->slot(self_).presence_ns.store(watch_.presence_ns());
 }
 
-std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
+NodeGuard::Judgement NodeGuard::tick(std::int64_t now_ns) {
     if (!is_on_) {
         return {};
     }
@@ -67,9 +70,14 @@ std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
     }
     const NodeWatch::Round round =
         watch_.tick(now_ns, [this](ProcId process) { return control_->slot(process).heartbeat.load(); });
-    coordinator_->ping(round.ask, now_ns);
+    std::map<NodeId, Testimony> testimonies;
+    for (const NodeId node : watch_.neighbours()) {
+        testimonies[node] = watch_.testimony_about(node, now_ns);
+    }
+    coordinator_->testify(std::move(testimonies));
+    coordinator_->ping(round.ask, now_ns, round.about);
     coordinator_->remind();
-    return round.lost;
+    return {round.lost, round.gives_way};
 }
 
 }  // namespace sft

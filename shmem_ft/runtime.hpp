@@ -166,6 +166,8 @@ private:
     void look_at_told();
     [[nodiscard]] bool is_present() const noexcept;
     void lose_nodes(const std::vector<Death>& lost) noexcept;
+    void tell_agreed_losses(const JobState& before, const JobState& after) noexcept;
+    void tell_agreed_loss(ProcId process) noexcept;
     void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
     void mark_dead_peers() noexcept;
     PeId sleep_as_spare() noexcept;

@@ -171,7 +171,11 @@ void Runtime::serve() noexcept {
             coordinator_->pump();
             look_for_gone();
         }
-        lose_nodes(node_guard.tick(now_ns()));
+        const NodeGuard::Judgement judgement = node_guard.tick(now_ns());
+        lose_nodes(judgement.lost);
+        if (judgement.gives_way) {
+            coordinator_->give_way();
+        }
         if (polled[3].revents != 0) {
             wait_is_due();
         }
@@ -295,6 +299,35 @@ void Runtime::note_death(ProcId process, FailureReason reason, std::int64_t seen
     channel_.report(event);
 }
 
+// oshrun goes by what the job agrees on. By one process of each node, as some of these may not reach oshrun.
+void Runtime::tell_agreed_losses(const JobState& before, const JobState& after) noexcept {
+    if (after.deaths.size() == before.deaths.size() || bootstrap_.is_one_node()) {
+        return;
+    }
+    const JobShape& shape = coordinator_->shape();
+    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
+        const ProcId holder = shape.holder(after, PeId(pe));
+        if (holder < self() && !is_remote(holder) && !coordinator_->is_dead(holder)) {
+            return;
+        }
+    }
+    for (const Death& death : after.deaths) {
+        const bool is_new = std::none_of(before.deaths.begin(), before.deaths.end(),
+                                         [&](const Death& known) { return known.process == death.process; });
+        if (is_new && !death.is_certain && shape.held_by(after, self()) != kNoPe) {
+            tell_agreed_loss(death.process);
+        }
+    }
+}
+
+void Runtime::tell_agreed_loss(ProcId process) noexcept {
+    JobEvent event;
+    event.kind = JobEventKind::agreed_lost;
+    event.pe = me_.load().value();
+    event.value = static_cast<std::uint64_t>(process.value());
+    channel_.report(event);
+}
+
 // REQUIRES: view_mutex_ is held.
 void Runtime::mark_dead_peers() noexcept {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -311,6 +344,11 @@ void Runtime::mark_dead_peers() noexcept {
 void Runtime::heard_of_death(const Death& death) {
     control_.slot(death.process).note_death(death.reason, now_ns());
     publish_status();
+    // Nothing is decided about a spare before it is missed, so the leader's word is the job's.
+    if (!death.is_certain && coordinator_->leads() &&
+        coordinator_->shape().held_by(coordinator_->state(), death.process) == kNoPe) {
+        tell_agreed_loss(death.process);
+    }
     {
         const std::lock_guard lock(view_mutex_);
         mark_dead_peers();
@@ -326,6 +364,7 @@ void Runtime::decided(const JobState& before, const JobState& after) {
         const std::uint64_t one = 1;  // this may be the application's thread
         [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
     }
+    tell_agreed_losses(before, after);
     if (before.stage == Stage::folding && after.version != before.version) {
         committed_ns_.store(now_ns());
     }
@@ -340,9 +379,11 @@ void Runtime::decided(const JobState& before, const JobState& after) {
 }
 
 void Runtime::must_stop(const Stop& why) {
-    if (why.reason == Stop::Reason::no_quorum) {
-        const PeId pe = me_;
-        const std::string who = pe == kNoPe ? format("process %d", self().value()) : format("PE %d", pe.value());
+    const PeId pe = me_;
+    const std::string who = pe == kNoPe ? format("process %d", self().value()) : format("PE %d", pe.value());
+    if (why.reason == Stop::Reason::gives_way) {
+        say("error: %s: its node cannot reach another one, on which more depends: ends", who.c_str());
+    } else if (why.reason == Stop::Reason::no_quorum) {
         say("error: %s: cut off from the majority of the job (%d of %d PEs reachable): ends", who.c_str(),
             why.n_reachable, why.n_all);
     } else {

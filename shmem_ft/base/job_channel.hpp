@@ -30,6 +30,7 @@ enum class JobEventKind : std::uint32_t {
     spare_wanted,   // pe: nobody is left to take it over, and the job waits for a spare
     start_late,     // shmem_init has not been complete for SHMEM_FT_START_TIMEOUT. code: how far it has come (it
                     // rises with the steps); text: what it does there, "waits for ..."
+    agreed_lost,    // value: rank of a process that the job has declared dead without having seen it die
 };
 
 // Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.

@@ -106,6 +106,8 @@ void Agreement::receive(ProcId from, const Message& message) {
 void Agreement::take_ping(ProcId from, const Message& question) {
     Message answer = make(MessageKind::heartbeat);
     answer.asked_ns = question.asked_ns;
+    answer.node = question.node;
+    answer.testimony = question.node == kNoNode ? Testimony::none : world_->testimony_about(question.node);
     world_->send(from, answer);
 }
 

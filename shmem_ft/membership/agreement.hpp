@@ -105,6 +105,7 @@ struct Stop {
     enum class Reason : std::uint8_t {
         excluded,   // the others have declared it dead
         no_quorum,  // too few are left that can be reached: the others may be going on without them
+        gives_way,  // its node cannot reach another one that counts for more (node_watch.hpp)
     };
     Reason reason = Reason::excluded;
     // no_quorum: holders of PEs (and the witness) that can be reached, this one among them; those that may be alive.
@@ -127,6 +128,8 @@ public:
     // Nobody on another node can have declared this process dead (node_watch.hpp); without that no death that others
     // tell is certain.
     [[nodiscard]] virtual bool is_present() const { return true; }
+    // What this process knows of a node (node_watch.hpp), for others that ask.
+    [[nodiscard]] virtual Testimony testimony_about(NodeId /*node*/) const { return Testimony::none; }
 };
 
 class Agreement {
@@ -155,6 +158,8 @@ public:
     void request_join(std::vector<ProcId> everybody, NodeId node);
     // The rules have changed their mind: a spare was added, patience has ended.
     void reconsider();
+    // The node of this process cannot reach another one that counts for more: all of it stops.
+    void give_way();
     // To be called in every period of the watch between nodes (see "News" above).
     void remind();
 

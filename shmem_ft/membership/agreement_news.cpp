@@ -64,6 +64,25 @@ Message Agreement::news() const {
     return message;
 }
 
+void Agreement::give_way() {
+    if (is_over() || is_stopped_) {
+        return;
+    }
+    const NodeId own = shape_.node_of(state_, self_);
+    const auto tell = [&](ProcId process) {
+        if (process != self_ && shape_.node_of(state_, process) == own && !contains(dead_, process)) {
+            world_->send(process, make(MessageKind::excluded));
+        }
+    };
+    for (std::int32_t process = 0; process < shape_.n_processes; ++process) {
+        tell(ProcId(process));
+    }
+    for (const Joined& joined : state_.joined) {
+        tell(joined.process);
+    }
+    stop({.reason = Stop::Reason::gives_way});
+}
+
 void Agreement::remind() {
     constexpr std::int32_t kPatience = 2;  // periods; a ballot takes far less
     const ProcId leading = leader();

@@ -227,6 +227,8 @@ void message_fields(Codec& codec, Value& message) {
     }
     if (message.kind == MessageKind::ping || message.kind == MessageKind::heartbeat) {
         codec.number(message.asked_ns);
+        codec.id(message.node, kNoNode.value());
+        codec.choice(message.testimony, Testimony::none, Testimony::silent);
     }
 }
 

@@ -47,6 +47,13 @@ struct Acceptance {
     friend bool operator==(const Acceptance&, const Acceptance&) noexcept = default;
 };
 
+// What a process says of a node that it is asked about.
+enum class Testimony : std::uint8_t {
+    none,    // nothing: it does not know it well enough
+    heard,   // it has heard that node lately
+    silent,  // it has listened to that node for some time, and heard nothing
+};
+
 [[nodiscard]] Readiness sum(const Readiness& a, const Readiness& b) noexcept;
 [[nodiscard]] Acceptance sum(const Acceptance& a, const Acceptance& b) noexcept;
 
@@ -90,8 +97,9 @@ struct Message {
     EndRequest end;
     std::optional<JobState> state;
     std::vector<Death> deaths;  // sorted by process
-    NodeId node = kNoNode;      // join: where the sender runs
+    NodeId node = kNoNode;      // join: where the sender runs; ping, heartbeat: what else is asked about, if any is
     std::int64_t asked_ns = 0;  // ping: the sender's time, which heartbeat brings back
+    Testimony testimony = Testimony::none;  // heartbeat: about `node`
 
     friend bool operator==(const Message&, const Message&) = default;
 };

@@ -36,6 +36,7 @@ enum class Mutation : int {
     go_on_without_holder,      // who waits for a spare goes on when all others are ready
     remind_nobody,             // who tells a leader that is dead waits for its answer
     forget_lost_watchers,      // who is taken for lost can have called nobody lost before
+    accuse_whoever,            // a node that is missed is lost, whatever it counts for and whoever hears it
     trust_every_port,          // who was cut off takes a refused port for proof that it is alone
     count_
 };

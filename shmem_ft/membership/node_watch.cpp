@@ -16,6 +16,10 @@ constexpr std::int64_t kTicksMissed = 4;
 // So long datagrams count without mail.
 constexpr std::int64_t kMailBounds = 4;
 constexpr std::int64_t kStartBounds = 10;
+// Who is asked about a node gets that long to answer.
+constexpr std::int64_t kTicksToTestify = 4;
+// Shares of the bound: so long a testimony counts, and so long a node is silent before it is asked about.
+constexpr std::int64_t kTestimonyShare = 2;
 
 }  // namespace
 
@@ -53,13 +57,17 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
         presence_ns_ = kNever;
         return;
     }
+    own_ = own;
+    if (state_.index != state.index || began_ns_ < 0) {
+        state_ = state;
+    }
     if (began_ns_ < 0) {
         began_ns_ = now_ns;
         presence_ns_ = options_.self.value() < shape.n_processes ? now_ns : kNever;
     }
     const std::vector<ProcId> living_here = living[own.index()];
     note_lost_watchers(living, state, dead);
-    neighbours_ = neighbours(std::move(living), own, now_ns);
+    neighbours_ = find_neighbours(std::move(living), own, now_ns);
     for (Neighbour& neighbour : neighbours_) {
         const bool is_of_pes = neighbour.living.front().value() < shape.n_pes;
         neighbour.has_answered = neighbour.has_answered || (state.index > 0 && is_of_pes);
@@ -77,8 +85,8 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
 }
 
 // The next ones in the ring, and those before.
-std::vector<NodeWatch::Neighbour> NodeWatch::neighbours(std::vector<std::vector<ProcId>> living, NodeId own,
-                                                        std::int64_t now_ns) const {
+std::vector<NodeWatch::Neighbour> NodeWatch::find_neighbours(std::vector<std::vector<ProcId>> living, NodeId own,
+                                                             std::int64_t now_ns) const {
     std::vector<Neighbour> found;
     const auto n_nodes = static_cast<std::int32_t>(living.size());
     const auto walk = [&](std::int32_t step, bool Neighbour::*role) {
@@ -168,6 +176,7 @@ void NodeWatch::heard_datagram(ProcId from, std::int64_t now_ns, std::int64_t as
         return;
     }
     listen_afresh_to(*neighbour, now_ns);
+    neighbour->really_ns = std::max(neighbour->really_ns, now_ns);
     neighbour->has_answered = true;
     if (asked_ns <= now_ns) {  // what else somebody sends is no time of this node
         neighbour->has_heard_ns = std::max(neighbour->has_heard_ns, asked_ns);
@@ -179,6 +188,90 @@ void NodeWatch::listen_afresh_to(Neighbour& neighbour, std::int64_t now_ns) {
     neighbour.heard_ns = std::max(neighbour.heard_ns, now_ns);
     neighbour.n_unanswered = 0;
     neighbour.is_lost = false;
+    neighbour.missed_ns = -1;
+}
+
+// ---- one of two nodes that cannot reach each other ----
+
+void NodeWatch::testified(ProcId from, NodeId about, Testimony testimony, std::int64_t now_ns) {
+    Neighbour* const witness = neighbour_with(from);
+    if (witness == nullptr || about == kNoNode) {
+        return;
+    }
+    std::erase_if(witness->told, [&](const Told& told) { return told.about == about; });
+    witness->told.push_back({about, testimony, now_ns});
+}
+
+Testimony NodeWatch::testimony_about(NodeId node, std::int64_t now_ns) const {
+    const auto at = std::find_if(neighbours_.begin(), neighbours_.end(),
+                                 [&](const Neighbour& neighbour) { return neighbour.node == node; });
+    if (at == neighbours_.end()) {
+        return Testimony::none;
+    }
+    const std::int64_t share_ns = options_.bound_ns / kTestimonyShare;
+    if (now_ns - at->really_ns <= share_ns) {
+        return Testimony::heard;
+    }
+    // Who does not ask does not hear.
+    return is_speaker_ && now_ns - at->heard_ns > share_ns ? Testimony::silent : Testimony::none;
+}
+
+bool NodeWatch::counts_for_less(NodeId node) const {
+    struct Count {
+        std::int32_t n_pes = 0;
+        std::int32_t lowest = std::numeric_limits<std::int32_t>::max();
+    };
+    Count own;
+    Count other;
+    for (std::int32_t pe = 0; pe < options_.shape.n_pes; ++pe) {
+        const ProcId holder = options_.shape.holder(state_, PeId(pe));
+        const NodeId at = options_.shape.node_of(state_, holder);
+        if (at == own_ || at == node) {
+            Count& count = at == own_ ? own : other;
+            ++count.n_pes;
+            count.lowest = std::min(count.lowest, holder.value());
+        }
+    }
+    if (own.n_pes != other.n_pes) {
+        return other.n_pes < own.n_pes;
+    }
+    return own.n_pes == 0 ? own_ < node : own.lowest < other.lowest;
+}
+
+NodeWatch::Verdict NodeWatch::judge(const Neighbour& silent, std::int64_t now_ns) const {
+    if (counts_for_less(silent.node) || is_mutated(Mutation::accuse_whoever)) {
+        return Verdict::lost;
+    }
+    const std::int64_t share_ns = options_.bound_ns / kTestimonyShare;
+    bool does_any_hear = false;
+    bool are_all_sure = true;
+    for (const Neighbour& witness : neighbours_) {
+        if (witness.node == silent.node || witness.is_lost || now_ns - witness.heard_ns > share_ns) {
+            continue;
+        }
+        const auto told = std::find_if(witness.told.begin(), witness.told.end(),
+                                       [&](const Told& item) { return item.about == silent.node; });
+        const bool has_told = told != witness.told.end() && now_ns - told->told_ns <= share_ns;
+        does_any_hear = does_any_hear || (has_told && told->testimony == Testimony::heard);
+        are_all_sure = are_all_sure && has_told && told->testimony == Testimony::silent;
+    }
+    const std::int64_t waited_ns = now_ns - silent.missed_ns;
+    if (does_any_hear) {
+        return waited_ns > options_.bound_ns ? Verdict::gives_way : Verdict::not_yet;
+    }
+    return are_all_sure || waited_ns > kTicksToTestify * period_ns() ? Verdict::lost : Verdict::not_yet;
+}
+
+// One at a time; there are seldom more.
+NodeId NodeWatch::choose_doubt(std::int64_t now_ns) {
+    std::vector<NodeId> silent;
+    for (const Neighbour& neighbour : neighbours_) {
+        if (neighbour.is_watched && !neighbour.is_lost &&
+            now_ns - neighbour.heard_ns > options_.bound_ns / kTestimonyShare) {
+            silent.push_back(neighbour.node);
+        }
+    }
+    return silent.empty() ? kNoNode : silent[n_doubts_++ % silent.size()];
 }
 
 void NodeWatch::listen_afresh(std::int64_t now_ns) {
@@ -215,11 +308,18 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
     if (!is_speaker_) {
         return round;
     }
+    round.about = choose_doubt(now_ns);
     for (Neighbour& neighbour : neighbours_) {
         const bool may_be_starting = !neighbour.has_answered && now_ns - began_ns_ <= kStartBounds * options_.bound_ns;
         const bool is_silent = now_ns - neighbour.heard_ns > options_.bound_ns &&
                                neighbour.n_unanswered > kPeriodsPerBound && !may_be_starting;
-        if (neighbour.is_watched && is_silent && !neighbour.is_lost) {
+        if (is_silent && neighbour.missed_ns < 0) {
+            neighbour.missed_ns = now_ns;
+        }
+        const Verdict verdict =
+            neighbour.is_watched && is_silent && !neighbour.is_lost ? judge(neighbour, now_ns) : Verdict::not_yet;
+        round.gives_way = round.gives_way || verdict == Verdict::gives_way;
+        if (verdict == Verdict::lost) {
             neighbour.is_lost = true;
             for (const ProcId process : neighbour.living) {
                 round.lost.push_back({process, {FailureKind::node_lost, 0}, false});
@@ -232,6 +332,14 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
         ++neighbour.n_unanswered;
     }
     return round;
+}
+
+std::vector<NodeId> NodeWatch::neighbours() const {
+    std::vector<NodeId> nodes;
+    for (const Neighbour& neighbour : neighbours_) {
+        nodes.push_back(neighbour.node);
+    }
+    return nodes;
 }
 
 std::vector<NodeId> NodeWatch::watched() const {

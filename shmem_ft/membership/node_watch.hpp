@@ -20,6 +20,14 @@
 // still. (If the owner can find out more, for example that the port of a process refuses connections, it should do that
 // first: a certain death needs no majority.)
 //
+// Of two nodes that cannot reach each other one has to go, and it is the one that counts for less: fewer PEs, or as
+// many and not the lowest holder among them, or no PE and the higher number. So whoever misses a node that counts for
+// less calls it lost. Whoever misses one that counts for more first hears what others say of it, who are asked along
+// with the questions that they get anyway: if all say that it is silent, or nobody can be asked, it is lost; if
+// somebody hears it the link alone is cut, and this node is the one to go. The others have called it lost by then, or
+// it gives way after one more bound. What is counted follows from the last value, so that both sides count alike. All
+// this can only keep a node from being called lost; safety rests on quorums (agreement.hpp), as ever.
+//
 // A node of which nothing has been heard yet may still be on its way through shmem_init: nobody is called lost before
 // he has answered once, in the first ten bounds of a job. As soon as anything has been decided all PEs have taken part
 // in that, so it is over for the nodes that they began on. The owner should tick once at the very beginning.
@@ -54,6 +62,7 @@
 #include <vector>
 
 #include "shmem_ft/membership/job_state.hpp"
+#include "shmem_ft/membership/message.hpp"
 
 namespace sft {
 
@@ -82,7 +91,13 @@ public:
     struct Round {
         std::vector<ProcId> ask;  // send each of them a ping
         std::vector<Death> lost;  // each named once, unless something is heard of its node again
+        NodeId about = kNoNode;   // to be asked about with the questions
+        bool gives_way = false;   // this node has to go
     };
+    // What `from` says of a node that it was asked about.
+    void testified(ProcId from, NodeId about, Testimony testimony, std::int64_t now_ns);
+    // What this process can say of a node.
+    [[nodiscard]] Testimony testimony_about(NodeId node, std::int64_t now_ns) const;
     // One period is over; to be called after all has been handled that has arrived. beat_of: the heartbeat word of a
     // process of this node.
     [[nodiscard]] Round tick(std::int64_t now_ns, const std::function<std::uint32_t(ProcId)>& beat_of);
@@ -92,12 +107,19 @@ public:
     [[nodiscard]] bool is_needed() const noexcept { return options_.bound_ns > 0 && !neighbours_.empty(); }
     [[nodiscard]] bool is_speaker() const noexcept { return is_speaker_; }
     [[nodiscard]] std::vector<NodeId> watched() const;
+    // Those that it watches, and those that watch it.
+    [[nodiscard]] std::vector<NodeId> neighbours() const;
 
     // Up to when everybody who watches this node is known to have heard it, as far as this process knows; for the
     // others of the node. kAlways: nobody watches it. kNever: it has not joined yet, and knows nothing of its node.
     [[nodiscard]] std::int64_t presence_ns() const noexcept { return presence_ns_; }
 
 private:
+    struct Told {
+        NodeId about;
+        Testimony testimony{};
+        std::int64_t told_ns = 0;
+    };
     struct Neighbour {
         NodeId node;
         std::vector<ProcId> living;  // ascending
@@ -107,8 +129,11 @@ private:
         std::int64_t mail_ns = 0;       // the last time that was not a datagram
         std::int64_t n_unanswered = 0;  // questions since
         bool is_lost = false;
-        bool has_answered = false;      // ever
-        std::int64_t has_heard_ns = 0;  // it has heard this node since, if it watches it
+        std::int64_t missed_ns = -1;      // since it was silent for the bound; -1: it is not
+        std::int64_t really_ns = kNever;  // something has come from it
+        std::vector<Told> told{};         // by it, of others
+        bool has_answered = false;        // ever
+        std::int64_t has_heard_ns = 0;    // it has heard this node since, if it watches it
     };
     struct Lower {  // a living process of this node with a lower number
         ProcId process;
@@ -118,6 +143,10 @@ private:
     [[nodiscard]] Neighbour* neighbour_with(ProcId process);
     static void listen_afresh_to(Neighbour& neighbour, std::int64_t now_ns);
     void listen_afresh(std::int64_t now_ns);
+    enum class Verdict : std::uint8_t { lost, not_yet, gives_way };
+    [[nodiscard]] Verdict judge(const Neighbour& silent, std::int64_t now_ns) const;
+    [[nodiscard]] bool counts_for_less(NodeId node) const;
+    [[nodiscard]] NodeId choose_doubt(std::int64_t now_ns);
     void look_at_lower(std::int64_t now_ns, const std::function<std::uint32_t(ProcId)>& beat_of);
 
     struct LostWatcher {  // its loss is uncertain and not agreed on
@@ -127,10 +156,13 @@ private:
     void note_lost_watchers(const std::vector<std::vector<ProcId>>& living, const JobState& state,
                             std::span<const Death> dead);
     void take_presence();
-    [[nodiscard]] std::vector<Neighbour> neighbours(std::vector<std::vector<ProcId>> living, NodeId own,
-                                                    std::int64_t now_ns) const;
+    [[nodiscard]] std::vector<Neighbour> find_neighbours(std::vector<std::vector<ProcId>> living, NodeId own,
+                                                         std::int64_t now_ns) const;
 
     Options options_;
+    JobState state_;  // who holds what: what nodes count
+    NodeId own_ = kNoNode;
+    std::size_t n_doubts_ = 0;
     std::vector<Neighbour> neighbours_;
     std::vector<LostWatcher> lost_watchers_;
     std::int64_t presence_ns_ = kAlways;

@@ -44,6 +44,7 @@ const std::vector<std::string>& mutation_names() {
         "go_on_without_holder",
         "remind_nobody",
         "forget_lost_watchers",
+        "accuse_whoever",
         "trust_every_port",
 #endif
     };
@@ -57,7 +58,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 32, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 33, "name the new bug above");
 #endif
     return true;
 }

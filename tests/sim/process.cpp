@@ -262,6 +262,9 @@ void SimProcess::deliver(ProcId from, const Message& message, std::int32_t hops)
     if (world_.scenario().detection == Detection::nodes) {
         const bool is_answer = message.kind == MessageKind::heartbeat;
         node_watch_.heard(from, world_.now(), is_answer ? message.asked_ns : 0);
+        if (is_answer) {
+            node_watch_.testified(from, message.node, message.testimony, world_.now());
+        }
     }
     if (message.kind == MessageKind::heartbeat || message.kind == MessageKind::ping) {
         detector_.heard(from, world_.now());
@@ -437,6 +440,7 @@ void SimProcess::tick_nodes() {
     Message ping;
     ping.kind = MessageKind::ping;
     ping.asked_ns = world_.now();
+    ping.node = round.about;
     for (const ProcId process : round.ask) {
         world_.send(self_, process, ping, 0);
     }
@@ -448,6 +452,10 @@ void SimProcess::tick_nodes() {
     if (is_alive()) {
         hops_ = 0;
         agreement_.remind();
+    }
+    if (round.gives_way && is_alive()) {
+        world_.trace(self_, "gives way");
+        agreement_.give_way();
     }
     world_.later(self_, node_watch_.period_ns(), [this] { tick_nodes(); });
 }

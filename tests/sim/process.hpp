@@ -40,6 +40,9 @@ public:
     [[nodiscard]] std::uint32_t beats() const noexcept { return beats_; }
     [[nodiscard]] std::int64_t presence_ns() const noexcept { return node_watch_.presence_ns(); }
     [[nodiscard]] bool is_present() const override;
+    [[nodiscard]] Testimony testimony_about(NodeId node) const override {
+        return node_watch_.testimony_about(node, world_.now());
+    }
 
     // AgreementWorld
     void send(ProcId to, const Message& message) override;

@@ -189,6 +189,31 @@ void add_nodes(Random& random, Scenario& scenario, std::int32_t nodes_max) {
     }
 }
 
+// Nothing but that, so that it is known who has to go.
+void add_only_cut(Random& random, Scenario& scenario) {
+    scenario.shape.n_processes = std::max(scenario.shape.n_processes, 3);
+    add_nodes(random, scenario, 5);
+    const std::int32_t n_nodes = scenario.nodes->n_nodes();
+    if (n_nodes < 2) {
+        return;
+    }
+    const NodeId a(random.pick(0, n_nodes - 1));
+    const NodeId b((a.value() + random.pick(1, n_nodes - 1)) % n_nodes);
+    scenario.kills.clear();
+    scenario.pauses.clear();
+    scenario.corruptions.clear();
+    scenario.end_request_process = -1;
+    Partition cut;
+    cut.begin = random_time(random, scenario);
+    cut.end = cut.begin + 40 * scenario.bound;
+    for (std::int32_t process = 0; process < scenario.shape.n_processes; ++process) {
+        const NodeId node = node_of(scenario, ProcId(process));
+        cut.side.push_back(static_cast<std::int8_t>(node == a ? 0 : node == b ? 1 : 2));
+    }
+    scenario.partitions = {std::move(cut)};
+    scenario.only_cut = CutLink{a, b};
+}
+
 // So many nodes that most do not watch each other, and several are gone before anybody has missed the first.
 void add_losses_at_once(Random& random, Scenario& scenario) {
     if (!random.percent(30)) {
@@ -305,8 +330,12 @@ Scenario make_scenario(std::uint64_t seed) {
         add_nodes(of_rings, scenario, 12);
         add_losses_at_once(of_rings, scenario);
     }
+    Random of_cuts(seed ^ 0xc0715);
+    if (is_small && of_cuts.percent(6)) {
+        add_only_cut(of_cuts, scenario);
+    }
     Random of_joins(seed ^ 0x10145);
-    if (is_small && scenario.detection != Detection::heartbeats && of_joins.percent(20)) {
+    if (is_small && !scenario.only_cut && scenario.detection != Detection::heartbeats && of_joins.percent(20)) {
         add_joins(of_joins, scenario);
     }
     Random of_domains(seed ^ 0xd03a1);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,12 @@ struct Corruption {
     bool of_local_copy = false;
 };
 
+// A link between two nodes that is cut for good, in a job in which nothing else goes wrong.
+struct CutLink {
+    NodeId a = kNoNode;
+    NodeId b = kNoNode;
+};
+
 // A spare that comes while the job runs. Its number is the next one after those that the job started with and those
 // that have come before it in the list.
 struct Join {
@@ -88,6 +95,7 @@ struct Scenario {
     std::vector<Kill> kills;
     std::vector<Pause> pauses;
     std::vector<Partition> partitions;
+    std::optional<CutLink> only_cut;  // one of the partitions, and nothing else happens
     std::vector<Corruption> corruptions;
     std::int32_t end_request_process = -1;
     Time end_request_time = 0;
