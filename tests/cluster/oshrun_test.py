@@ -202,7 +202,7 @@ class Running(Base):
                   "4:environment=CLUSTER_HOST,hello,init,taken=2,sleep=1,finalize,exit=0",
                   "5:environment=CLUSTER_HOST,hello,init,taken=3,sleep=1,finalize,exit=0")
         # PEs 2 and 3 are on node1. On node2 there is no process of the job that a newcomer could learn from.
-        with self.start("--map-by", "slot", *script) as job:
+        with self.start("--map-by", "slot", *script, environment={"SHMEM_FT_NODE_TIMEOUT": "500"}) as job:
             job.await_ready(4)
             self.cluster.kill_host(1)
             self.assertEqual(job.wait(), 0, job.lines())
@@ -224,11 +224,15 @@ class Running(Base):
             self.check_nothing_left()
 
 
+# Nobody of these jobs judges hosts, so that the guardian does, when it has waited for such a judgement.
+BOUND = {"SHMEM_FT_NODE_TIMEOUT": "500"}
+
+
 class Losses(Base):
     def check_loss(self, lose, is_silent=True):
         """The host of the spares is lost: the job goes on and ends well."""
         with self.start("--spare-nodes", "1", "-n", "4", "--spares", "2", FAKE_PE,
-                        "*:hello,init,out=ready,sleep=4,out=done,finalize,exit=0") as job:
+                        "*:hello,init,out=ready,sleep=4,out=done,finalize,exit=0", environment=BOUND) as job:
             job.await_ready(6)
             lose()
             begin = time.monotonic()
@@ -253,7 +257,7 @@ class Losses(Base):
         self.check_nothing_left((2,))
 
     def test_a_link_is_cut_and_heals_too_late(self):
-        with self.start("-n", "6", FAKE_PE, HANG, environment={"SHMEM_FT_NODE_TIMEOUT": "500"}) as job:
+        with self.start("-n", "6", FAKE_PE, HANG, environment=BOUND) as job:
             job.await_ready(6)
             self.cluster.cut(2)
             self.assertTrue(eventually(lambda: any("host node2 is lost" in line for line in job.lines()), TIMEOUT_S))
@@ -273,9 +277,56 @@ class Losses(Base):
             self.assertEqual(job.wait(), 0, job.lines())
             self.assertEqual(job.lines(), [])
 
+    def check_goes_on_without_the_link(self, heals, output):
+        """Only oshrun's link to node2 is cut: by node1 everything comes through all the same."""
+        with self.start("--host", "node1:2,node2:2", "-n", "4", FAKE_PE, f"*:hello,init,out=ready,sleep=4,{output}finalize,exit=0",
+                        "3:hello,init,out=ready,sleep=4,finalize,exit=0", environment=BOUND) as job:
+            job.await_ready(4)
+            self.cluster.cut_between(0, 2)
+            if heals:
+                time.sleep(3)
+                self.cluster.heal_between(0, 2)
+            self.assertEqual(job.wait(), 0, job.lines())
+            lines, printed = job.lines(), job.stdout()
+            self.check_nothing_left()
+            return lines, printed
+
+    def test_a_link_of_oshruns_own_is_cut_and_heals(self):
+        # It was given up with all that ran there after 500 ms, and ended itself 1 s later.
+        lines, printed = self.check_goes_on_without_the_link(True, "out=done,")
+        self.assertEqual(printed.count("done"), 3)
+        self.assertEqual([line for line in lines if "missing" not in line], [])
+
+    def test_a_link_of_oshruns_own_is_cut_for_good(self):
+        lines, _ = self.check_goes_on_without_the_link(False, "")
+        self.assertEqual(len(lines), 1, lines)
+        self.assertIn("host node2 could not be reached directly in the end", lines[0])
+
+    def test_the_exit_code_comes_the_other_way(self):
+        with self.start("--host", "node1:2,node2:2", "-n", "4", FAKE_PE, "*:hello,init,out=ready,sleep=4,finalize,exit=0",
+                        "2:hello,init,out=ready,sleep=3,exit=7", environment=BOUND) as job:
+            job.await_ready(4)
+            self.cluster.cut_between(0, 2)
+            self.assertEqual(job.wait(), 7, job.lines())
+            self.assertIn("oshrun: PE 2 exited with code 7 without calling shmem_finalize", job.lines())
+            self.check_nothing_left()
+
+    def test_a_guardian_that_stands_still_loses_nobody_and_is_waited_for(self):
+        with self.start("-n", "6", FAKE_PE, "*:hello,init,out=ready,sleep=5,out=done,finalize,exit=0",
+                        environment=BOUND) as job:
+            job.await_ready(6)
+            front, guardian = sorted(self.pids(0, "oshrun"))
+            del front
+            os.kill(guardian, signal.SIGSTOP)
+            time.sleep(3.5)  # three bounds and the second by which hosts wait longer, and more
+            os.kill(guardian, signal.SIGCONT)
+            self.assertEqual(job.wait(), 0, job.lines())
+            self.assertEqual((job.lines(), job.stdout().count("done")), ([], 6))
+            self.check_nothing_left()
+
     def test_a_lost_pe_that_is_not_replaced(self):
         with self.start("-n", "4", "--host", "node0:2,node1:2", FAKE_PE,
-                        "*:hello,init,out=ready,sleep=4,finalize,exit=0") as job:
+                        "*:hello,init,out=ready,sleep=4,finalize,exit=0", environment=BOUND) as job:
             job.await_ready(4)
             self.cluster.kill_host(1)
             self.assertEqual(job.wait(), 1)
@@ -289,7 +340,8 @@ class Losses(Base):
             self.check_nothing_left((1, 2))
 
     def test_several_hosts_one_after_the_other(self):
-        with self.start("-n", "2", "--spares", "4", FAKE_PE, "*:hello,init,out=ready,sleep=8,finalize,exit=0") as job:
+        with self.start("-n", "2", "--spares", "4", FAKE_PE, "*:hello,init,out=ready,sleep=8,finalize,exit=0",
+                        environment=BOUND) as job:
             job.await_ready(6)
             self.cluster.kill_host(2)
             time.sleep(1)

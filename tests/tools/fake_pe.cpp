@@ -5,6 +5,7 @@
 //
 // Steps: hello init taken=PE finalize exiting=CODE global_exit=CODE unrecoverable=TEXT   reports
 //        late=STEP (in shmem_init)  wish=PE (a spare is wanted for it)  seen=RANK (found dead, with its host)
+//        agreed=RANK (lost, so the job says)
 //        sleep=SECONDS  out=TEXT  err=TEXT  read                                          (read: stdin to stdout)
 //        exit=CODE  signal=NUMBER  stop  hang                                             ends of the process
 //        fork=SECONDS                                  leaves a process behind that holds the output open
@@ -110,9 +111,9 @@ bool play_report(Player& player, const std::string& verb, const std::string& val
         player.report(JobEventKind::start_late, number, -1, "waits");
     } else if (verb == "wish") {
         player.report(JobEventKind::spare_wanted, 0, number);
-    } else if (verb == "seen") {
+    } else if (verb == "seen" || verb == "agreed") {
         JobEvent event;
-        event.kind = JobEventKind::failure_seen;
+        event.kind = verb == "seen" ? JobEventKind::failure_seen : JobEventKind::agreed_lost;
         event.value = static_cast<std::uint64_t>(number);
         event.code = sft::FailureReason{sft::FailureKind::node_lost, 0}.status();
         player.channel.report(event);

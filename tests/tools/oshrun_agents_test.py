@@ -153,7 +153,7 @@ class Losses(unittest.TestCase):
         with self.start("-n", "4", FAKE_PE, READY, env={"SHMEM_FT_NODE_TIMEOUT": "500"}) as job:
             agent = agent_of(job, by_rank(job)[1])
             os.kill(agent, signal.SIGSTOP)
-            self.assertTrue(eventually(lambda: b"nothing has been heard from it for 500 ms" in os.pread(
+            self.assertTrue(eventually(lambda: b"which is 3 times SHMEM_FT_NODE_TIMEOUT" in os.pread(
                 job._stderr.fileno(), 10000, 0), 5))
             os.kill(agent, signal.SIGCONT)
             # It has been given up: it ends its processes and itself.
@@ -226,7 +226,7 @@ class Losses(unittest.TestCase):
             with open(f"/proc/{job.launcher()}/environ", "rb") as file:
                 text = re.search(rb"OSHRUN_GUARDIAN=([^\0]+)", file.read()).group(1).decode()
             address, port = text.split(",")[:2]
-            for said in (b"GET / HTTP/1.0\r\n\r\n" * 20, b"\0" * 400, b"\x4f\x46\x53\x41\x01\0\x01\0\xff\xff\xff\xff"):
+            for said in (b"GET / HTTP/1.0\r\n\r\n" * 20, b"\0" * 400, b"\x4f\x46\x53\x41\x01\0\x02\0\xff\xff\xff\xff" + bytes(12)):
                 with socket.create_connection((address, int(port)), timeout=5) as stranger:
                     stranger.sendall(said)
                     stranger.settimeout(5)
@@ -237,7 +237,8 @@ class Losses(unittest.TestCase):
             # The right frame with a wrong secret.
             with open(os.path.join(SOURCE, "shmem_ft", "base", "job_channel.hpp"), encoding="utf-8") as file:
                 layout = int(re.search(r"uint32_t layout = (\d+)", file.read()).group(1))
-            hello = struct.pack("<IHHI16sIiiIQ256s", 0x4153464F, 1, 1, 296, b"\1" * 16, layout, 1, -1, 0, 0, b"stranger")
+            hello = struct.pack("<IHHIIQ16sIiiIQiIQ256s", 0x4153464F, 1, 2, 312, 0, 0, b"\1" * 16, layout, 1, -1, 0, 0, -1, 0, 0,
+                                b"stranger")
             with socket.create_connection((address, int(port)), timeout=5) as stranger:
                 stranger.sendall(hello)
                 stranger.settimeout(5)

@@ -19,6 +19,7 @@
 #include "tools/oshrun/agent_class.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"
+#include "tools/oshrun/host_judge.hpp"
 #include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/preflight.hpp"
 
@@ -28,15 +29,16 @@ namespace {
 constexpr std::int64_t kNsPerMs = 1'000'000;
 // More than that is not sent to a guardian whose reader takes nothing: who writes must wait.
 constexpr std::size_t kOutputUntakenMax = 1U << 20;
-// The guardian counts us as lost before we count it as lost: what the library says of a partition shall be heard first.
-constexpr std::int64_t kGrace_ns = 1'000'000'000;
+// Then another connection is tried; the old one may still come to life.
+constexpr std::int64_t kBeatsMissed = 3;
 
 }  // namespace
 
 Agent::Agent(AgentTask task)
     : task_(std::move(task)),
+      session_(std::move(task_.guardian)),
       processes_(std::move(task_.socket), "the program"),
-      own_time_(task_.silence_ms * kNsPerMs / kBeatsPerBound),
+      own_time_(beat_period_ns(task_.silence_ms)),
       heard_ns_(now_ns()) {}
 
 bool Agent::start() {
@@ -57,7 +59,7 @@ bool Agent::start() {
         return false;
     }
     poller_.add(signals_.get(), Source::child_signal, 0);
-    poller_.add(task_.guardian.fd(), Source::guardian, 0);
+    poller_.add(session_.fd(), Source::guardian, 0);
     processes_.watch(poller_);
     return true;
 }
@@ -69,10 +71,14 @@ int Agent::run() {
     if (task_.is_realtime) {
         prefer_this_thread();
     }
-    HelloFrame self;
-    self.pid = getpid();
-    self.start_time = process_start_time(self.pid);
-    task_.guardian.send(FrameKind::hello, self);
+    task_.hello.pid = getpid();
+    task_.hello.start_time = process_start_time(task_.hello.pid);
+    session_.send(FrameKind::hello, task_.hello);
+    roads_ = std::make_unique<AgentRoads>(task_.address, task_.hello);
+    poller_.add(roads_->fd(), Source::roads, 0);
+    if (task_.forward_listener) {
+        forward_ = std::make_unique<AgentForward>(std::move(task_.forward_listener), task_.address);
+    }
     hear_guardian();  // what came with the welcome
     while (!is_over_) {
         for (const Poller::News& news : poller_.wait(timeout_ms())) {
@@ -93,6 +99,7 @@ int Agent::run() {
 void Agent::handle(const Poller::News& news) {
     switch (news.source) {
         case Source::guardian: hear_guardian(); break;
+        case Source::roads: hear_of_roads(); break;
         case Source::input: write_input(); break;
         case Source::output: read_output(static_cast<int>(news.id)); break;
         case Source::child_signal: {
@@ -110,13 +117,38 @@ void Agent::handle(const Poller::News& news) {
 }
 
 void Agent::hear_guardian() {
-    const FrameStream::State state = task_.guardian.receive();
-    while (const auto frame = task_.guardian.next()) {
+    const FrameStream::State state = session_.receive();
+    while (const auto frame = session_.next()) {
         heard_ns_ = now_ns();
         obey(*frame);
     }
-    task_.guardian.flush();
-    if (!is_over_ && (state != FrameStream::State::open || task_.guardian.is_broken())) {
+    session_.flush();
+    if (session_.is_connected() && (state != FrameStream::State::open || session_.is_broken())) {
+        session_.hang_up();
+    }
+}
+
+// The connection is gone, or silent: another one is looked for. What comes over the old one is good meanwhile.
+void Agent::look_for_road(std::int64_t now_ns) {
+    const bool is_silent =
+        task_.silence_ms != 0 && now_ns - heard_ns_ > kBeatsMissed * beat_period_ns(task_.silence_ms);
+    if (!session_.is_connected() || is_silent) {
+        roads_->look(session_.taken());
+    } else {
+        roads_->stop();
+    }
+}
+
+void Agent::hear_of_roads() {
+    AgentRoads::News news = roads_->take_news();
+    if (news.found) {
+        session_.resume(std::move(news.found->stream), news.found->taken);
+        is_connected_on_ = !news.found->is_direct;
+        poller_.add(session_.fd(), Source::guardian, 0);
+        heard_ns_ = now_ns();
+    } else if (news.is_answering) {
+        heard_ns_ = now_ns();  // it lives, but stands still
+    } else if (news.is_gone && roads_->is_looking()) {
         is_over_ = is_guardian_lost_ = true;
     }
 }
@@ -146,6 +178,12 @@ void Agent::obey(const Frame& frame) {
             break;
         case FrameKind::input: take_input(frame.payload); break;
         case FrameKind::end: is_over_ = true; break;
+        case FrameKind::peer:
+            if (const auto peer = fixed_part<PeerFrame>(frame); peer && peer->port <= 65535) {
+                roads_->add_peer(std::string(peer->address, strnlen(peer->address, sizeof peer->address)),
+                                 static_cast<std::uint16_t>(peer->port));
+            }
+            break;
         default: break;  // alive
     }
 }
@@ -153,7 +191,7 @@ void Agent::obey(const Frame& frame) {
 void Agent::tell_facts() {
     for (const Fact& fact : processes_.take_facts()) {
         if (fact.ended_pid > 0) {
-            task_.guardian.send(FrameKind::ended, EndedFrame{fact.ended_pid, fact.reason.status()});
+            session_.send(FrameKind::ended, EndedFrame{fact.ended_pid, fact.reason.status()});
             continue;
         }
         if (fact.event.kind == kEventLaunched) {
@@ -165,7 +203,7 @@ void Agent::tell_facts() {
         for (std::int64_t* time : {&frame.event.begin_ns, &frame.event.end_ns}) {
             *time += *time == 0 ? 0 : task_.clock_offset_ns;
         }
-        task_.guardian.send(FrameKind::event, frame);
+        session_.send(FrameKind::event, frame);
     }
 }
 
@@ -246,7 +284,7 @@ void Agent::start_spare(const Frame& frame) {
         }
     }
     // Before anything that it says.
-    task_.guardian.send(FrameKind::started, started);
+    session_.send(FrameKind::started, started);
     if (started.pid > 0) {
         processes_.watch_process(started.pid);
     }
@@ -282,7 +320,7 @@ void Agent::write_input() {
             return;
         }
         input_bytes_.erase(0, static_cast<std::size_t>(bytes));
-        task_.guardian.send(FrameKind::input_taken, CountFrame{static_cast<std::uint32_t>(bytes)});
+        session_.send(FrameKind::input_taken, CountFrame{static_cast<std::uint32_t>(bytes)});
     }
     if (input_bytes_.empty() && is_input_complete_) {
         input_.reset();
@@ -294,7 +332,7 @@ void Agent::write_input() {
 void Agent::close_input() {
     input_.reset();
     input_bytes_.clear();
-    task_.guardian.send(FrameKind::input_closed);
+    session_.send(FrameKind::input_closed);
 }
 
 void Agent::read_output(int fd) {
@@ -302,8 +340,8 @@ void Agent::read_output(int fd) {
     const ssize_t bytes = read(fd, buffer.data(), buffer.size());
     if (bytes > 0) {
         output_untaken_bytes_ += static_cast<std::size_t>(bytes);
-        task_.guardian.send(FrameKind::output, OutputFrame{outputs_.at(fd)},
-                            {buffer.data(), static_cast<std::size_t>(bytes)});
+        session_.send(FrameKind::output, OutputFrame{outputs_.at(fd)},
+                      {buffer.data(), static_cast<std::size_t>(bytes)});
     } else if (bytes == 0 || errno != EINTR) {
         outputs_.erase(fd);
         close(fd);
@@ -319,33 +357,34 @@ void Agent::attend_to_outputs() {
                            must_wait ? 0U : std::uint32_t{EPOLLIN});
         }
     }
-    const std::uint32_t events =
-        task_.guardian.has_to_send() ? std::uint32_t{EPOLLIN | EPOLLOUT} : std::uint32_t{EPOLLIN};
-    poller_.change(task_.guardian.fd(), Source::guardian, 0, events);
+    if (!session_.is_connected()) {
+        return;
+    }
+    const std::uint32_t events = session_.has_to_send() ? std::uint32_t{EPOLLIN | EPOLLOUT} : std::uint32_t{EPOLLIN};
+    poller_.change(session_.fd(), Source::guardian, 0, events);
 }
 
 void Agent::keep_in_touch() {
-    if (task_.silence_ms == 0 || is_over_) {
+    if (is_over_) {
         return;
     }
     const std::int64_t now = now_ns();
-    const std::int64_t silence_ns = task_.silence_ms * kNsPerMs;
     if (own_time_.was_away(now)) {
         heard_ns_ = now;
     }
-    if (now - heard_ns_ > silence_ns + kGrace_ns) {
+    if (is_guardian_lost(now - heard_ns_, session_.is_connected(), task_.silence_ms * kNsPerMs)) {
         is_over_ = is_guardian_lost_ = true;
-    } else if (now - told_ns_ >= silence_ns / kBeatsPerBound) {
+        return;
+    }
+    look_for_road(now);
+    if (now - told_ns_ >= beat_period_ns(task_.silence_ms)) {
         told_ns_ = now;
-        task_.guardian.send(FrameKind::alive);
+        session_.beat();
     }
 }
 
 int Agent::timeout_ms() const {
-    std::int64_t wait_ns = 60'000 * kNsPerMs;
-    if (task_.silence_ms != 0) {
-        wait_ns = std::min(wait_ns, told_ns_ + task_.silence_ms * kNsPerMs / kBeatsPerBound - now_ns());
-    }
+    std::int64_t wait_ns = told_ns_ + beat_period_ns(task_.silence_ms) - now_ns();
     if (stand_still_ && stand_still_->is_on()) {
         wait_ns = std::min(wait_ns, stand_still_->period_ns());
     }

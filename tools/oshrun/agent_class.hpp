@@ -3,11 +3,15 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "tools/oshrun/agent.hpp"
+#include "tools/oshrun/agent_forward.hpp"
+#include "tools/oshrun/agent_roads.hpp"
+#include "tools/oshrun/agent_session.hpp"
 #include "tools/oshrun/local_processes.hpp"
 #include "tools/oshrun/own_time.hpp"
 #include "tools/oshrun/poller.hpp"
@@ -26,6 +30,8 @@ private:
     bool start();
     void handle(const Poller::News& news);
     void hear_guardian();
+    void hear_of_roads();
+    void look_for_road(std::int64_t now_ns);
     void obey(const Frame& frame);
     void tell_facts();
     void remember_daemon(std::int32_t pid);
@@ -46,6 +52,9 @@ private:
     [[nodiscard]] int timeout_ms() const;
 
     AgentTask task_;
+    Session session_;
+    std::unique_ptr<AgentRoads> roads_;
+    std::unique_ptr<AgentForward> forward_;
     LocalProcesses processes_;
     Poller poller_;
     Fd signals_;
@@ -61,6 +70,7 @@ private:
     std::int64_t heard_ns_ = 0;  // from the guardian
     std::int64_t told_ns_ = 0;
     bool is_over_ = false;           // nothing more is to be done here
+    bool is_connected_on_ = false;   // by another agent: the launcher's daemon cannot reach its launcher either
     bool is_guardian_lost_ = false;  // and not because the job is over
 };
 

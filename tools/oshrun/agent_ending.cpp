@@ -39,9 +39,8 @@ void Agent::end_who_stands_still() {
         }
     }
     for (const std::int32_t pid : stand_still_->due(stopped, now_ns())) {
-        task_.guardian.send(FrameKind::remark,
-                            fmt::format("process {} has been stopped for too long after others had left: it is ended",
-                                        pid));
+        session_.send(FrameKind::remark,
+                      fmt::format("process {} has been stopped for too long after others had left: it is ended", pid));
         processes_.signal(pid, SIGKILL);
     }
 }
@@ -59,12 +58,12 @@ void Agent::tell_last_words() {
         }
     }
     const std::int64_t start_ns = now_ns();
-    while (task_.guardian.has_to_send() && now_ns() - start_ns < kPatience_ns) {
-        pollfd entry{.fd = task_.guardian.fd(), .events = POLLOUT, .revents = 0};
+    while (session_.has_to_send() && now_ns() - start_ns < kPatience_ns) {
+        pollfd entry{.fd = session_.fd(), .events = POLLOUT, .revents = 0};
         if (poll(&entry, 1, 100) == 1 && (entry.revents & (POLLERR | POLLHUP)) != 0) {
             break;
         }
-        task_.guardian.flush();
+        session_.flush();
     }
 }
 
@@ -89,7 +88,7 @@ void Agent::end_everything() {
         }
         wait_for_any_end(living, kLook_ms);
     }
-    if (is_guardian_lost_) {
+    if (is_guardian_lost_ || is_connected_on_) {
         end_launcher_daemons();
     }
 }

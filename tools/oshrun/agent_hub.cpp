@@ -10,6 +10,7 @@
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
+#include "tools/oshrun/host_judge.hpp"
 #include "tools/oshrun/tcp.hpp"
 
 namespace sft::tools {
@@ -20,6 +21,9 @@ constexpr std::int64_t kStrangerPatience_ns = 10'000 * kNsPerMs;
 constexpr std::size_t kStrangersMax = 256;
 // An agent that takes nothing for so long that this much waits for it is as good as gone.
 constexpr std::size_t kWaitingMax = 64U << 20;
+// Whether an agent has ended; a port of a host that is there answers at once.
+constexpr int kLookAtPort_ms = 100;
+constexpr std::int64_t kLookAtPortFor_ns = 1'000 * kNsPerMs;
 
 template <std::size_t N>
 std::string text_of(const char (&field)[N]) {
@@ -46,8 +50,9 @@ std::optional<AgentEntrance> open_entrance(const std::string& address, std::stri
 }
 
 AgentHub::AgentHub(std::optional<AgentEntrance> entrance, std::uint32_t silence_ms)
-    : entrance_(std::move(entrance)), silence_ms_(silence_ms), own_time_(silence_ms * kNsPerMs / kBeatsPerBound) {
+    : entrance_(std::move(entrance)), silence_ms_(silence_ms), own_time_(beat_period_ns(silence_ms)) {
     hosts_.push_back({own_host_name(), false, -1, {}});
+    lines_.emplace_back();  // the guardian's own host has none
 }
 
 AgentHub::~AgentHub() = default;
@@ -72,75 +77,170 @@ bool AgentHub::handle(const Poller::News& news) {
 void AgentHub::accept_agents() {
     std::string from;
     while (Fd fd = accept_from(entrance_->listener, from)) {
-        const auto strangers =
-            std::count_if(lines_.begin(), lines_.end(), [](const auto& item) { return item.second.host < 0; });
-        if (static_cast<std::size_t>(strangers) >= kStrangersMax) {
+        if (strangers_.size() >= kStrangersMax) {
             continue;
         }
         const int number = fd.get();
         poller_->add(number, Source::agent, static_cast<std::uint32_t>(number));
-        Line& line = lines_[number];
-        line.stream = FrameStream(std::move(fd), sizeof(HelloFrame));
-        line.heard_ns = now_ns();
-        line.from = from;
+        Stranger& stranger = strangers_[number];
+        stranger.stream = FrameStream(std::move(fd), sizeof(HelloFrame));
+        stranger.since_ns = now_ns();
+        stranger.from = from;
     }
 }
 
 void AgentHub::hear(int fd) {
-    if (!lines_.contains(fd)) {
-        return;
-    }
-    const FrameStream::State state = lines_.at(fd).stream.receive();
-    while (lines_.contains(fd)) {
-        Line& line = lines_.at(fd);
-        const auto frame = line.stream.next();
-        if (!frame) {
-            break;
-        }
-        line.heard_ns = now_ns();
-        if (line.host < 0) {
-            hear_stranger(fd, *frame);
-        } else {
-            hear_member(line, *frame);
-        }
-    }
-    if (!lines_.contains(fd)) {
-        return;
-    }
-    lines_.at(fd).stream.flush();
-    if (lines_.at(fd).stream.is_broken()) {
-        drop(fd, "what it sends is not of this job");
-    } else if (state != FrameStream::State::open) {
-        drop(fd, "the connection to it has ended");
+    if (strangers_.contains(fd)) {
+        hear_stranger(fd);
+    } else if (const auto at = hosts_by_fd_.find(fd); at != hosts_by_fd_.end()) {
+        hear_host(at->second);
     }
 }
 
-void AgentHub::hear_stranger(int fd, const Frame& frame) {
-    Line& line = lines_.at(fd);
-    const auto hello = fixed_part<HelloFrame>(frame);
-    if (frame.kind != FrameKind::hello || !hello || !are_equal(hello->secret, entrance_->address.agent_secret) ||
-        hello->event_layout != JobEvent{}.layout || is_ending_) {
-        drop(fd, "it does not know the job's secret");
-        return;
+void AgentHub::hear_stranger(int fd) {
+    Stranger& stranger = strangers_.at(fd);
+    const FrameStream::State state = stranger.stream.receive();
+    if (const auto frame = stranger.stream.next()) {
+        const auto hello = fixed_part<HelloFrame>(*frame);
+        if (frame->kind != FrameKind::hello || !hello || !are_equal(hello->secret, entrance_->address.agent_secret) ||
+            hello->event_layout != JobEvent{}.layout) {
+            drop_stranger(fd, "it does not know the job's secret");
+        } else if (hello->number >= 0) {
+            take_back(fd, *hello);
+        } else if (is_ending_) {
+            strangers_.erase(fd);
+        } else {
+            take_in(fd, *hello);
+        }
+    } else if (stranger.stream.is_broken()) {
+        drop_stranger(fd, "what it sends is not of this job");
+    } else if (state != FrameStream::State::open) {
+        drop_stranger(fd, "the connection to it has ended");
     }
-    line.stream.believe();
-    line.host = static_cast<std::int32_t>(hosts_.size());
-    hosts_.push_back({text_of(hello->host), false, hello->pretended_node, {}});
+}
+
+WelcomeFrame AgentHub::welcome_to(std::int32_t host) const {
     WelcomeFrame welcome;
     welcome.secret = entrance_->address.guardian_secret;
     welcome.clock_ns = now_ns();
     welcome.silence_ms = silence_ms_;
+    welcome.number = host;
+    welcome.taken = lines_[static_cast<std::size_t>(host)].session.taken();
     std::snprintf(welcome.boot_id, sizeof welcome.boot_id, "%s", boot_id().c_str());
-    line.stream.send(FrameKind::welcome, welcome);
+    return welcome;
 }
 
-void AgentHub::hear_member(Line& line, const Frame& frame) {
+void AgentHub::take_in(int fd, const HelloFrame& hello) {
+    const auto host = static_cast<std::int32_t>(hosts_.size());
+    hosts_.push_back({text_of(hello.host), false, hello.pretended_node, {}});
+    Line& line = lines_.emplace_back();
+    Stranger stranger = std::move(strangers_.at(fd));
+    strangers_.erase(fd);
+    line.address = stranger.from;
+    line.port = static_cast<std::uint16_t>(hello.port);
+    line.heard_ns = now_ns();
+    stranger.stream.believe();
+    stranger.stream.send(FrameKind::welcome, welcome_to(host));
+    line.session = Session(std::move(stranger.stream));
+    hosts_by_fd_[fd] = host;
+    introduce(host);
+}
+
+// Each knows a few others, by which it can reach us.
+void AgentHub::introduce(std::int32_t host) {
+    constexpr int kPeers = 3;
+    const auto tell = [this](std::int32_t whom, std::int32_t of) {
+        const Line& line = lines_[static_cast<std::size_t>(of)];
+        PeerFrame peer;
+        peer.port = line.port;
+        std::snprintf(peer.address, sizeof peer.address, "%s", line.address.c_str());
+        if (peer.port != 0) {
+            lines_[static_cast<std::size_t>(whom)].session.send(FrameKind::peer, peer);
+        }
+    };
+    int n_told = 0;
+    for (std::int32_t other = host - 1; other > 0 && n_told < kPeers; --other) {
+        if (!hosts_[static_cast<std::size_t>(other)].is_lost) {
+            tell(host, other);
+            tell(other, host);
+            ++n_told;
+        }
+    }
+}
+
+// A further connection of a host that is known, perhaps by another one.
+void AgentHub::take_back(int fd, const HelloFrame& hello) {
+    const auto index = static_cast<std::size_t>(hello.number);
+    const bool is_known =
+        hello.number > 0 && index < hosts_.size() && hosts_[index].agent == ProcessName{hello.pid, hello.start_time};
+    if (!is_known) {
+        drop_stranger(fd, "it is none of the job's hosts");
+        return;
+    }
+    FrameStream stream = std::move(strangers_.at(fd).stream);
+    const std::string from = strangers_.at(fd).from;
+    strangers_.erase(fd);
+    if (hosts_[index].is_lost) {
+        stream.send(FrameKind::end);  // its processes have been given up
+        return;
+    }
+    Line& line = lines_[index];
+    hosts_by_fd_.erase(line.session.fd());
+    line.session.hang_up();
+    stream.believe();
+    stream.send(FrameKind::welcome, welcome_to(hello.number));
+    line.session.resume(std::move(stream), hello.taken);
+    line.heard_ns = now_ns();
+    line.is_waiting_to_send = false;
+    line.is_connected_on = from != line.address;
+    hosts_by_fd_[fd] = hello.number;
+}
+
+void AgentHub::hear_host(std::int32_t host) {
+    Line& line = lines_[static_cast<std::size_t>(host)];
+    const FrameStream::State state = line.session.receive();
+    while (const auto frame = line.session.next()) {
+        line.heard_ns = now_ns();
+        hear_member(host, *frame);
+    }
+    line.session.flush();
+    if (line.session.is_broken()) {
+        lose(host, "what it sends is not of this job");
+    } else if (state != FrameStream::State::open) {
+        connection_ended(host);
+    }
+}
+
+// An agent that lives connects again. Whether it does its port tells, as long as its host is there.
+void AgentHub::connection_ended(std::int32_t host) {
+    Line& line = lines_[static_cast<std::size_t>(host)];
+    hosts_by_fd_.erase(line.session.fd());
+    line.session.hang_up();
+    line.broken_ns = now_ns();
+    if (is_ending_) {
+        hosts_[static_cast<std::size_t>(host)].is_lost = true;
+    } else if (line.port == 0) {
+        lose(host, "the connection to it has ended");
+    } else {
+        look_at_port(host);
+    }
+}
+
+void AgentHub::look_at_port(std::int32_t host) {
+    const Line& line = lines_[static_cast<std::size_t>(host)];
+    std::string ignored;
+    if (!connect_to(line.address, line.port, kLookAtPort_ms, ignored) && errno == ECONNREFUSED) {
+        lose(host, "oshrun's agent there has ended");
+    }
+}
+
+void AgentHub::hear_member(std::int32_t host, const Frame& frame) {
     Tidings news;
-    news.host = line.host;
+    news.host = host;
     switch (frame.kind) {
         case FrameKind::hello:
             if (const auto hello = fixed_part<HelloFrame>(frame)) {
-                hosts_[static_cast<std::size_t>(line.host)].agent = {hello->pid, hello->start_time};
+                hosts_[static_cast<std::size_t>(host)].agent = {hello->pid, hello->start_time};
             }
             return;
         case FrameKind::event:
@@ -165,7 +265,7 @@ void AgentHub::hear_member(Line& line, const Frame& frame) {
                 break;
             }
             return;
-        case FrameKind::output: relay(line.host, frame); return;
+        case FrameKind::output: relay(host, frame); return;
         case FrameKind::input_taken:
             if (const auto count = fixed_part<CountFrame>(frame)) {
                 input_untaken_bytes_ -= std::min<std::size_t>(input_untaken_bytes_, count->bytes);
@@ -174,32 +274,30 @@ void AgentHub::hear_member(Line& line, const Frame& frame) {
             return;
         case FrameKind::input_closed: input_.reset(); return;
         case FrameKind::remark:
-            print_line(fmt::format("oshrun: warning: {}: {}", hosts_[static_cast<std::size_t>(line.host)].name,
-                                   frame.payload));
+            print_line(
+                fmt::format("oshrun: warning: {}: {}", hosts_[static_cast<std::size_t>(host)].name, frame.payload));
             return;
         default: return;  // alive
     }
-    news.fact.host = line.host;
+    news.fact.host = host;
     tidings_.push_back(std::move(news));
 }
 
-void AgentHub::drop(int fd, const std::string& why) {
-    if (lines_.at(fd).host >= 0) {
-        lose(fd, why);
-        return;
-    }
+void AgentHub::drop_stranger(int fd, const std::string& why) {
     if (!has_named_stranger_ && !is_ending_) {
         has_named_stranger_ = true;
         print_line(
             fmt::format("oshrun: warning: a connection from {} has been dropped: {} (others are dropped silently)",
-                        lines_.at(fd).from, why));
+                        strangers_.at(fd).from, why));
     }
-    lines_.erase(fd);
+    strangers_.erase(fd);
 }
 
-void AgentHub::lose(int fd, const std::string& why) {
-    const std::int32_t host = lines_.at(fd).host;
-    lines_.erase(fd);
+void AgentHub::lose(std::int32_t host, const std::string& why) {
+    Line& line = lines_[static_cast<std::size_t>(host)];
+    hosts_by_fd_.erase(line.session.fd());
+    line.session = Session();
+    line.is_connected_on = false;
     hosts_[static_cast<std::size_t>(host)].is_lost = true;
     if (host == input_host_) {
         input_.reset();
@@ -213,47 +311,78 @@ void AgentHub::lose(int fd, const std::string& why) {
     }
 }
 
+void AgentHub::set_agreed_lost(std::int32_t host, AgreedLost agreed) {
+    lines_[static_cast<std::size_t>(host)].is_agreed_lost = agreed == AgreedLost::yes;
+}
+
+void AgentHub::judge(std::int32_t host, std::int64_t now_ns) {
+    const Line& line = lines_[static_cast<std::size_t>(host)];
+    const std::int64_t silence_ns = now_ns - line.heard_ns;
+    switch (judge_host({silence_ns, line.session.is_connected(), line.is_agreed_lost}, silence_ms_ * kNsPerMs)) {
+        case HostVerdict::stays: break;
+        case HostVerdict::lost_by_agreement:
+            lose(host, fmt::format("the job has agreed on that, and nothing has been heard from it for {} ms",
+                                   silence_ns / kNsPerMs));
+            return;
+        case HostVerdict::lost_by_silence:
+            lose(host, fmt::format("nothing has been heard from it for {} ms, which is {} times SHMEM_FT_NODE_TIMEOUT",
+                                   silence_ns / kNsPerMs, kBoundsUntilAlone));
+            return;
+    }
+    if (line.session.bytes_kept() > kWaitingMax) {
+        lose(host, "it takes nothing any more");
+    } else if (!line.session.is_connected() && !is_ending_ && now_ns - line.broken_ns < kLookAtPortFor_ns) {
+        look_at_port(host);
+    }
+}
+
 void AgentHub::attend(std::int64_t now_ns) {
     const bool was_away = own_time_.was_away(now_ns);
-    std::vector<std::pair<int, std::string>> gone;
-    for (auto& [fd, line] : lines_) {
+    std::vector<int> silent;
+    for (auto& [fd, stranger] : strangers_) {
+        stranger.since_ns = was_away ? now_ns : stranger.since_ns;
+        if (now_ns - stranger.since_ns > kStrangerPatience_ns) {
+            silent.push_back(fd);
+        }
+    }
+    for (const int fd : silent) {
+        drop_stranger(fd, "it says nothing");
+    }
+    for (std::size_t host = 1; host < hosts_.size(); ++host) {
+        Line& line = lines_[host];
         if (was_away) {
             line.heard_ns = now_ns;
         }
-        const std::int64_t silence_ns = line.host < 0 ? kStrangerPatience_ns : silence_ms_ * kNsPerMs;
-        if (silence_ns != 0 && now_ns - line.heard_ns > silence_ns) {
-            gone.emplace_back(fd, line.host < 0 ? "it says nothing"
-                                                : fmt::format("nothing has been heard from it for {} ms "
-                                                              "(SHMEM_FT_NODE_TIMEOUT)",
-                                                              silence_ms_));
+        if (!hosts_[host].is_lost) {
+            judge(static_cast<std::int32_t>(host), now_ns);
+        }
+        if (!line.session.is_connected()) {
             continue;
         }
-        if (line.stream.bytes_to_send() > kWaitingMax) {
-            gone.emplace_back(fd, "it takes nothing any more");
-            continue;
-        }
-        if (line.host >= 0 && silence_ms_ != 0 && now_ns - line.told_ns >= silence_ns / kBeatsPerBound) {
+        if (now_ns - line.told_ns >= beat_period_ns(silence_ms_)) {
             line.told_ns = now_ns;
-            line.stream.send(FrameKind::alive);
+            line.session.beat();
         }
-        if (line.stream.has_to_send() != line.is_waiting_to_send) {
-            line.is_waiting_to_send = line.stream.has_to_send();
-            poller_->change(fd, Source::agent, static_cast<std::uint32_t>(fd),
+        if (line.session.has_to_send() != line.is_waiting_to_send) {
+            line.is_waiting_to_send = line.session.has_to_send();
+            poller_->change(line.session.fd(), Source::agent, static_cast<std::uint32_t>(line.session.fd()),
                             line.is_waiting_to_send ? std::uint32_t{EPOLLIN | EPOLLOUT} : std::uint32_t{EPOLLIN});
         }
-    }
-    for (const auto& [fd, why] : gone) {
-        drop(fd, why);
     }
 }
 
 std::optional<std::int64_t> AgentHub::next_deadline_ns() const {
     std::optional<std::int64_t> deadline;
-    for (const auto& [fd, line] : lines_) {
-        const std::int64_t own = line.host < 0      ? line.heard_ns + kStrangerPatience_ns
-                                 : silence_ms_ != 0 ? line.told_ns + silence_ms_ * kNsPerMs / kBeatsPerBound
-                                                    : now_ns() + 60'000 * kNsPerMs;
-        deadline = deadline ? std::min(*deadline, own) : own;
+    const auto add = [&](std::int64_t time_ns) { deadline = deadline ? std::min(*deadline, time_ns) : time_ns; };
+    for (const auto& [fd, stranger] : strangers_) {
+        add(stranger.since_ns + kStrangerPatience_ns);
+    }
+    for (std::size_t host = 1; host < hosts_.size(); ++host) {
+        if (!hosts_[host].is_lost) {
+            const Line& line = lines_[host];
+            add(line.session.is_connected() ? line.told_ns + beat_period_ns(silence_ms_)
+                                            : now_ns() + beat_period_ns(silence_ms_));
+        }
     }
     return deadline;
 }
@@ -274,24 +403,21 @@ std::vector<ProcessName> AgentHub::agents_here() const {
     return found;
 }
 
-AgentHub::Line* AgentHub::line_of(std::int32_t host) {
-    for (auto& item : lines_) {
-        if (item.second.host == host) {
-            return &item.second;
-        }
-    }
-    return nullptr;
+// Null: nobody is there to whom anything could be said.
+Session* AgentHub::session_of(std::int32_t host) {
+    const auto index = static_cast<std::size_t>(host);
+    return host > 0 && index < lines_.size() && !hosts_[index].is_lost ? &lines_[index].session : nullptr;
 }
 
 void AgentHub::answer(std::int32_t host, std::int32_t connection, Answer answer) {
-    if (Line* line = line_of(host)) {
-        line->stream.send(FrameKind::answer, AnswerFrame{connection, answer});
+    if (Session* session = session_of(host)) {
+        session->send(FrameKind::answer, AnswerFrame{connection, answer});
     }
 }
 
 void AgentHub::signal(std::int32_t host, const SignalFrame& order) {
-    if (Line* line = line_of(host)) {
-        line->stream.send(FrameKind::signal, order);
+    if (Session* session = session_of(host)) {
+        session->send(FrameKind::signal, order);
     }
 }
 
@@ -302,42 +428,58 @@ void AgentHub::signal_everywhere(SignalScope scope, int number) {
 }
 
 void AgentHub::watch_for_standstill(std::uint32_t bound_ms) {
-    for (auto& item : lines_) {
-        if (item.second.host >= 0) {
-            item.second.stream.send(FrameKind::watch, WatchFrame{bound_ms});
+    for (std::size_t host = 1; host < hosts_.size(); ++host) {
+        if (Session* session = session_of(static_cast<std::int32_t>(host))) {
+            session->send(FrameKind::watch, WatchFrame{bound_ms});
         }
     }
 }
 
 void AgentHub::start(std::int32_t host, const StartFrame& order, const std::vector<std::string>& command) {
-    if (Line* line = line_of(host)) {
+    if (Session* session = session_of(host)) {
         std::string words;
         for (const std::string& word : command) {
             words += word;
             words += '\0';
         }
-        line->stream.send(FrameKind::start, order, words);
+        session->send(FrameKind::start, order, words);
     }
 }
 
 void AgentHub::end_agents(int patience_ms) {
     is_ending_ = true;
-    std::erase_if(lines_, [](const auto& item) { return item.second.host < 0; });
-    for (auto& item : lines_) {
-        item.second.stream.send(FrameKind::end);
+    strangers_.clear();
+    for (std::size_t host = 1; host < hosts_.size(); ++host) {
+        if (Session* session = session_of(static_cast<std::int32_t>(host))) {
+            session->send(FrameKind::end);
+        }
     }
+    const auto is_anybody_there = [this] {
+        return std::any_of(hosts_.begin() + 1, hosts_.end(), [](const Host& host) { return !host.is_lost; });
+    };
     const std::int64_t deadline_ns = now_ns() + patience_ms * kNsPerMs;
-    while (!lines_.empty() && now_ns() < deadline_ns) {
+    while (is_anybody_there() && now_ns() < deadline_ns) {
         attend(now_ns());
         constexpr int kLook_ms = 100;
         for (const Poller::News& news : poller_->wait(kLook_ms)) {
-            if (news.source == Source::agent || news.source == Source::output) {
+            if (news.source == Source::agent || news.source == Source::output ||
+                news.source == Source::agent_listener) {
                 handle(news);
             }
         }
         tidings_.clear();
     }
+    for (std::size_t host = 1; host < hosts_.size(); ++host) {
+        const bool is_unheard = !hosts_[host].is_lost && !lines_[host].session.is_connected();
+        if (is_unheard || lines_[host].is_connected_on) {
+            print_line(
+                fmt::format("oshrun: warning: host {} could not be reached directly in the end: what processes have "
+                            "printed there last may be missing",
+                            hosts_[host].name));
+        }
+    }
     lines_.clear();
+    hosts_by_fd_.clear();
 }
 
 }  // namespace sft::tools

@@ -1,10 +1,12 @@
 // The guardian's side of the agents (agent.hpp): who the hosts of the job are, what their agents tell, what they are
 // told.
 //
-// Fault model: a host may be lost at any time: the connection of its agent ends, or nothing is heard from it for the
-// time that has been set. That is final: whoever comes back later finds no connection, and ends its processes. Anybody
-// may connect; who does not show the secret is dropped, and the first of them is named. The guardian itself may
-// stand still for any time: it judges nobody by what it could not hear.
+// Fault model: a host may be lost at any time, and links may be cut, to it alone or to others. Connections that break
+// or fall silent are made anew by the agents, if need be through each other (agent_roads.hpp), and what has been said
+// goes on. A host is lost when its agent has certainly ended (its port refuses), or when host_judge.hpp says so. That
+// is final: whoever comes back later is told so, and ends its processes. Anybody may connect; who does not show the
+// secret is dropped, and the first of them is named. The guardian itself may stand still for any time: it judges nobody
+// by what it could not hear.
 #pragma once
 
 #include <array>
@@ -16,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/oshrun/agent_session.hpp"
 #include "tools/oshrun/agent_wire.hpp"
 #include "tools/oshrun/local_processes.hpp"
 #include "tools/oshrun/own_time.hpp"
@@ -71,6 +74,10 @@ public:
     // Agents that run below the guardian itself.
     [[nodiscard]] std::vector<ProcessName> agents_here() const;
 
+    // Whether the job has declared all processes of a host dead.
+    enum class AgreedLost : std::uint8_t { no, yes };
+    void set_agreed_lost(std::int32_t host, AgreedLost agreed);
+
     void answer(std::int32_t host, std::int32_t connection, Answer answer);
     // fd is read from now on for the process that has got Answer::go_with_input.
     void send_input(std::int32_t host, Fd fd);
@@ -86,12 +93,20 @@ public:
 
 private:
     struct Line {
-        FrameStream stream;
-        std::int32_t host = -1;  // -1: has not shown the secret yet
+        Session session;
+        std::string address;     // of its agent, and the port by which others are connected on
+        std::uint16_t port = 0;  // 0: none
         std::int64_t heard_ns = 0;
         std::int64_t told_ns = 0;
-        std::string from;
+        std::int64_t broken_ns = 0;  // the last time that a connection ended
+        bool is_agreed_lost = false;
+        bool is_connected_on = false;  // by another agent
         bool is_waiting_to_send = false;
+    };
+    struct Stranger {  // has not shown the secret yet
+        FrameStream stream;
+        std::int64_t since_ns = 0;
+        std::string from;
     };
     // Bytes on their way to one of our own streams; a thread writes them, because that may block.
     struct Relay {
@@ -102,21 +117,31 @@ private:
 
     void accept_agents();
     void hear(int fd);
-    void hear_stranger(int fd, const Frame& frame);
-    void hear_member(Line& line, const Frame& frame);
+    void hear_stranger(int fd);
+    void take_in(int fd, const HelloFrame& hello);
+    void take_back(int fd, const HelloFrame& hello);
+    void introduce(std::int32_t host);
+    [[nodiscard]] WelcomeFrame welcome_to(std::int32_t host) const;
+    void hear_host(std::int32_t host);
+    void hear_member(std::int32_t host, const Frame& frame);
+    void connection_ended(std::int32_t host);
+    void look_at_port(std::int32_t host);
+    void judge(std::int32_t host, std::int64_t now_ns);
     void relay(std::int32_t host, const Frame& frame);
     void write_relay(std::uint32_t descriptor);
     void read_input();
-    void drop(int fd, const std::string& why);
-    void lose(int fd, const std::string& why);
-    [[nodiscard]] Line* line_of(std::int32_t host);
+    void drop_stranger(int fd, const std::string& why);
+    void lose(std::int32_t host, const std::string& why);
+    [[nodiscard]] Session* session_of(std::int32_t host);
 
     std::optional<AgentEntrance> entrance_;
     std::uint32_t silence_ms_;
     OwnTime own_time_;
     Poller* poller_ = nullptr;
     std::vector<Host> hosts_;
-    std::map<int, Line> lines_;  // by descriptor
+    std::vector<Line> lines_;  // by host
+    std::map<int, std::int32_t> hosts_by_fd_;
+    std::map<int, Stranger> strangers_;  // by descriptor
     std::vector<Tidings> tidings_;
     std::map<std::uint32_t, Relay> relays_;  // by descriptor: 1 or 2
     Fd input_;

@@ -19,6 +19,7 @@
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/agent.hpp"
+#include "tools/oshrun/agent_roads.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/options.hpp"
 #include "tools/oshrun/process_tree.hpp"
@@ -46,37 +47,30 @@ int pretended_node(int rank) {
 // The guardian's welcome to a new agent.
 bool shake_hands(FrameStream& stream, const GuardianAddress& guardian, int node, AgentTask& task,
                  std::string& error_line) {
-    HelloFrame hello;
+    HelloFrame& hello = task.hello;
     hello.secret = guardian.agent_secret;
     hello.pid = getpid();  // until the agent has one
     hello.pretended_node = node > 0 ? node : -1;
     std::snprintf(hello.host, sizeof hello.host, "%s", own_host_name().c_str());
-    const std::int64_t sent_ns = now_ns();
-    const std::int64_t deadline_ns = sent_ns + kHandshake_ms * std::int64_t{1'000'000};
-    stream.send(FrameKind::hello, hello);
-    while (true) {
-        const FrameStream::State state = stream.receive();
-        if (const auto frame = stream.next()) {
-            const auto welcome = fixed_part<WelcomeFrame>(*frame);
-            if (frame->kind == FrameKind::welcome && welcome && are_equal(welcome->secret, guardian.guardian_secret)) {
-                const std::int64_t middle_ns = sent_ns + (now_ns() - sent_ns) / 2;
-                const bool is_same_clock =
-                    boot_id() == std::string(welcome->boot_id, strnlen(welcome->boot_id, sizeof welcome->boot_id));
-                task.clock_offset_ns = is_same_clock ? 0 : welcome->clock_ns - middle_ns;
-                task.silence_ms = welcome->silence_ms;
-                return true;
-            }
-            error_line = "somebody else than the job's oshrun answers there";
-            return false;
-        }
-        const std::int64_t left_ms = (deadline_ns - now_ns()) / 1'000'000;
-        if (state != FrameStream::State::open || stream.is_broken() || left_ms <= 0) {
-            error_line = left_ms <= 0 ? "no answer" : "the job's oshrun has gone, or does not know this process";
-            return false;
-        }
-        pollfd entry{.fd = stream.fd(), .events = POLLIN, .revents = 0};
-        poll(&entry, 1, static_cast<int>(left_ms));
+    std::string ignored;  // without it nobody is connected on by this host, and that is all
+    if (auto listening = listen_on(local_address_of(stream.fd()), ignored)) {
+        hello.port = listening->port;
+        task.forward_listener = std::move(listening->fd);
     }
+    const std::int64_t sent_ns = now_ns();
+    const Reply reply = greet_guardian(stream, hello, guardian, kHandshake_ms, error_line);
+    if (reply.kind != Reply::Kind::welcome) {
+        return false;
+    }
+    const WelcomeFrame& welcome = reply.welcome;
+    const std::int64_t middle_ns = sent_ns + (now_ns() - sent_ns) / 2;
+    const bool is_same_clock =
+        boot_id() == std::string(welcome.boot_id, strnlen(welcome.boot_id, sizeof welcome.boot_id));
+    task.clock_offset_ns = is_same_clock ? 0 : welcome.clock_ns - middle_ns;
+    task.silence_ms = welcome.silence_ms;
+    task.address = guardian;
+    hello.number = welcome.number;
+    return true;
 }
 
 // Nobody waits for it, no terminal and no launcher: they would wait for the end of what it holds open.

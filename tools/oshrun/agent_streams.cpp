@@ -26,15 +26,15 @@ void AgentHub::send_input(std::int32_t host, Fd fd) {
     if (input_) {
         is_input_a_file_ = !poller_->add(input_.get(), Source::input, 0);
         read_input();
-    } else if (Line* line = line_of(host)) {
-        line->stream.send(FrameKind::input);
+    } else if (Session* session = session_of(host)) {
+        session->send(FrameKind::input);
     }
 }
 
 // As much as may be under way; a file has always more, so the agent's counting alone tells when to go on.
 void AgentHub::read_input() {
-    Line* line = line_of(input_host_);
-    while (input_ && line != nullptr && input_untaken_bytes_ < kInputUntakenMax) {
+    Session* session = session_of(input_host_);
+    while (input_ && session != nullptr && input_untaken_bytes_ < kInputUntakenMax) {
         pollfd entry{.fd = input_.get(), .events = POLLIN, .revents = 0};
         if (poll(&entry, 1, 0) != 1) {
             break;
@@ -48,12 +48,12 @@ void AgentHub::read_input() {
             break;
         }
         if (bytes <= 0) {
-            line->stream.send(FrameKind::input);
+            session->send(FrameKind::input);
             input_.reset();
             return;
         }
         input_untaken_bytes_ += static_cast<std::size_t>(bytes);
-        line->stream.send(FrameKind::input, std::string_view(buffer.data(), static_cast<std::size_t>(bytes)));
+        session->send(FrameKind::input, std::string_view(buffer.data(), static_cast<std::size_t>(bytes)));
     }
     if (input_ && !is_input_a_file_) {
         poller_->change(input_.get(), Source::input, 0,
@@ -97,8 +97,8 @@ void AgentHub::write_relay(std::uint32_t descriptor) {
             break;
         }
         bytes.erase(0, static_cast<std::size_t>(written));
-        if (Line* line = line_of(host)) {
-            line->stream.send(FrameKind::output_taken, CountFrame{static_cast<std::uint32_t>(written)});
+        if (Session* session = session_of(host)) {
+            session->send(FrameKind::output_taken, CountFrame{static_cast<std::uint32_t>(written)});
         }
         if (bytes.empty()) {
             relay.waiting.pop_front();

@@ -75,17 +75,18 @@ std::optional<Frame> FrameStream::next() {
     if (in_.size() < sizeof header + header.bytes) {
         return std::nullopt;
     }
-    Frame frame{header.kind, in_.substr(sizeof header, header.bytes)};
+    Frame frame{header.kind, in_.substr(sizeof header, header.bytes), header.number};
     in_.erase(0, sizeof header + header.bytes);
     return frame;
 }
 
-void FrameStream::send(FrameKind kind, std::string_view payload) {
+void FrameStream::send(FrameKind kind, std::string_view payload, std::uint64_t number) {
     if (!fd_) {
         return;
     }
     FrameHeader header;
     header.kind = kind;
+    header.number = number;
     header.bytes = static_cast<std::uint32_t>(payload.size());
     out_.append(reinterpret_cast<const char*>(&header), sizeof header);
     out_.append(payload);

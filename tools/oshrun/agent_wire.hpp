@@ -1,5 +1,5 @@
 // What the guardian and the agents of other hosts say to each other: frames over TCP, a header and a payload of a fixed
-// layout for each kind.
+// layout for each kind. agent_session.hpp makes one conversation of several connections.
 //
 // Fault model: either end may vanish or fall silent at any time, and anybody on the network may connect and send
 // anything. Nothing is believed before the first frame has shown the secret, which has two halves: one that the agent
@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "shmem_ft/base/job_channel.hpp"
 #include "tools/common/fd.hpp"
@@ -24,7 +25,7 @@
 namespace sft::tools {
 
 enum class FrameKind : std::uint16_t {
-    hello = 1,     // agent: HelloFrame, the first frame; once more when it has its own pid
+    hello = 1,     // agent: HelloFrame, the first frame of a connection; once more when it has its own pid
     welcome,       // guardian: WelcomeFrame, its answer
     event,         // agent: EventFrame, a report of a process
     ended,         // agent: EndedFrame, the end of a process
@@ -39,20 +40,29 @@ enum class FrameKind : std::uint16_t {
     input_closed,  // agent: PE 0 reads no more
     output_taken,  // guardian: CountFrame, so many bytes of it have been handed on
     remark,        // agent: a line for the user
-    alive,         // both, empty
-    end            // guardian, empty: the job is over, leave nothing behind
+    alive,         // both, AliveFrame
+    end,           // guardian, empty: the job is over, leave nothing behind
+    peer,          // guardian: PeerFrame, another agent, by which it can be reached
+    forward        // agent to agent: ForwardFrame; what follows is for the guardian, and what it says comes back
 };
 
 struct FrameHeader {
     std::uint32_t magic = 0x4153464f;  // "OFSA"
     FrameKind kind{};
-    std::uint16_t version = 1;
+    std::uint16_t version = 2;
     std::uint32_t bytes = 0;  // of the payload
+    std::uint32_t reserved = 0;
+    std::uint64_t number = 0;  // in the conversation; 0: not a part of it
 };
-static_assert(sizeof(FrameHeader) == 12);
+static_assert(sizeof(FrameHeader) == 24);
 
 // How often either end says that it is alive, per time of silence that makes it lost.
-inline constexpr std::int64_t kBeatsPerBound = 4;
+inline constexpr std::int64_t kBeatsPerBound = 8;
+// Without such a time.
+inline constexpr std::int64_t kBeatOfNone_ns = 1'000'000'000;
+[[nodiscard]] constexpr std::int64_t beat_period_ns(std::uint32_t silence_ms) noexcept {
+    return silence_ms == 0 ? kBeatOfNone_ns : silence_ms * std::int64_t{1'000'000} / kBeatsPerBound;
+}
 
 inline constexpr std::size_t kFramePayloadMax = 1U << 20;
 
@@ -63,20 +73,38 @@ struct HelloFrame {
     std::uint32_t event_layout = JobEvent{}.layout;
     std::int32_t pid = -1;
     std::int32_t pretended_node = -1;  // an agent on the guardian's own machine; -1: another host
+    std::uint32_t port = 0;            // where it connects others on to the guardian; 0: it does not
+    std::uint64_t start_time = 0;      // of the agent
+    std::int32_t number = -1;          // of the host, as the welcome has said; -1: this is the first connection
     std::uint32_t reserved = 0;
-    std::uint64_t start_time = 0;  // of the agent
+    std::uint64_t taken = 0;  // of the guardian's frames
     char host[256] = {};
 };
-static_assert(sizeof(HelloFrame) == 296);
+static_assert(sizeof(HelloFrame) == 312);
 
 struct WelcomeFrame {
     SecretHalf secret{};
     std::int64_t clock_ns = 0;  // CLOCK_MONOTONIC of the guardian
     std::uint32_t silence_ms = 0;
-    std::uint32_t reserved = 0;
-    char boot_id[40] = {};  // the guardian's: with the same one, the clocks are one clock
+    std::int32_t number = -1;  // of the host
+    std::uint64_t taken = 0;   // of the agent's frames
+    char boot_id[40] = {};     // the guardian's: with the same one, the clocks are one clock
 };
-static_assert(sizeof(WelcomeFrame) == 72);
+static_assert(sizeof(WelcomeFrame) == 80);
+
+struct AliveFrame {
+    std::uint64_t taken = 0;  // the number of the last frame of the other end
+};
+
+struct PeerFrame {
+    std::uint32_t port = 0;
+    char address[64] = {};  // in digits
+};
+static_assert(sizeof(PeerFrame) == 68);
+
+struct ForwardFrame {
+    SecretHalf secret{};
+};
 
 struct EventFrame {
     std::int32_t connection = -1;
@@ -140,7 +168,16 @@ struct CountFrame {
 struct Frame {
     FrameKind kind{};
     std::string payload;
+    std::uint64_t number = 0;
 };
+
+template <class T>
+[[nodiscard]] std::string with_part(const T& part, std::string_view more) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::string payload(reinterpret_cast<const char*>(&part), sizeof part);
+    payload += more;
+    return payload;
+}
 
 // The fixed part at the beginning of a payload; nothing if it is too short, or not as long as it has to be.
 template <class T>
@@ -168,6 +205,9 @@ public:
     [[nodiscard]] int fd() const noexcept { return fd_.get(); }
     [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(fd_); }
     void close() noexcept { fd_.reset(); }
+    // For somebody who goes on with the connection: it, and what has been read of it and not taken.
+    [[nodiscard]] Fd release() noexcept { return std::move(fd_); }
+    [[nodiscard]] std::string take_rest() { return std::exchange(in_, {}); }
 
     // Reads what is there. closed: the other end has gone, but whole frames may still be here.
     [[nodiscard]] State receive();
@@ -176,17 +216,14 @@ public:
     [[nodiscard]] bool is_broken() const noexcept { return is_broken_; }
 
     // Queues, and sends what can be sent. A stream that has gone takes everything in silence.
-    void send(FrameKind kind, std::string_view payload = {});
+    void send(FrameKind kind, std::string_view payload = {}, std::uint64_t number = 0);
     template <class T>
     void send(FrameKind kind, const T& part,
               std::string_view more = {}) requires std::is_trivially_copyable_v<T> && std::is_class_v<T> {
-        std::string payload(reinterpret_cast<const char*>(&part), sizeof part);
-        payload += more;
-        send(kind, std::string_view(payload));
+        send(kind, std::string_view(with_part(part, more)));
     }
     void flush();
     [[nodiscard]] bool has_to_send() const noexcept { return !out_.empty(); }
-    [[nodiscard]] std::size_t bytes_to_send() const noexcept { return out_.size(); }
 
 private:
     Fd fd_;

@@ -25,6 +25,7 @@ const char* kind_name(JobEventKind kind) {
         case JobEventKind::exiting: return "exiting";
         case JobEventKind::global_exit: return "global_exit";
         case JobEventKind::unrecoverable: return "unrecoverable";
+        case JobEventKind::agreed_lost: return "agreed_lost";
         case JobEventKind::spare_wanted: return "spare_wanted";
         default: break;
     }

@@ -192,6 +192,7 @@ void Guardian::take(const Fact& fact) {
             }
             break;
         case JobEventKind::failure_seen: kill_if_stopped(event.value); break;
+        case JobEventKind::agreed_lost: take_agreed_loss(event.value); break;
         case JobEventKind::pe_taken: kill_former_holder(event); break;
         case JobEventKind::spare_wanted: demand_.wished(event.pe, now_ns()); break;
         default: break;
@@ -269,6 +270,21 @@ void Guardian::signal_process(const JobLedger::Process& process, SignalScope sco
 void Guardian::kill_if_stopped(std::uint64_t rank) {
     if (rank < ledger_.processes().size()) {
         signal_process(ledger_.processes()[rank], SignalScope::one_stopped);
+    }
+}
+
+// The job is the judge of its hosts: who it has agreed to be lost is ended, and when that is everybody on a host that
+// cannot be heard, the host is lost.
+void Guardian::take_agreed_loss(std::uint64_t rank) {
+    if (rank >= ledger_.processes().size()) {
+        return;
+    }
+    ledger_.agreed_lost(static_cast<int>(rank));
+    const JobLedger::Process& process = ledger_.processes()[rank];
+    signal_process(process, SignalScope::one);
+    if (process.host > 0) {
+        hub_.set_agreed_lost(process.host, ledger_.are_all_agreed_lost(process.host) ? AgentHub::AgreedLost::yes
+                                                                                     : AgentHub::AgreedLost::no);
     }
 }
 

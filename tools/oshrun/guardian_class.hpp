@@ -44,6 +44,7 @@ private:
     void take(const Fact& fact);
     void take_end(ProcessKey key, FailureReason reason);
     void take_loss(const AgentHub::Tidings& news);
+    void take_agreed_loss(std::uint64_t rank);
     void answer_launched(const Fact& fact);
     void signal_process(const JobLedger::Process& process, SignalScope scope);
     void kill_if_stopped(std::uint64_t rank);

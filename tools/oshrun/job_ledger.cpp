@@ -208,6 +208,18 @@ void JobLedger::process_ended(ProcessKey key, FailureReason reason, std::int64_t
     }
 }
 
+void JobLedger::agreed_lost(int rank) {
+    if (Process* item = process(rank)) {
+        item->is_agreed_lost = true;
+    }
+}
+
+bool JobLedger::are_all_agreed_lost(std::int32_t host) const {
+    return std::all_of(processes_.begin(), processes_.end(), [host](const Process& item) {
+        return item.host != host || item.launched_pid <= 0 || item.end || item.is_agreed_lost;
+    });
+}
+
 void JobLedger::host_lost(std::int32_t host, std::int64_t now_ns) {
     for (Process& item : processes_) {
         if (item.host == host && item.launched_pid > 0 && !item.end) {
@@ -227,6 +239,9 @@ void JobLedger::host_lost(std::int32_t host, std::int64_t now_ns) {
 void JobLedger::enter_end(Process& item, FailureReason reason, std::int64_t now_ns) {
     if (reason.kind == FailureKind::died && item.announced_code) {
         reason = {FailureKind::exited, static_cast<std::uint16_t>(*item.announced_code)};
+    }
+    if (item.is_agreed_lost && reason.kind == FailureKind::signal) {
+        reason = {FailureKind::node_lost, 0};  // whoever ended it, that is what its end follows from
     }
     item.end = reason;
     item.end_ns = now_ns;

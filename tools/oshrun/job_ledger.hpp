@@ -60,6 +60,10 @@ public:
     void exec_failed(int rank, int error_number);
     void event(const JobEvent& event, std::int64_t now_ns, std::int32_t host = 0);
     void process_ended(ProcessKey key, FailureReason reason, std::int64_t now_ns);
+    // The job has declared the process dead without having seen it die; it may live.
+    void agreed_lost(int rank);
+    // Of a host: everybody who is not known to have ended.
+    [[nodiscard]] bool are_all_agreed_lost(std::int32_t host) const;
     // All that is not known to have ended there is lost.
     void host_lost(std::int32_t host, std::int64_t now_ns);
     void launcher_ended(FailureReason reason);
@@ -103,6 +107,7 @@ public:
         bool is_finalized = false;
         std::optional<int> late_step;  // how far it had come in shmem_init when the time was over
         std::string late_in;           // and what it did there
+        bool is_agreed_lost = false;
         std::optional<int> announced_code;
         std::optional<FailureReason> end;
         std::optional<FailureReason> seen_dead;  // by others of the job; its end may not have been heard

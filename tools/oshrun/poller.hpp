@@ -18,6 +18,7 @@ enum class Source : std::uint32_t {
     agent_listener,
     agent,
     guardian,
+    roads,
     process,
     child_signal,
     input,

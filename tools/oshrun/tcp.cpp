@@ -138,6 +138,13 @@ std::optional<std::string> own_address(const std::string& interface, Reach reach
     return std::nullopt;
 }
 
+std::string local_address_of(int fd) {
+    sockaddr_storage own{};
+    socklen_t bytes = sizeof own;
+    getsockname(fd, reinterpret_cast<sockaddr*>(&own), &bytes);
+    return digits_of(reinterpret_cast<const sockaddr*>(&own));
+}
+
 std::optional<Listening> listen_on(const std::string& address, std::string& error_line) {
     const AddressList list = look_up(address, "0", AI_NUMERICHOST | AI_PASSIVE);
     if (list) {
@@ -193,6 +200,7 @@ Fd connect_to(const std::string& address, std::uint16_t port, int timeout_ms, st
         }
     }
     error_line = fmt::format("{} port {}: {}", address, port, strerrordesc_np(error_number));
+    errno = error_number;
     return Fd();
 }
 

@@ -30,7 +30,10 @@ struct Listening {
 // REQUIRES: fd is listening. None: nobody waits. from: the peer's address.
 [[nodiscard]] Fd accept_from(const Fd& fd, std::string& from);
 
-// Blocks for at most timeout_ms; the result does not block. None: error_line says why.
+// Of this end of a connection.
+[[nodiscard]] std::string local_address_of(int fd);
+
+// Blocks for at most timeout_ms; the result does not block. None: error_line says why, and errno.
 [[nodiscard]] Fd connect_to(const std::string& address, std::uint16_t port, int timeout_ms, std::string& error_line);
 
 }  // namespace sft::tools
