@@ -47,7 +47,7 @@ void NodeGuard::listen(std::int64_t now_ns) {
     control_->slot(self_).presence_ns.store(watch_.presence_ns());
 }
 
-NodeGuard::Judgement NodeGuard::tick(std::int64_t now_ns) {
+std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
     if (!is_on_) {
         return {};
     }
@@ -77,7 +77,10 @@ NodeGuard::Judgement NodeGuard::tick(std::int64_t now_ns) {
     coordinator_->testify(std::move(testimonies));
     coordinator_->ping(round.ask, now_ns, round.about);
     coordinator_->remind();
-    return {round.lost, round.gives_way};
+    if (round.gives_way) {
+        coordinator_->give_way();
+    }
+    return round.lost;
 }
 
 }  // namespace sft

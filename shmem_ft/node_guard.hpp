@@ -28,12 +28,8 @@ public:
 
     // How long poll() may sleep before the next tick; -1: as long as it likes.
     [[nodiscard]] int timeout_ms(std::int64_t now_ns) const noexcept;
-    struct Judgement {
-        std::vector<Death> lost;
-        bool gives_way = false;  // this node has to go
-    };
-    // Who is lost now. Does little before its time.
-    [[nodiscard]] Judgement tick(std::int64_t now_ns);
+    // Who is lost now. If it is this node that has to go, it gives way. Does little before its time.
+    [[nodiscard]] std::vector<Death> tick(std::int64_t now_ns);
 
 private:
     void listen(std::int64_t now_ns);

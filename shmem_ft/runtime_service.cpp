@@ -171,11 +171,7 @@ void Runtime::serve() noexcept {
             coordinator_->pump();
             look_for_gone();
         }
-        const NodeGuard::Judgement judgement = node_guard.tick(now_ns());
-        lose_nodes(judgement.lost);
-        if (judgement.gives_way) {
-            coordinator_->give_way();
-        }
+        lose_nodes(node_guard.tick(now_ns()));
         if (polled[3].revents != 0) {
             wait_is_due();
         }

@@ -119,7 +119,6 @@ private:
     void note_copies(const JobState& state);
     [[nodiscard]] bool has_reason(ProcId decider, const JobState& before, const JobState& after) const;
     [[nodiscard]] bool is_out(ProcId decider, ProcId process) const;
-    [[nodiscard]] NodeId lighter_node() const;
     [[nodiscard]] bool is_too_late(ProcId process) const;
 
     const Account& account_;

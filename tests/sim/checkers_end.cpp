@@ -53,8 +53,8 @@ void EndChecker::gone(ProcId process, Gone how) {
     if (how == Gone::stopped_itself && account_.scenario.detection == Detection::kernel) {
         verdict_.fail("end", format("process %d stops itself and nobody can have declared it dead", process.value()));
     }
-    if (how == Gone::stopped_itself && account_.scenario.only_cut &&
-        node_of(account_.scenario, process) != lighter_node()) {
+    if (how == Gone::stopped_itself && account_.scenario.only_cut && account_.scenario.guardian->dies_at == 0 &&
+        node_of(account_.scenario, process) != lighter_node(account_.scenario)) {
         verdict_.fail("end", format("process %d stops itself, and its node is not the one to go", process.value()));
     }
     const bool is_cut =
@@ -67,26 +67,12 @@ void EndChecker::gone(ProcId process, Gone how) {
 void EndChecker::heard_of_death(ProcId process, const Death& death) {
     heard_[process].insert(death.process);
     // Who is on the one to go may believe so, and stops for want of a quorum.
-    if (account_.scenario.only_cut && node_of(account_.scenario, death.process) != lighter_node() &&
-        node_of(account_.scenario, process) != lighter_node()) {
+    if (account_.scenario.only_cut && account_.scenario.guardian->dies_at == 0 &&
+        node_of(account_.scenario, death.process) != lighter_node(account_.scenario) &&
+        node_of(account_.scenario, process) != lighter_node(account_.scenario)) {
         verdict_.fail("end",
                       format("process %d is taken for dead, and its node is not the one to go", death.process.value()));
     }
-}
-
-// Of the two whose link is cut, in a job in which nobody has died before.
-NodeId EndChecker::lighter_node() const {
-    const auto [a, b] = account_.scenario.only_cut.value_or(CutLink{});
-    std::int32_t more_of_a = 0;
-    NodeId first = kNoNode;
-    for (std::int32_t pe = account_.scenario.shape.n_pes - 1; pe >= 0; --pe) {
-        const NodeId node = node_of(account_.scenario, ProcId(pe));
-        more_of_a += node == a ? 1 : node == b ? -1 : 0;
-        first = node == a || node == b ? node : first;
-    }
-    first = first == kNoNode ? std::min(a, b) : first;
-    const NodeId stays = more_of_a > 0 ? a : more_of_a < 0 ? b : first;
-    return stays == a ? b : a;
 }
 
 void EndChecker::requested_end(ProcId process, EndReason reason) { requests_.emplace(process, reason); }

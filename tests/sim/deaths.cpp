@@ -171,6 +171,8 @@ void World::tell_fate(ProcId to, ProcId of, bool is_certain) {
     process(to).learn_of_death(death);
 }
 
+void World::end_by_agent(ProcId process) { kill(process, kFenced); }
+
 // The suspect is killed, or found dead; if it cannot be reached nobody knows.
 void World::fence(ProcId by, ProcId suspect) {
     trace(by, format("suspects p%d", suspect.value()));

@@ -212,6 +212,20 @@ void add_only_cut(Random& random, Scenario& scenario) {
     }
     scenario.partitions = {std::move(cut)};
     scenario.only_cut = CutLink{a, b};
+    // Where a third host connects those two on to each other the guardian may be on any of them.
+    const bool has_others = n_nodes > 2;
+    Guardian guardian;
+    guardian.node = NodeId(has_others ? random.pick(-1, n_nodes - 1) : -1);
+    if (has_others && guardian.node == kNoNode && random.percent(60)) {
+        guardian.cut_from = NodeId(random.pick(0, n_nodes - 1));
+        guardian.cut_at = random_time(random, scenario);
+    }
+    if (random.percent(30)) {
+        guardian.stops_at = random_time(random, scenario);
+        guardian.goes_on_at = guardian.stops_at + random.between(0, 6 * scenario.bound);
+    }
+    guardian.dies_at = random.percent(15) ? random_time(random, scenario) : 0;
+    scenario.guardian = guardian;
 }
 
 // So many nodes that most do not watch each other, and several are gone before anybody has missed the first.
@@ -281,6 +295,21 @@ void add_domains(Random& random, Scenario& scenario) {
 }
 
 }  // namespace
+
+// Of the two whose link is cut, in a job in which nobody has died before.
+NodeId lighter_node(const Scenario& scenario) {
+    const auto [a, b] = scenario.only_cut.value_or(CutLink{});
+    std::int32_t more_of_a = 0;
+    NodeId first = kNoNode;
+    for (std::int32_t pe = scenario.shape.n_pes - 1; pe >= 0; --pe) {
+        const NodeId node = node_of(scenario, ProcId(pe));
+        more_of_a += node == a ? 1 : node == b ? -1 : 0;
+        first = node == a || node == b ? node : first;
+    }
+    first = first == kNoNode ? std::min(a, b) : first;
+    const NodeId stays = more_of_a > 0 ? a : more_of_a < 0 ? b : first;
+    return stays == a ? b : a;
+}
 
 Scenario make_scenario(std::uint64_t seed) {
     Random random(seed);

@@ -61,6 +61,17 @@ struct CutLink {
     NodeId b = kNoNode;
 };
 
+// oshrun beside the job (oshrun.hpp).
+struct Guardian {
+    NodeId node = kNoNode;  // none: on a host of its own
+    // Of a guardian on a host of its own: its link to that node is cut from then on.
+    NodeId cut_from = kNoNode;
+    Time cut_at = 0;
+    Time stops_at = 0;  // it stands still until
+    Time goes_on_at = 0;
+    Time dies_at = 0;  // 0: it does not
+};
+
 // A spare that comes while the job runs. Its number is the next one after those that the job started with and those
 // that have come before it in the list.
 struct Join {
@@ -96,6 +107,7 @@ struct Scenario {
     std::vector<Pause> pauses;
     std::vector<Partition> partitions;
     std::optional<CutLink> only_cut;  // one of the partitions, and nothing else happens
+    std::optional<Guardian> guardian;
     std::vector<Corruption> corruptions;
     std::int32_t end_request_process = -1;
     Time end_request_time = 0;
@@ -122,6 +134,9 @@ struct Scenario {
 [[nodiscard]] inline bool may_mistake(const Scenario& scenario) {
     return !scenario.partitions.empty() || (scenario.detection == Detection::nodes && !scenario.pauses.empty());
 }
+
+// only_cut: the one that has to go.
+[[nodiscard]] NodeId lighter_node(const Scenario& scenario);
 
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed);
 // One line.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "shmem_ft/base/report.hpp"
+#include "tests/sim/oshrun.hpp"
 #include "tests/sim/process.hpp"
 
 namespace sft::sim {
@@ -24,6 +25,10 @@ World::World(const Scenario& scenario, std::vector<Observer*> observers, Verdict
       with_trace_(with_trace),
       random_(scenario.seed ^ 0x51ab),
       rules_(scenario.shape) {
+    if (scenario.guardian) {
+        oshrun_ = std::make_unique<SimOshrun>(*this, verdict);
+        observers_.push_back(oshrun_.get());
+    }
     rules_.set_policy(scenario.waits_for_spares ? UnreplacedPolicy::wait : UnreplacedPolicy::abort);
 }
 
@@ -99,6 +104,9 @@ void World::start() {
     for (std::int32_t process = 0; process < n; ++process) {
         processes_.push_back(std::make_unique<SimProcess>(*this, ProcId(process), first));
         fates_[static_cast<std::size_t>(process)].has_come = process < scenario_.shape.n_processes;
+    }
+    if (oshrun_) {
+        oshrun_->start();
     }
     plan_kills();
     plan_joins();

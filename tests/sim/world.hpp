@@ -20,6 +20,7 @@
 
 namespace sft::sim {
 
+class SimOshrun;
 class SimProcess;
 
 class World {
@@ -42,6 +43,7 @@ public:
     void put(ProcId from, ProcId to, std::function<void()> apply, std::function<void()> acknowledged);
     void leave(ProcId process, Gone how);
     void fence(ProcId by, ProcId suspect);
+    void end_by_agent(ProcId process);
     // A process of a node that is silent. If its host says so, it is certain.
     void call_lost(ProcId by, const Death& death);
     // Not one that has not come yet.
@@ -153,6 +155,7 @@ private:
     std::vector<std::unordered_map<std::int32_t, std::deque<Parcel>>> channels_;  // by sender, then receiver
     std::vector<std::unordered_map<std::int32_t, std::deque<Store>>> puts_;
     std::vector<PlannedKill> kills_;
+    std::unique_ptr<SimOshrun> oshrun_;
 };
 
 }  // namespace sft::sim

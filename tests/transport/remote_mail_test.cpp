@@ -397,8 +397,9 @@ TEST(ContactTest, WhatIsNoContactIsRefused) {
 TEST(ContactTest, InterfacesAreFoundByName) {
     NodeInterface found;
     std::string error;
-    ASSERT_TRUE(find_interface("lo", false, found, error)) << error;
+    ASSERT_TRUE(find_interface("lo", true, found, error)) << error;
     EXPECT_EQ(to_string(found.address), "127.0.0.1");
+    EXPECT_FALSE(find_interface("lo", false, found, error)) << "it leads to no other host";
     ASSERT_TRUE(find_interface("", true, found, error)) << error;
     EXPECT_EQ(found.name, "lo");
     EXPECT_FALSE(find_interface("no-such-card", false, found, error));

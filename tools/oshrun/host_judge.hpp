@@ -40,10 +40,10 @@ struct HostEvidence {
 }
 
 // For the other end: nobody has heard the guardian for so long, by whatever way, that the host is on its own.
-[[nodiscard]] constexpr bool is_guardian_lost(std::int64_t silence_ns, bool is_connected,
-                                              std::int64_t bound_ns) noexcept {
+[[nodiscard]] constexpr bool is_guardian_lost(std::int64_t silence_ns, bool is_connected, std::int64_t bound_ns,
+                                              std::int64_t grace_ns = kAgentGrace_ns) noexcept {
     const std::int64_t counted_ns = bound_ns != 0 ? bound_ns : kBoundOfNone_ns;
-    return (bound_ns != 0 || !is_connected) && silence_ns > kBoundsUntilAlone * counted_ns + kAgentGrace_ns;
+    return (bound_ns != 0 || !is_connected) && silence_ns > kBoundsUntilAlone * counted_ns + grace_ns;
 }
 
 }  // namespace sft::tools
