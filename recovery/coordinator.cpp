@@ -193,6 +193,9 @@ bool Coordinator::take_messages() {
             }
             note_heard(heard);
         }
+        if (message && message->kind == MessageKind::stalled) {
+            stalled_.push_back({from, message->asked_ns});
+        }
         if (message) {
             agreement_.receive(from, *message);
         }
@@ -234,6 +237,26 @@ void Coordinator::process_left(ProcId process, Stage how) {
 std::vector<RemoteMail::Gone> Coordinator::take_gone() {
     const Lock lock(mutex_);
     return mailbox_->take_gone();
+}
+
+std::vector<RemoteMail::Stuck> Coordinator::stuck() const {
+    const Lock lock(mutex_);
+    return mailbox_->stuck();
+}
+
+std::vector<Coordinator::Stalled> Coordinator::take_stalled() {
+    const Lock lock(mutex_);
+    return std::exchange(stalled_, {});
+}
+
+void Coordinator::tell_stalled(ProcId to, std::int64_t age_ns) {
+    const Lock lock(mutex_);
+    Message message;
+    message.kind = MessageKind::stalled;
+    message.ballot = agreement_.ballot();
+    message.index = agreement_.decided().index;
+    message.asked_ns = age_ns;
+    send(to, message);
 }
 
 void Coordinator::probe_node_of(ProcId process) {

@@ -112,6 +112,14 @@ public:
     // dead.
     [[nodiscard]] std::vector<RemoteMail::Gone> take_gone();
     void probe_node_of(ProcId process);
+    // Data: what the mailbox cannot get to its receiver, and what other nodes say of theirs since the last call.
+    [[nodiscard]] std::vector<RemoteMail::Stuck> stuck() const;
+    struct Stalled {
+        ProcId from;
+        std::int64_t age_ns = 0;
+    };
+    [[nodiscard]] std::vector<Stalled> take_stalled();
+    void tell_stalled(ProcId to, std::int64_t age_ns);
     // From whom something has come since the last call, and when the question was asked that it answered (0: none); and
     // questions whether they live.
     struct Heard {
@@ -180,6 +188,7 @@ private:
     Participant participant_;
     std::vector<PeId> awaited_;  // as the observer knows it
     std::vector<News> news_;
+    std::vector<Stalled> stalled_;
     std::vector<Heard> heard_;  // several nodes: since take_heard()
     std::map<NodeId, Testimony> testimonies_;
     bool is_telling_ = false;

@@ -299,18 +299,23 @@ void Runtime::tell_fault_points() {
     set_fault_hook(hook);
 }
 
+// Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever, and
+// then only oshrun, which has heard of all of them, can end the job.
+bool Runtime::say_hello(std::string& error) {
+    channel_.set_rank(Bootstrap::rank_by_environment());
+    if (!channel_.connect(config_.job_socket, error)) {
+        return false;
+    }
+    report(JobEventKind::hello, 0, 0, "", now_ns(), 0);
+    return true;
+}
+
 bool Runtime::start(int generation, std::string& error) {
     if (!load_config(config_, error) || !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error)) {
         return false;
     }
-    // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever,
-    // and then only oshrun, which has heard of all of them, can end the job.
-    if (!config_.job_socket.empty()) {
-        channel_.set_rank(Bootstrap::rank_by_environment());
-        if (!channel_.connect(config_.job_socket, error)) {
-            return false;
-        }
-        report(JobEventKind::hello, 0, 0, "", now_ns(), 0);
+    if (!config_.job_socket.empty() && !say_hello(error)) {
+        return false;
     }
     if (generation == 0 && config_.join.empty()) {
         watch_start();

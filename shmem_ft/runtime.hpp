@@ -32,6 +32,7 @@
 #include "shmem_ft/base/job_channel.hpp"
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/bootstrap.hpp"
+#include "shmem_ft/data_guard.hpp"
 #include "shmem_ft/failure_events.hpp"
 #include "shmem_ft/membership/domain_map.hpp"
 #include "shmem_ft/membership/node_map.hpp"
@@ -133,6 +134,7 @@ private:
     [[nodiscard]] BootCard own_card() const;
     [[nodiscard]] bool compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const;
     void publish_slot();
+    [[nodiscard]] bool say_hello(std::string& error);
     void watch_start();
     void enter(StartStep step) noexcept;
     [[nodiscard]] DomainId find_domain() const;
@@ -159,6 +161,8 @@ private:
     [[nodiscard]] bool watch_processes(std::string& error);
     void start_service();
     void stop_service() noexcept;
+    [[nodiscard]] DataGuard::Options data_guard_options();
+    void list_polled(std::vector<pollfd>& polled, std::vector<ProcId>& watched);
     void serve() noexcept;
     void process_ended(ProcId process) noexcept;
     void look_for_gone() noexcept;
@@ -168,6 +172,7 @@ private:
     void lose_nodes(const std::vector<Death>& lost) noexcept;
     void tell_agreed_losses(const JobState& before, const JobState& after) noexcept;
     void tell_agreed_loss(ProcId process) noexcept;
+    void leave_with_node() noexcept;
     void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
     void mark_dead_peers() noexcept;
     PeId sleep_as_spare() noexcept;

@@ -30,6 +30,8 @@ namespace sft {
 
 namespace {
 
+constexpr std::size_t kOwnEntries = 4;
+
 // One descriptor per process of the node, besides the application's own.
 void allow_descriptors(std::int32_t n_processes) {
     rlimit limit{};
@@ -113,6 +115,32 @@ void Runtime::stop_service() noexcept {
     }
 }
 
+DataGuard::Options Runtime::data_guard_options() {
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    // Pretended nodes share their addresses.
+    const bool is_on = !bootstrap_.is_one_node() && control_.header().n_nodes > 1 && config_.pretend_nodes == 0;
+    return {.coordinator = coordinator_.get(),
+            .control = &control_,
+            .is_on = is_on,
+            .bound_ns = config_.stall_timeout_ms * kNsPerMs,
+            .silence_ns = config_.node_timeout_ms * kNsPerMs,
+            .interface = interface_.name};
+}
+
+// The first kOwnEntries are those that serve() knows by their places; then a process each.
+void Runtime::list_polled(std::vector<pollfd>& polled, std::vector<ProcId>& watched) {
+    polled.assign(
+        {{stop_fd_, POLLIN, 0}, {channel_.fd(), 0, 0}, {coordinator_->fd(), POLLIN, 0}, {wait_timer_fd_, POLLIN, 0}});
+    watched.clear();
+    watch_joined();
+    for (std::size_t i = 0; i < pidfds_.size(); ++i) {
+        if (pidfds_[i] >= 0) {
+            polled.push_back({pidfds_[i], POLLIN, 0});
+            watched.push_back(ProcId(static_cast<std::int32_t>(i)));
+        }
+    }
+}
+
 void Runtime::serve() noexcept {
     for (const ProcId process : early_) {
         coordinator_->process_died({process, {FailureKind::died, 0}, true});
@@ -128,28 +156,19 @@ void Runtime::serve() noexcept {
                           .self = self(),
                           .bound_ns = config_.node_timeout_ms * kNsPerMs},
                          now_ns());
+    DataGuard data_guard(data_guard_options(), now_ns());
     const auto kill = [this](ProcId process) {
         if (pidfds_[process.index()] >= 0) {
             ::syscall(SYS_pidfd_send_signal, pidfds_[process.index()], SIGKILL, nullptr, 0);
         }
     };
-    constexpr std::size_t kOwnEntries = 4;
     std::vector<pollfd> polled;
     std::vector<ProcId> watched;
     for (;;) {
-        polled.assign({{stop_fd_, POLLIN, 0},
-                       {channel_.fd(), 0, 0},
-                       {coordinator_->fd(), POLLIN, 0},
-                       {wait_timer_fd_, POLLIN, 0}});
-        watched.clear();
-        watch_joined();
-        for (std::size_t i = 0; i < pidfds_.size(); ++i) {
-            if (pidfds_[i] >= 0) {
-                polled.push_back({pidfds_[i], POLLIN, 0});
-                watched.push_back(ProcId(static_cast<std::int32_t>(i)));
-            }
-        }
-        const int timeout_ms = shorter(hang_watch.timeout_ms(now_ns()), node_guard.timeout_ms(now_ns()));
+        list_polled(polled, watched);
+        const std::int64_t now = now_ns();
+        const int timeout_ms =
+            shorter(shorter(hang_watch.timeout_ms(now), node_guard.timeout_ms(now)), data_guard.timeout_ms(now));
         if (::poll(polled.data(), polled.size(), timeout_ms) < 0 && errno != EINTR) {
             die("PE %d: cannot watch the processes of the job: %s", me_.load().value(), std::strerror(errno));
         }
@@ -172,6 +191,9 @@ void Runtime::serve() noexcept {
             look_for_gone();
         }
         lose_nodes(node_guard.tick(now_ns()));
+        if (data_guard.tick(now_ns())) {
+            leave_with_node();
+        }
         if (polled[3].revents != 0) {
             wait_is_due();
         }
@@ -278,6 +300,17 @@ void Runtime::lose_nodes(const std::vector<Death>& lost) noexcept {
             coordinator_->process_died(death);
         }
     }
+}
+
+// A death that everybody can see and none of whose consequences has to be thought of here: recovery is there for it.
+void Runtime::leave_with_node() noexcept {
+    flush_output();
+    for (const int pidfd : pidfds_) {
+        if (pidfd >= 0) {
+            ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
+        }
+    }
+    ::kill(::getpid(), SIGKILL);
 }
 
 // Told once, by whoever is first.

@@ -31,6 +31,7 @@ struct Config {
     std::uint32_t scrub_seconds = 0;
     std::uint32_t hang_timeout_ms = 0;
     std::uint32_t start_timeout_ms = 0;
+    std::uint32_t stall_timeout_ms = 0;
     std::uint32_t node_timeout_ms = 0;
     bool realtime = true;
     bool guards_ports = true;

@@ -99,6 +99,7 @@ void Agreement::receive(ProcId from, const Message& message) {
         case MessageKind::ping: take_ping(from, message); break;
         case MessageKind::news: take_news(from, message); break;
         case MessageKind::excluded:
+        case MessageKind::stalled:  // the owner's business
         case MessageKind::heartbeat: break;
     }
 }

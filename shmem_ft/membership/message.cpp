@@ -225,7 +225,8 @@ void message_fields(Codec& codec, Value& message) {
     if (message.kind == MessageKind::join) {
         codec.id(message.node, 0);
     }
-    if (message.kind == MessageKind::ping || message.kind == MessageKind::heartbeat) {
+    if (message.kind == MessageKind::ping || message.kind == MessageKind::heartbeat ||
+        message.kind == MessageKind::stalled) {
         codec.number(message.asked_ns);
         codec.id(message.node, kNoNode.value());
         codec.choice(message.testimony, Testimony::none, Testimony::silent);
@@ -277,6 +278,7 @@ const char* name_of(MessageKind kind) noexcept {
         case MessageKind::join: return "join";
         case MessageKind::ping: return "ping";
         case MessageKind::news: return "news";
+        case MessageKind::stalled: return "stalled";
     }
     return "?";
 }

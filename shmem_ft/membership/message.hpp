@@ -79,13 +79,14 @@ enum class MessageKind : std::uint8_t {
     census_reply,
     excluded,  // to a process that has been declared dead: stop
     heartbeat,
-    join,  // to everybody: a spare that has come while the job runs
-    ping,  // to another node: send me a heartbeat
-    news,  // of deaths, to those who would lead next: has your leader heard?
+    join,     // to everybody: a spare that has come while the job runs
+    ping,     // to another node: send me a heartbeat
+    news,     // of deaths, to those who would lead next: has your leader heard?
+    stalled,  // to another node: data from mine to yours does not get through (flow_watch.hpp)
 };
 // Without those that a job on its own, or on one node, does not send.
 inline constexpr std::uint8_t kMessageKinds = static_cast<std::uint8_t>(MessageKind::heartbeat);
-inline constexpr MessageKind kLastMessageKind = MessageKind::news;
+inline constexpr MessageKind kLastMessageKind = MessageKind::stalled;
 [[nodiscard]] const char* name_of(MessageKind kind) noexcept;
 
 struct Message {
@@ -98,7 +99,7 @@ struct Message {
     std::optional<JobState> state;
     std::vector<Death> deaths;  // sorted by process
     NodeId node = kNoNode;      // join: where the sender runs; ping, heartbeat: what else is asked about, if any is
-    std::int64_t asked_ns = 0;  // ping: the sender's time, which heartbeat brings back
+    std::int64_t asked_ns = 0;  // ping: the sender's time, which heartbeat brings back; stalled: for how long
     Testimony testimony = Testimony::none;  // heartbeat: about `node`
 
     friend bool operator==(const Message&, const Message&) = default;

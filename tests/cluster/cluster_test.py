@@ -60,19 +60,16 @@ while data := stream.recv(1000):
     stream.sendall(data)
 """
 
-# What comes within a second after the connection.
 PATIENT_RECEIVER = """
-import socket
+import contextlib, socket
 server = socket.create_server(("", 5002))
 print("ready", flush=True)
 stream = server.accept()[0]
 stream.settimeout(1)
 count = 0
-try:
+with contextlib.suppress(TimeoutError):
     while data := stream.recv(65536):
         count += len(data)
-except TimeoutError:
-    pass
 print(count)
 """
 ONE_PIECE = """
@@ -330,8 +327,7 @@ for word in (b"before", b"meanwhile"):
         with tempfile.TemporaryFile("w+") as output:
             with self.cluster.start([sys.executable, "-c", PATIENT_RECEIVER], host=target, stdout=output) as receiver:
                 self.assertTrue(eventually(lambda: os.pread(output.fileno(), 10, 0)))
-                sender = [sys.executable, "-c", ONE_PIECE, f"node{target}", n_bytes]
-                with self.cluster.start(sender, host=source):
+                with self.cluster.start([sys.executable, "-c", ONE_PIECE, f"node{target}", n_bytes], host=source):
                     self.assertEqual(receiver.wait(TIMEOUT_S), 0)
             output.seek(0)
             return int(output.read().split()[-1])
@@ -345,7 +341,6 @@ for word in (b"before", b"meanwhile"):
         self.cluster.mtu(1, 1000)
         self.assertTrue(passes(0, 1000 - headers_bytes))
         self.assertFalse(passes(0, 1001 - headers_bytes))
-        self.assertTrue(gets_through(self.cluster, 0, 1))
         # A stream is sent in pieces larger than a packet, which the card would cut.
         for source, target in ((0, 1), (1, 0)):
             self.assertEqual(self.bytes_that_arrive(source, target, 900), 900)

@@ -1,5 +1,3 @@
-#include "tools/oshrun/job_ledger.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -9,69 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "tests/tools/told_job.hpp"
+
 namespace sft::tools {
 namespace {
-
-constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr FailureReason kGood{FailureKind::exited, 0};
-
-FailureReason killed(int signal) { return {FailureKind::signal, static_cast<std::uint16_t>(signal)}; }
-FailureReason exited(int code) { return {FailureKind::exited, static_cast<std::uint16_t>(code)}; }
-
-// A job as the guardian would tell of it. Process r has pid 100 + r; every fact comes a millisecond after the last one.
-class Job {
-public:
-    Job(int pes, int spares, std::vector<std::string> hosts = {}, std::uint32_t start_timeout_ms = 0)
-        : ledger({pes, spares, "./prog", "mpirun", std::move(hosts), start_timeout_ms}), processes_(pes + spares) {}
-
-    static int pid(int rank) { return 100 + rank; }
-
-    Job& launch() {
-        for (int rank = 0; rank < processes_; ++rank) {
-            ledger.process_launched(rank, pid(rank));
-        }
-        return *this;
-    }
-    Job& report(int rank, JobEventKind kind, int code = 0, int pe = -1, const char* text = "") {
-        JobEvent event;
-        event.kind = kind;
-        event.rank = rank;
-        event.pid = pid(rank);
-        event.pe = pe;
-        event.code = code;
-        std::snprintf(event.text, sizeof event.text, "%s", text);
-        ledger.event(event, tick());
-        return *this;
-    }
-    Job& hello(int rank) { return report(rank, JobEventKind::hello); }
-    Job& init(int rank) { return report(rank, JobEventKind::initialized); }
-    Job& start() {
-        launch();
-        for (int rank = 0; rank < processes_; ++rank) {
-            hello(rank);
-            init(rank);
-        }
-        return *this;
-    }
-    Job& end(int rank, FailureReason reason) {
-        ledger.process_ended(pid(rank), reason, tick());
-        return *this;
-    }
-    Job& finish(int rank) { return report(rank, JobEventKind::finalized).end(rank, kGood); }
-    Job& launcher(FailureReason reason = kGood) {
-        ledger.launcher_ended(reason);
-        return *this;
-    }
-    bool must_end(std::int64_t later_ns = 0) { return ledger.must_end(now + later_ns); }
-    [[nodiscard]] Outcome outcome() const { return ledger.outcome(); }
-
-    JobLedger ledger;
-    std::int64_t now = kSecond;
-
-private:
-    std::int64_t tick() { return now += 1'000'000; }
-    int processes_;
-};
 
 TEST(JobLedger, AGoodJob) {
     Job job(2, 0);
@@ -88,114 +27,6 @@ TEST(JobLedger, AHostThatIsLostBeforeAllHaveStartedEndsTheJob) {
     job.ledger.host_lost(1, job.now);
     EXPECT_TRUE(job.must_end());
     EXPECT_NE(job.outcome().line.find("before all processes"), std::string::npos) << job.outcome().line;
-}
-
-constexpr std::uint32_t kStart_ms = 60'000;
-constexpr std::int64_t kStart = 60 * kSecond;
-
-// PEs 0 and 1 on host a, 2 and 3 on host b.
-Job two_hosts() { return {4, 0, {"a", "a", "b", "b"}, kStart_ms}; }
-
-TEST(JobLedger, ALauncherIsNotWaitedForForEver) {
-    Job job = two_hosts();
-    job.ledger.process_launched(0, Job::pid(0));
-    EXPECT_FALSE(job.must_end());
-    EXPECT_EQ(job.ledger.next_deadline_ns(), job.now + kStart);
-    EXPECT_FALSE(job.must_end(kStart - 1));
-    job.now += kStart - 1;
-    job.ledger.process_launched(1, Job::pid(1));
-    EXPECT_FALSE(job.must_end(1)) << "each process that comes is news";
-    EXPECT_FALSE(job.must_end(kStart));
-    EXPECT_TRUE(job.must_end(kStart + 1));
-    EXPECT_EQ(
-        job.outcome().line,
-        "PE 2, PE 3 on b have not been started within 60000 ms (SHMEM_FT_START_TIMEOUT): is b up, can mpirun start "
-        "programs there, is oshrun there under the same path, and can it connect to this host?");
-}
-
-TEST(JobLedger, WithoutABoundAStartMayTakeAnyTime) {
-    Job job(3, 0);
-    job.ledger.process_launched(0, Job::pid(0));
-    EXPECT_FALSE(job.must_end());
-    EXPECT_FALSE(job.must_end(10'000 * kSecond));
-    EXPECT_EQ(job.ledger.next_deadline_ns(), std::nullopt);
-}
-
-TEST(JobLedger, NobodyIsLateBeforeSomebodyWaits) {
-    Job job = two_hosts();
-    job.launch();
-    EXPECT_FALSE(job.must_end());
-    EXPECT_FALSE(job.must_end(100 * kStart)) << "all work before they call shmem_init, or never do";
-    job.now += 100 * kStart;
-    job.hello(0);
-    EXPECT_FALSE(job.must_end());
-    EXPECT_FALSE(job.must_end(kStart));
-    EXPECT_TRUE(job.must_end(kStart + kSecond));
-    EXPECT_EQ(
-        job.outcome().line,
-        "PE 1 on a, PE 2, PE 3 on b have not called shmem_init within 60000 ms (SHMEM_FT_START_TIMEOUT) after the "
-        "others");
-}
-
-TEST(JobLedger, WhoSaysNothingInsideShmemInitIsToBlame) {
-    Job job = two_hosts();
-    job.launch().hello(0).hello(1).hello(2).hello(3);
-    EXPECT_FALSE(job.must_end());
-    for (const int rank : {0, 1, 3}) {
-        job.report(rank, JobEventKind::start_late, rank == 3 ? 1 : 3, -1, "waits");
-    }
-    EXPECT_FALSE(job.must_end());
-    EXPECT_TRUE(job.must_end(kStart + 2 * kSecond));
-    EXPECT_EQ(
-        job.outcome().line,
-        "PE 2 on b stands still in shmem_init for 60000 ms (SHMEM_FT_START_TIMEOUT): stopped, or its host does not "
-        "run");
-}
-
-TEST(JobLedger, WhoHasComeLeastFarIsToBlame) {
-    Job job = two_hosts();
-    job.launch().hello(0).hello(1).hello(2).hello(3).init(0);
-    for (const int rank : {1, 2, 3}) {
-        job.report(rank, JobEventKind::start_late, rank == 2 ? 2 : 3, -1, rank == 2 ? "asks the launcher" : "waits");
-    }
-    EXPECT_FALSE(job.must_end());
-    EXPECT_TRUE(job.must_end(kStart + kSecond));
-    EXPECT_EQ(
-        job.outcome().line,
-        "PE 2 on b has not come through shmem_init within 60000 ms (SHMEM_FT_START_TIMEOUT): it asks the launcher");
-}
-
-TEST(JobLedger, AJobThatHasStartedIsNeverLate) {
-    Job job = two_hosts();
-    job.start();
-    EXPECT_FALSE(job.must_end());
-    EXPECT_FALSE(job.must_end(100 * kStart));
-    job.report(0, JobEventKind::finalized).hello(0);
-    EXPECT_FALSE(job.must_end());
-    EXPECT_FALSE(job.must_end(100 * kStart)) << "PE 0 initialises once more, the others may take their time";
-}
-
-TEST(JobLedger, ErrorsOfTheStartNameTheHost) {
-    Job job = two_hosts();
-    job.ledger.name_host(1, "b");
-    job.ledger.process_launched(2, {Job::pid(2), 1});
-    job.ledger.exec_failed(2, ENOENT);
-    EXPECT_EQ(job.outcome().line, "./prog: cannot be run on b: No such file or directory");
-
-    Job linked = two_hosts();
-    linked.launch().end(3, exited(127)).launcher();
-    EXPECT_EQ(
-        linked.outcome().line,
-        "PE 3 on b exited with code 127 without calling shmem_init: is ./prog linked with the library (see oshcc)?");
-
-    Job module = two_hosts();
-    module.launch().hello(3).report(3, JobEventKind::unrecoverable, 70, -1, "no module");
-    EXPECT_EQ(module.outcome().line, "PE 3 on b: no module");
-
-    Job alone(2, 0);
-    alone.ledger.name_host(0, "a");
-    alone.launch().hello(1).report(1, JobEventKind::unrecoverable, 70, -1, "no module");
-    EXPECT_EQ(alone.outcome().line, "no module") << "there is one host only";
 }
 
 TEST(JobLedger, ASpareThatJoinsCountsFromItsInitOn) {

@@ -402,6 +402,8 @@ TEST(ContactTest, InterfacesAreFoundByName) {
     EXPECT_FALSE(find_interface("lo", false, found, error)) << "it leads to no other host";
     ASSERT_TRUE(find_interface("", true, found, error)) << error;
     EXPECT_EQ(found.name, "lo");
+    EXPECT_FALSE(find_interface("lo", false, found, error)) << "no other node is reached that way";
+    EXPECT_NE(error.find("SHMEM_FT_INTERFACE=lo: the loopback"), std::string::npos) << error;
     EXPECT_FALSE(find_interface("no-such-card", false, found, error));
     EXPECT_NE(error.find("SHMEM_FT_INTERFACE=no-such-card"), std::string::npos) << error;
 }

@@ -116,6 +116,7 @@ public:
     void probe(ProcId process);
     // Nothing that was sent to another node is still on its way.
     [[nodiscard]] bool is_settled() const noexcept;
+    [[nodiscard]] std::vector<RemoteMail::Stuck> stuck() const;
     // Tells other nodes that this process is leaving because the job is over.
     void leave(std::uint64_t how);
     // For tests: no connection to other nodes before that time (now_ns()).

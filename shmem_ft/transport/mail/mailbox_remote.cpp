@@ -24,6 +24,10 @@ void Mailbox::send_datagram(ProcId to, std::span<const std::byte> message) {
 
 bool Mailbox::is_settled() const noexcept { return !is_mine() || remote_.is_settled(); }
 
+std::vector<RemoteMail::Stuck> Mailbox::stuck() const {
+    return is_mine() && remote_.is_open() ? remote_.stuck() : std::vector<RemoteMail::Stuck>{};
+}
+
 void Mailbox::leave(std::uint64_t how) {
     if (is_mine()) {
         remote_.leave(how);

@@ -2,7 +2,6 @@
 
 #include "shmem_ft/transport/mail/remote_mail.hpp"
 
-#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -30,8 +29,6 @@ constexpr std::int64_t kAttemptNs = 400 * kNsPerMs;
 constexpr std::int64_t kAttemptMaxNs = 3200 * kNsPerMs;
 // To one that has been declared dead there is no hurry.
 constexpr std::int64_t kAttemptGivenUpNs = 1000 * kNsPerMs;
-// Repetitions without an answer of the other side's kernel, after which the link must have been away.
-constexpr int kRepetitionsMax = 2;
 // What is put into a connection ahead of what the kernel has taken.
 constexpr std::size_t kAheadBytes = 64 * 1024;
 
@@ -226,6 +223,7 @@ void RemoteMail::connected(ProcId process, Peer& peer) {
         hello.insert(hello.end(), own.begin(), own.end());
     }
     peer.stream.append(FrameKind::hello, first, hello);
+    peer.hello_bytes = peer.stream.n_unwritten();
     watch(EPOLL_CTL_MOD, peer.stream.fd(), EPOLLIN, Source::peer, static_cast<std::uint32_t>(process.value()));
     if (!peer.stream.write_some()) {
         connection_ended(process, peer);
@@ -320,17 +318,10 @@ bool RemoteMail::take_from_peer(ProcId process, Peer& peer, const FrameStream::F
     }
     while (!peer.waiting.empty() && peer.waiting.front().number <= frame.head.number) {
         peer.waiting.pop_front();
+        note_moved(peer);
     }
     peer.next_number = std::max(peer.next_number, frame.head.number + 1);
     return true;
-}
-
-// The other side's kernel has not answered for a while.
-bool RemoteMail::is_cut_off(const FrameStream& stream) noexcept {
-    tcp_info info{};
-    socklen_t bytes = sizeof info;
-    return getsockopt(stream.fd(), IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 &&
-           info.tcpi_retransmits >= kRepetitionsMax;
 }
 
 void RemoteMail::tick(std::int64_t now) {
@@ -346,6 +337,7 @@ void RemoteMail::tick(std::int64_t now) {
             case PeerState::connecting:
                 if (now - peer.since_ns > patience) {
                     peer.patience_ns = std::min(2 * patience, kAttemptMaxNs);
+                    ++peer.n_failed;
                     hang_up(peer);
                     connect(process, peer);
                 }
@@ -359,7 +351,7 @@ void RemoteMail::tick(std::int64_t now) {
                 break;
             case PeerState::greeting:
             case PeerState::open:
-                if (is_cut_off(peer.stream)) {
+                if (is_cut_off(peer)) {
                     hang_up(peer);
                     connect(process, peer);
                 }

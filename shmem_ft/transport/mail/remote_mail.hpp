@@ -100,6 +100,14 @@ public:
     // Those that have been found to be gone since the last call.
     [[nodiscard]] std::vector<Gone> take_gone();
 
+    // To whom messages wait while connection after connection fails, or carries nothing of them.
+    struct Stuck {
+        ProcId process = kNoProc;
+        std::uint64_t n_moved = 0;   // rises whenever something of a message is acknowledged
+        std::uint32_t n_failed = 0;  // connections since
+    };
+    [[nodiscard]] std::vector<Stuck> stuck() const;
+
     // Says goodbye on all connections. Nothing is sent afterwards.
     void leave(std::uint64_t how);
     // For tests: every connection is reset, and none is made or accepted before the time (now_ns()).
@@ -127,6 +135,9 @@ private:
         std::int64_t since_ns = 0;      // the attempt
         std::int64_t patience_ns = 0;   // with it; 0: as with the first one
         std::int64_t datagram_ns = 0;   // the last one from it
+        std::uint64_t hello_bytes = 0;  // of what has been sent, what is no message
+        std::uint64_t n_moved = 0;      // Stuck
+        std::uint32_t n_failed = 0;
         bool is_given_up = false;
         bool wants_room = false;
     };
@@ -148,7 +159,8 @@ private:
     void hang_up(Peer& peer) noexcept;
     void found_gone(ProcId process, Peer& peer);
     void tick(std::int64_t now);
-    [[nodiscard]] static bool is_cut_off(const FrameStream& stream) noexcept;
+    [[nodiscard]] static bool is_cut_off(Peer& peer) noexcept;
+    static void note_moved(Peer& peer) noexcept;
 
     // remote_mail_in.cpp: the receiver's side
     [[nodiscard]] bool listen(std::string& error_line);

@@ -36,7 +36,7 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 // Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
 // Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
-inline constexpr std::uint32_t kControlLayout = 10008;
+inline constexpr std::uint32_t kControlLayout = 10009;
 inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.
@@ -63,6 +63,11 @@ struct alignas(64) ProcessSlot {
     std::atomic<std::uint32_t> death;           // FailureReason::status() of whoever knew first; 0: nobody does
     std::atomic<std::int64_t> death_seen_ns;    // CLOCK_MONOTONIC
     std::atomic<std::int64_t> presence_ns;      // NodeWatch::presence_ns()
+    // Of the lowest process of another node: data between it and this one does not get through, as somebody has seen
+    // or heard.
+    std::atomic<std::int64_t> stalled_since_ns;
+    std::atomic<std::int64_t> stall_seen_ns;   // last; CLOCK_MONOTONIC
+    std::atomic<std::uint32_t> is_stall_said;  // to the user
     StatusBlock status;
 
     // For onlookers; the first reason that says more than "died" stays.
