@@ -2414,5 +2414,73 @@ void pshmem_udcflush_line(void *dest);
 
 #ifdef __cplusplus
 }
+#if defined(__GNUC__)
+extern "C++" {
+inline int pshmem_complexd_sum_reduce(shmem_team_t team, shmem_ft_double_complex *dest, const shmem_ft_double_complex
+    *source, size_t nreduce) {
+    return pshmem_complexd_sum_reduce(team, reinterpret_cast<SHMEM_FT_COMPLEX(double) *>(dest), reinterpret_cast<const
+        SHMEM_FT_COMPLEX(double) *>(source), nreduce);
+}
+inline int pshmem_complexf_sum_reduce(shmem_team_t team, shmem_ft_float_complex *dest, const shmem_ft_float_complex
+    *source, size_t nreduce) {
+    return pshmem_complexf_sum_reduce(team, reinterpret_cast<SHMEM_FT_COMPLEX(float) *>(dest), reinterpret_cast<const
+        SHMEM_FT_COMPLEX(float) *>(source), nreduce);
+}
+inline void pshmem_complexd_sum_to_all(shmem_ft_double_complex *dest, const shmem_ft_double_complex *source, int
+    nreduce, int PE_start, int logPE_stride, int PE_size, shmem_ft_double_complex *pWrk, long *pSync) {
+    pshmem_complexd_sum_to_all(reinterpret_cast<SHMEM_FT_COMPLEX(double) *>(dest), reinterpret_cast<const
+        SHMEM_FT_COMPLEX(double) *>(source), nreduce, PE_start, logPE_stride, PE_size,
+        reinterpret_cast<SHMEM_FT_COMPLEX(double) *>(pWrk), pSync);
+}
+inline void pshmem_complexf_sum_to_all(shmem_ft_float_complex *dest, const shmem_ft_float_complex *source, int
+    nreduce, int PE_start, int logPE_stride, int PE_size, shmem_ft_float_complex *pWrk, long *pSync) {
+    pshmem_complexf_sum_to_all(reinterpret_cast<SHMEM_FT_COMPLEX(float) *>(dest), reinterpret_cast<const
+        SHMEM_FT_COMPLEX(float) *>(source), nreduce, PE_start, logPE_stride, PE_size,
+        reinterpret_cast<SHMEM_FT_COMPLEX(float) *>(pWrk), pSync);
+}
+inline int pshmem_complexd_prod_reduce(shmem_team_t team, shmem_ft_double_complex *dest, const shmem_ft_double_complex
+    *source, size_t nreduce) {
+    return pshmem_complexd_prod_reduce(team, reinterpret_cast<SHMEM_FT_COMPLEX(double) *>(dest),
+        reinterpret_cast<const SHMEM_FT_COMPLEX(double) *>(source), nreduce);
+}
+inline int pshmem_complexf_prod_reduce(shmem_team_t team, shmem_ft_float_complex *dest, const shmem_ft_float_complex
+    *source, size_t nreduce) {
+    return pshmem_complexf_prod_reduce(team, reinterpret_cast<SHMEM_FT_COMPLEX(float) *>(dest), reinterpret_cast<const
+        SHMEM_FT_COMPLEX(float) *>(source), nreduce);
+}
+inline void pshmem_complexd_prod_to_all(shmem_ft_double_complex *dest, const shmem_ft_double_complex *source, int
+    nreduce, int PE_start, int logPE_stride, int PE_size, shmem_ft_double_complex *pWrk, long *pSync) {
+    pshmem_complexd_prod_to_all(reinterpret_cast<SHMEM_FT_COMPLEX(double) *>(dest), reinterpret_cast<const
+        SHMEM_FT_COMPLEX(double) *>(source), nreduce, PE_start, logPE_stride, PE_size,
+        reinterpret_cast<SHMEM_FT_COMPLEX(double) *>(pWrk), pSync);
+}
+inline void pshmem_complexf_prod_to_all(shmem_ft_float_complex *dest, const shmem_ft_float_complex *source, int
+    nreduce, int PE_start, int logPE_stride, int PE_size, shmem_ft_float_complex *pWrk, long *pSync) {
+    pshmem_complexf_prod_to_all(reinterpret_cast<SHMEM_FT_COMPLEX(float) *>(dest), reinterpret_cast<const
+        SHMEM_FT_COMPLEX(float) *>(source), nreduce, PE_start, logPE_stride, PE_size,
+        reinterpret_cast<SHMEM_FT_COMPLEX(float) *>(pWrk), pSync);
+}
+inline int pshmem_complexd_sum_inscan(shmem_team_t team, shmem_ft_double_complex *dest, const shmem_ft_double_complex
+    *source, size_t nelems) {
+    return pshmem_complexd_sum_inscan(team, reinterpret_cast<SHMEM_FT_COMPLEX(double) *>(dest), reinterpret_cast<const
+        SHMEM_FT_COMPLEX(double) *>(source), nelems);
+}
+inline int pshmem_complexf_sum_inscan(shmem_team_t team, shmem_ft_float_complex *dest, const shmem_ft_float_complex
+    *source, size_t nelems) {
+    return pshmem_complexf_sum_inscan(team, reinterpret_cast<SHMEM_FT_COMPLEX(float) *>(dest), reinterpret_cast<const
+        SHMEM_FT_COMPLEX(float) *>(source), nelems);
+}
+inline int pshmem_complexd_sum_exscan(shmem_team_t team, shmem_ft_double_complex *dest, const shmem_ft_double_complex
+    *source, size_t nelems) {
+    return pshmem_complexd_sum_exscan(team, reinterpret_cast<SHMEM_FT_COMPLEX(double) *>(dest), reinterpret_cast<const
+        SHMEM_FT_COMPLEX(double) *>(source), nelems);
+}
+inline int pshmem_complexf_sum_exscan(shmem_team_t team, shmem_ft_float_complex *dest, const shmem_ft_float_complex
+    *source, size_t nelems) {
+    return pshmem_complexf_sum_exscan(team, reinterpret_cast<SHMEM_FT_COMPLEX(float) *>(dest), reinterpret_cast<const
+        SHMEM_FT_COMPLEX(float) *>(source), nelems);
+}
+}
+#endif
 #endif
 #endif

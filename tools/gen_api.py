@@ -109,6 +109,27 @@ def prototypes(sections, families, prefix):
     return "\n".join(out)
 
 
+def complex_overloads(sections, families, prefix):
+    """For C++: the routines with complex numbers once more, for the types of C that GCC and Clang know there as well."""
+    out = []
+    for _, routines in sections:
+        for routine in routines:
+            for result, name, parameters in routine.expand(families):
+                if "SHMEM_FT_COMPLEX" not in parameters:
+                    continue
+                own = re.sub(r"SHMEM_FT_COMPLEX\((\w+)\)", r"shmem_ft_\1_complex", parameters)
+                passed = []
+                for parameter in parameters.split(", "):
+                    c_type, argument = re.match(r"(.*?)(\w+)$", parameter).groups()
+                    is_complex = "SHMEM_FT_COMPLEX" in c_type
+                    passed.append(f"reinterpret_cast<{c_type.strip()}>({argument})" if is_complex else argument)
+                back = "" if result.strip() == "void" else "return "
+                out.extend(wrap(f"inline {result}{prefix}{name}({own}) {{"))
+                out.extend("    " + line for line in wrap(f"{back}{prefix}{name}({', '.join(passed)});", WIDTH - 4))
+                out.append("}")
+    return "\n".join(out) + "\n"
+
+
 def distinct(types):
     """One TYPENAME for each type that the compiler tells apart."""
     seen = {}
@@ -160,9 +181,11 @@ def headers():
     selected, macros = generics(sections, families)
     public = (TABLES / "shmem.h.in").read_text()
     public = public.replace("@PROTOTYPES@", prototypes(sections, families, "").rstrip() + "\n")
+    public = public.replace("@COMPLEX@", complex_overloads(sections, families, ""))
     public = public.replace("@SELECTIONS@", selected).replace("@GENERICS@", macros)
     profiling = (TABLES / "pshmem.h.in").read_text()
     profiling = profiling.replace("@PROTOTYPES@", prototypes(sections, families, "p").rstrip() + "\n")
+    profiling = profiling.replace("@COMPLEX@", complex_overloads(sections, families, "p"))
     return {"shmem.h": public, "pshmem.h": profiling}
 
 
