@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <bit>
 #include <boost/interprocess/indexes/null_index.hpp>
 #include <boost/interprocess/mem_algo/rbtree_best_fit.hpp>
 #include <boost/interprocess/offset_ptr.hpp>
@@ -31,6 +32,9 @@ static_assert(sizeof(Allocator) < kPage);
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kLineAlignedFromBytes = 1024;  // below, the gap would cost more than it saves
 
+// What posix_memalign takes. The allocator asserts a power of two.
+constexpr bool is_alignment(std::size_t bytes) { return std::has_single_bit(bytes) && bytes % sizeof(void*) == 0; }
+
 HeapHeader& header_at(std::uintptr_t base) { return *reinterpret_cast<HeapHeader*>(base); }
 Allocator& allocator_at(std::uintptr_t base) { return *reinterpret_cast<Allocator*>(base + kAllocatorOffset); }
 
@@ -54,7 +58,7 @@ void* Heap::allocate(std::size_t bytes) noexcept {
 }
 
 void* Heap::allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept {
-    if (bytes > range_.bytes || alignment > range_.bytes) {
+    if (bytes > range_.bytes || alignment > range_.bytes || !is_alignment(alignment)) {
         return nullptr;
     }
     return allocator_at(range_.begin).allocate_aligned(bytes, alignment);

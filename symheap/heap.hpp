@@ -44,6 +44,7 @@ public:
     void create(AddressRange range, int fd) noexcept;
 
     void* allocate(std::size_t bytes) noexcept;
+    // Null also for an alignment that is no power of two, or smaller than a pointer.
     void* allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept;
     // Keeps the contents up to the smaller size; null: no room, the block is unchanged.
     void* reallocate(void* address, std::size_t bytes) noexcept;

@@ -68,6 +68,9 @@ template <class Call, class... Arguments>
 bool on(const Call&, const Members& members,
         bool (*operation)(sft::Engine&, const sft::PeGroup&, Arguments...) noexcept,
         std::type_identity_t<Arguments>... arguments) noexcept {
+    if (members.group.me < 0) [[unlikely]] {
+        return false;  // not a member of the active set: nothing to do; or a group of nobody because of a fault
+    }
     if constexpr (std::is_same_v<Call, sft::CheckedCall>) {
         look_at(members, operation, arguments...);
     }

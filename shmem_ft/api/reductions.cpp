@@ -35,6 +35,9 @@ void reduce_set(const char* routine, sft::ActiveSet set, void* dest, const void*
     sft::Engine& e = sft::engine(routine);
     const std::size_t nreduce = count > 0 ? static_cast<std::size_t>(count) : 0;
     const sft::PeGroup group = sft::active_group(e, set, routine);
+    if (group.me < 0) [[unlikely]] {
+        return;
+    }
     const std::size_t pwrk_elements = std::max<std::size_t>(nreduce / 2 + 1, SHMEM_REDUCE_MIN_WRKDATA_SIZE);
     look_at(e,
             {routine,

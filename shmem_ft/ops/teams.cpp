@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/order.hpp"
 #include "shmem_ft/ops/query.hpp"
@@ -197,10 +198,10 @@ PeGroup active_group(Engine& e, ActiveSet set, const char* routine) noexcept {
     }
     PeGroup group{set.start, 1 << set.log_stride, set.size, -1, kLaneOfActiveSets};
     group.me = group.index_of(e.peers.me);
-    if (group.me < 0 && !e.waiter.fault_pending()) [[unlikely]] {
-        die("%s: PE %d calls it for an active set that it does not belong to (PE_start %d, logPE_stride %d, "
-            "PE_size %d)",
-            routine, e.peers.me.value(), set.start, set.log_stride, set.size);
+    if (group.me < 0 && e.checker != nullptr) [[unlikely]] {
+        e.checker->report(routine,
+                          "this PE does not belong to the active set (PE_start %d, logPE_stride %d, PE_size %d)",
+                          set.start, set.log_stride, set.size);
     }
     return group;
 }

@@ -27,7 +27,8 @@ void begin_replay(Engine& e) noexcept;
 // pending, when a split may have failed for no other reason, it is a group of nobody, and so for active sets.
 [[nodiscard]] const PeGroup& team_group(Engine& e, TeamId team, const char* routine) noexcept;
 
-// PEs of a deprecated active-set call.
+// PEs of a deprecated active-set call. The caller need not be one of them: then `me` of the group is negative, and the
+// call is to return at once without effect, as with other implementations; checks of calls tell of it.
 struct ActiveSet {
     int start;
     int log_stride;

@@ -140,6 +140,61 @@ static void check_back_to_back(void) {
     expect_sync_restored();
 }
 
+/* A PE that does not belong to the set returns at once from each of them and changes nothing, while those that belong
+ * to it are elsewhere: it does not wait for anybody. */
+#define CALL_OUTSIDE(NAME, TYPE, OPERATION) \
+    shmem_##NAME##_##OPERATION##_to_all((TYPE*)dest, (const TYPE*)source, 4, OTHERS, (TYPE*)work, sync_words);
+#define SUMS_OUTSIDE(NAME, TYPE) CALL_OUTSIDE(NAME, TYPE, sum) CALL_OUTSIDE(NAME, TYPE, prod)
+#define MINMAX_OUTSIDE(NAME, TYPE) CALL_OUTSIDE(NAME, TYPE, max) CALL_OUTSIDE(NAME, TYPE, min)
+#define LOGIC_OUTSIDE(NAME, TYPE) \
+    CALL_OUTSIDE(NAME, TYPE, and) CALL_OUTSIDE(NAME, TYPE, or) CALL_OUTSIDE(NAME, TYPE, xor)
+#define MOVES_OUTSIDE(BITS)                                        \
+    shmem_broadcast##BITS(dest, source, 4, 0, OTHERS, sync_words); \
+    shmem_collect##BITS(dest, source, 4, OTHERS, sync_words);      \
+    shmem_fcollect##BITS(dest, source, 4, OTHERS, sync_words);     \
+    shmem_alltoall##BITS(dest, source, 4, OTHERS, sync_words);     \
+    shmem_alltoalls##BITS(dest, source, 1, 1, 4, OTHERS, sync_words);
+
+static void call_all_outside(struct set s, void* dest, const void* source) {
+    static double _Complex work_array[SHMEM_REDUCE_MIN_WRKDATA_SIZE];
+    void* const work = work_array;
+#define OTHERS s.start, s.log_stride, s.size
+    shmem_barrier(OTHERS, sync_words);
+    shmem_sync(OTHERS, sync_words);
+    MOVES_OUTSIDE(32)
+    MOVES_OUTSIDE(64)
+    OLD_SUM_TYPES(SUMS_OUTSIDE)
+    OLD_MINMAX_TYPES(MINMAX_OUTSIDE)
+    OLD_LOGIC_TYPES(LOGIC_OUTSIDE)
+#undef OTHERS
+}
+
+static void check_outside(void* dest_block, void* source_block) {
+    unsigned char *const dest = dest_block, *const source = source_block;
+    static long turn;
+    const struct set others[] = {{0, 0, npes - 1, 0}, {0, 1, npes / 2, 0}, {0, 0, 1, 0}};
+    for (int i = 0; npes > 1 && i < 3; i++) {
+        memset(dest, 55, 1000);
+        memset(source, 66, 1000);
+        shmem_barrier_all();
+        if (me == npes - 1) {
+            call_all_outside(others[i], dest, source);
+            for (int k = 0; k < 1000; k++) {
+                CHECK(dest[k] == 55 && source[k] == 66);
+            }
+            for (int pe = 0; pe < npes; pe++) {
+                shmem_long_atomic_inc(&turn, pe); /* only now the members go on */
+            }
+        } else {
+            shmem_long_wait_until(&turn, SHMEM_CMP_NE, 0);
+        }
+        shmem_barrier_all();
+        turn = 0;
+        expect_sync_restored();
+    }
+    shmem_barrier_all();
+}
+
 int main(void) {
     shmem_init();
     me = shmem_my_pe();
@@ -169,6 +224,9 @@ int main(void) {
         shmem_barrier_all();
     }
     check_back_to_back();
+    if (!calls_are_checked()) {
+        check_outside(dest, source);
+    }
     shmem_finalize();
     return 0;
 }

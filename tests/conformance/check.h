@@ -25,6 +25,9 @@ static inline void check_failed(const char* file, int line, const char* what, co
     } while (0)
 #define CHECK(condition) CHECK_FOR(check, condition)
 
+/* Then wrong calls that do no harm are told of. */
+static inline int calls_are_checked(void) { return getenv("SHMEM_FT_CHECK") != NULL; }
+
 /* PEs that arrive at different times: another delay, below that many microseconds, for each turn and PE. */
 static inline void delay_below(unsigned microseconds, unsigned turn) {
     const unsigned scrambled = (turn * 2654435761U + (unsigned)shmem_my_pe() * 40503U) >> 7;

@@ -42,6 +42,8 @@ GO_ON = {
     "thread_query": ("shmem_my_pe", r"called by a thread that did not initialise, but .* SHMEM_THREAD_FUNNELED"),
     "thread_quiet": ("shmem_quiet", r"called by a thread that did not initialise, but .* SHMEM_THREAD_FUNNELED"),
     "thread_put": ("shmem_long_p", r"called by a thread that did not initialise, but .* SHMEM_THREAD_FUNNELED"),
+    "outside_set": ("shmem_barrier", r"this PE does not belong to the active set \(PE_start 0, logPE_stride 1, PE_size 2\)"),
+    "outside_set_sum": ("shmem_long_sum_to_all", r"this PE does not belong to the active set .*"),
     "dead_team": ("shmem_team_my_pe", r"team is invalid.*"),
     "team_with_context": ("shmem_team_destroy", r"ctx: a SHMEM_CTX_PRIVATE context of the team .*"),
     "sync_unset": ("shmem_barrier", r"pSync\[3\] is 5: every element must have been set to SHMEM_SYNC_VALUE"),

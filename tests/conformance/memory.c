@@ -52,6 +52,32 @@ static void check_allocation(void) {
     }
 }
 
+/* Alignments that are none give no memory, on any PE, and do no harm; so do sizes that no heap has. */
+static void check_odd_arguments(void) {
+    void* const before = shmem_malloc(100);
+    const size_t alignments[] = {0, 1, 2, 3, 4, 7, 9, 12, 24, 40, 100, 4097, SIZE_MAX, SIZE_MAX - 7, SIZE_MAX / 2 + 1};
+    for (size_t i = 0; i < sizeof alignments / sizeof alignments[0]; i++) {
+        CHECK(shmem_align(alignments[i], 100) == NULL);
+        CHECK(shmemalign(alignments[i], 100) == NULL);
+        CHECK(shmem_align(alignments[i], 0) == NULL);
+    }
+    const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 4096, SIZE_MAX / 2, SIZE_MAX / 2 + 1, (size_t)1 << 47};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        CHECK(shmem_malloc(sizes[i]) == NULL && shmem_malloc_with_hints(sizes[i], 0) == NULL);
+        CHECK(shmem_calloc(sizes[i], 1) == NULL && shmem_calloc(1, sizes[i]) == NULL);
+        CHECK(shmem_calloc(sizes[i], sizes[i]) == NULL && shmem_calloc(2, sizes[i]) == NULL);
+        CHECK(shmem_align(64, sizes[i]) == NULL && shmem_realloc(NULL, sizes[i]) == NULL);
+        CHECK(shmem_realloc(before, sizes[i]) == NULL);
+    }
+    CHECK(shmem_calloc((SIZE_MAX >> 32) + 1, (SIZE_MAX >> 32) + 1) == NULL); /* the product is 0 in 64 bits */
+    CHECK(shmem_calloc((SIZE_MAX >> 32) + 2, (SIZE_MAX >> 32) + 1) == NULL);
+    check_same(before);
+    shmem_free(before);
+    void* const after = shmem_malloc(100);
+    CHECK(after == before); /* nothing has been taken meanwhile */
+    shmem_free(after);
+}
+
 /* Also where there was something else before. */
 static void check_zeros(void) {
     for (size_t bytes = 8; bytes < 1000000; bytes *= 5) {
@@ -156,6 +182,9 @@ static void check_implied_quiet(void) {
 int main(void) {
     shmem_init();
     check_allocation();
+    if (!calls_are_checked()) {
+        check_odd_arguments();
+    }
     check_zeros();
     check_reallocation();
     check_trivial_cases();

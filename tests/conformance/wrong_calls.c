@@ -253,6 +253,8 @@ static void sync_unset(void) {
     shmem_barrier(0, 0, shmem_n_pes(), sync_array);
     sync_array[3] = SHMEM_SYNC_VALUE;
 }
+static void outside_set(void) { shmem_barrier(0, 1, 2, sync_array); }
+static void outside_set_sum(void) { shmem_long_sum_to_all(buffer, words, 1, 0, 1, 2, others, sync_array); }
 static void sync_private(void) {
     long here[SHMEM_BCAST_SYNC_SIZE] = {0};
     shmem_broadcast64(buffer, words, 1, 0, 0, 0, shmem_n_pes(), here);
@@ -316,6 +318,8 @@ static const Case kCases[] = {
     ALONE(thread_quiet),
     ALONE(thread_put),
     ALONE(two_at_once),
+    ALONE(outside_set),
+    ALONE(outside_set_sum),
     TOGETHER(free_twice),
     TOGETHER(free_middle),
     TOGETHER(free_private),
