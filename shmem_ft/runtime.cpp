@@ -69,7 +69,7 @@ Runtime::~Runtime() {
 
 bool Runtime::create_memory(std::string& error) {
     find_raw_memory();
-    if (!globals_.share(error)) {
+    if (!globals_.share(config_.globals, error)) {
         return false;
     }
     // What the library keeps in the heap comes on top, so that the program has what it has asked for.
@@ -259,8 +259,9 @@ void Runtime::print_about() const {
             say("%d nodes; between them %s by interface %s (%s)", node_map_.n_nodes(), network_->describe().c_str(),
                 interface_.name.c_str(), to_string(interface_.address).c_str());
         }
-        say("globals at %#llx, %zu bytes; %zu bytes of library state in every version",
-            static_cast<unsigned long long>(live_.globals.begin), live_.globals.bytes, live_.library.bytes);
+        say("globals at %#llx, %zu bytes%s; %zu bytes of library state in every version",
+            static_cast<unsigned long long>(live_.globals.begin), live_.globals.bytes,
+            live_.globals.bytes == 0 ? " (SHMEM_FT_GLOBALS)" : "", live_.library.bytes);
     }
 }
 

@@ -117,7 +117,9 @@ bool is_set(char** environment, const char* name) {
 // A position-independent executable is loaded at a random address, so its globals would lie elsewhere in every
 // process. oshrun starts programs without randomisation; under a plain launcher the program does that for itself,
 // before main, by executing itself once more. Where that is forbidden, shmem_init finds that the addresses differ
-// and says what to do. glibc passes the arguments of main to constructors.
+// and says what to do. Where the globals are not symmetric any addresses will do; and there the library may have been
+// loaded late, when executing itself again would do twice what the program has done so far. glibc passes the arguments
+// of main to constructors.
 __attribute__((constructor)) void load_at_fixed_address(int, char** arguments, char** environment) {
     const int persona = ::personality(0xffffffffU);
     std::uintptr_t bias = 0;
@@ -128,6 +130,11 @@ __attribute__((constructor)) void load_at_fixed_address(int, char** arguments, c
         },
         &bias);
     if (bias == 0 || persona < 0 || (persona & ADDR_NO_RANDOMIZE) != 0 || !is_set(environment, "PMIX_RANK")) {
+        return;
+    }
+    Config config;  // if it cannot be read, shmem_init says why
+    std::string error;
+    if (load_config(config, error) && !has_symmetric_globals(config.globals, error)) {
         return;
     }
     if (::personality(static_cast<unsigned long>(persona) | ADDR_NO_RANDOMIZE) >= 0 &&

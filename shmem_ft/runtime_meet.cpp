@@ -62,6 +62,8 @@ bool Runtime::compare_cards(const BootCard& mine, const BootCard& first, std::st
     } else if (mine.program_fingerprint != first.program_fingerprint) {
         error = format("process %d runs another program (%s) than process 0 (%s): all PEs must run the same file", rank,
                        mine.program, first.program);
+    } else if ((mine.globals_bytes == 0) != (first.globals_bytes == 0)) {
+        error = format("process %d has another SHMEM_FT_GLOBALS than process 0: it must be the same for all", rank);
     } else if (mine.globals_begin != first.globals_begin || mine.globals_bytes != first.globals_bytes) {
         error = format(
             "the globals of process %d lie at another address than those of process 0: link with -no-pie "

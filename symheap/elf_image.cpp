@@ -89,6 +89,18 @@ private:
     Elf* elf_ = nullptr;
 };
 
+template <class Visit>
+void each_program_header(const ElfFile& file, Visit&& visit) {
+    std::size_t count = 0;
+    elf_getphdrnum(file.get(), &count);
+    for (std::size_t i = 0; i < count; ++i) {
+        GElf_Phdr header;
+        if (gelf_getphdr(file.get(), static_cast<int>(i), &header) != nullptr) {
+            visit(header);
+        }
+    }
+}
+
 struct Segments {
     std::vector<ElfRange> writable;
     ElfRange relro;
@@ -96,20 +108,14 @@ struct Segments {
 
 Segments read_segments(const ElfFile& file) {
     Segments segments;
-    std::size_t count = 0;
-    elf_getphdrnum(file.get(), &count);
-    for (std::size_t i = 0; i < count; ++i) {
-        GElf_Phdr header;
-        if (gelf_getphdr(file.get(), static_cast<int>(i), &header) == nullptr) {
-            continue;
-        }
+    each_program_header(file, [&](const GElf_Phdr& header) {
         if (header.p_type == PT_LOAD && (header.p_flags & PF_W) != 0) {
             segments.writable.push_back({page_floor(header.p_vaddr), page_ceil(header.p_vaddr + header.p_memsz), ""});
         } else if (header.p_type == PT_GNU_RELRO) {
             // The loader protects whole pages only, rounding the end down.
             segments.relro = {page_floor(header.p_vaddr), page_floor(header.p_vaddr + header.p_memsz), ""};
         }
-    }
+    });
     return segments;
 }
 
@@ -238,17 +244,132 @@ void subtract_left_out(ElfImage& image, std::vector<ElfRange>& candidates) {
     }
 }
 
-}  // namespace
-
-bool read_elf_image(const std::string& path, ElfImage& image, std::string& error) {
-    const ElfFile file(path);
+bool read_header(const ElfFile& file, const std::string& path, GElf_Ehdr& header, std::string& error) {
     if (!file.is_open()) {
         error = format("cannot open %s: %s", path.c_str(), std::strerror(errno));
         return false;
     }
-    GElf_Ehdr header;
     if (!file.is_executable() || gelf_getehdr(file.get(), &header) == nullptr || header.e_machine != EM_X86_64) {
         error = format("%s is not an x86-64 ELF executable", path.c_str());
+        return false;
+    }
+    return true;
+}
+
+// Where in the file the bytes of an address are; the end of the file if nowhere.
+std::uint64_t file_offset_of(const ElfFile& file, std::uint64_t address, std::uint64_t file_bytes) {
+    std::uint64_t offset = file_bytes;
+    each_program_header(file, [&](const GElf_Phdr& header) {
+        if (header.p_type == PT_LOAD && address >= header.p_vaddr && address - header.p_vaddr < header.p_filesz) {
+            offset = std::min(file_bytes, header.p_offset + (address - header.p_vaddr));
+        }
+    });
+    return offset;
+}
+
+// The shared libraries that the executable names. By the program headers, which it has even without section headers.
+std::vector<std::string> needed_libraries(const ElfFile& file) {
+    std::size_t file_bytes = 0;
+    const char* bytes = elf_rawfile(file.get(), &file_bytes);
+    std::uint64_t names_at = 0;
+    std::vector<std::uint64_t> offsets;
+    each_program_header(file, [&](const GElf_Phdr& header) {
+        Elf_Data* data = header.p_type != PT_DYNAMIC
+                             ? nullptr
+                             : elf_getdata_rawchunk(file.get(), static_cast<std::int64_t>(header.p_offset),
+                                                    header.p_filesz, ELF_T_DYN);
+        GElf_Dyn entry;
+        for (int i = 0; data != nullptr && gelf_getdyn(data, i, &entry) != nullptr && entry.d_tag != DT_NULL; ++i) {
+            if (entry.d_tag == DT_NEEDED) {
+                offsets.push_back(entry.d_un.d_val);
+            } else if (entry.d_tag == DT_STRTAB) {
+                names_at = file_offset_of(file, entry.d_un.d_ptr, file_bytes);
+            }
+        }
+    });
+    std::vector<std::string> names;
+    for (const std::uint64_t offset : offsets) {
+        if (bytes != nullptr && names_at < file_bytes && offset < file_bytes - names_at) {
+            const char* name = bytes + names_at + offset;
+            names.emplace_back(name, ::strnlen(name, file_bytes - names_at - offset));
+        }
+    }
+    return names;
+}
+
+// The same names as in shmem_ft/api/exports.map.
+bool is_routine(std::string_view name) {
+    constexpr std::array<std::string_view, 7> kOldNames = {"start_pes", "_my_pe",    "_num_pes",  "shmalloc",
+                                                           "shfree",    "shrealloc", "shmemalign"};
+    if (name.starts_with("p") && name != "p") {
+        const std::string_view behind = name.substr(1);
+        if (behind.starts_with("shmem_") || std::find(kOldNames.begin(), kOldNames.end(), behind) != kOldNames.end()) {
+            return true;
+        }
+    }
+    return name.starts_with("shmem_") || std::find(kOldNames.begin(), kOldNames.end(), name) != kOldNames.end();
+}
+
+// A routine that the executable expects from a shared library; empty: none.
+std::string routine_referred_to(const ElfFile& file) {
+    std::string found;
+    file.each_section([&](Elf_Scn* section, const GElf_Shdr& header) {
+        if (header.sh_type != SHT_DYNSYM || header.sh_entsize == 0 || !found.empty()) {
+            return;
+        }
+        Elf_Data* symbols = elf_getdata(section, nullptr);
+        for (std::size_t i = 0; symbols != nullptr && i < header.sh_size / header.sh_entsize; ++i) {
+            GElf_Sym symbol;
+            if (gelf_getsym(symbols, static_cast<int>(i), &symbol) == nullptr || symbol.st_shndx != SHN_UNDEF) {
+                continue;
+            }
+            const char* name = elf_strptr(file.get(), header.sh_link, symbol.st_name);
+            if (name != nullptr && is_routine(name)) {
+                found = name;
+                return;
+            }
+        }
+    });
+    return found;
+}
+
+bool has_private_section(const ElfFile& file) {
+    bool found = false;
+    file.each_section([&](Elf_Scn*, const GElf_Shdr& header) {
+        found = found || ((header.sh_flags & SHF_ALLOC) != 0 && file.section_name(header) == "shmem_ft_private");
+    });
+    return found;
+}
+
+}  // namespace
+
+bool read_library_use(const std::string& path, LibraryUse& use, std::string& error) {
+    const ElfFile file(path);
+    GElf_Ehdr header;
+    if (!read_header(file, path, header, error)) {
+        return false;
+    }
+    use = LibraryUse{};
+    for (const std::string& name : needed_libraries(file)) {
+        if (name.starts_with("libshmem_ft.so")) {
+            use = {true, "it needs " + name};
+        }
+    }
+    if (!use.is_used) {
+        const std::string routine = routine_referred_to(file);
+        if (!routine.empty()) {
+            use = {true, "it refers to " + routine};
+        } else if (has_private_section(file)) {
+            use = {true, "it has the library, or variables marked SHMEM_FT_PRIVATE, inside"};
+        }
+    }
+    return true;
+}
+
+bool read_elf_image(const std::string& path, ElfImage& image, std::string& error) {
+    const ElfFile file(path);
+    GElf_Ehdr header;
+    if (!read_header(file, path, header, error)) {
         return false;
     }
     image = ElfImage{};
@@ -259,7 +380,9 @@ bool read_elf_image(const std::string& path, ElfImage& image, std::string& error
     std::vector<ElfRange> candidates;
     collect_sections(file, image, candidates);
     if (candidates.empty() && image.begin != image.end) {
-        error = "it has no section headers, so its globals cannot be told from the loader's data: do not strip them";
+        error =
+            "it has no section headers, so its globals cannot be told from the loader's data: do not strip them, or "
+            "set SHMEM_FT_GLOBALS=no if none of them is symmetric";
         return false;
     }
     collect_copied_objects(file, image);

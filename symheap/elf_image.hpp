@@ -41,6 +41,15 @@ struct ElfImage {
 // False: error says why, in words for the user of the program.
 [[nodiscard]] bool read_elf_image(const std::string& path, ElfImage& image, std::string& error);
 
+// Whether the executable itself uses this library: it names it among the libraries that it needs, refers to one of the
+// routines (a program that was linked with another OpenSHMEM, say), or has the library or its marks inside. What its
+// shared libraries need does not count, nor what it loads when it runs.
+struct LibraryUse {
+    bool is_used = false;
+    std::string how;  // for the user of the program
+};
+[[nodiscard]] bool read_library_use(const std::string& path, LibraryUse& use, std::string& error);
+
 // Named data objects with their sections, sorted by address; empty when the executable is stripped.
 [[nodiscard]] std::vector<ElfSymbol> read_data_symbols(const std::string& path);
 

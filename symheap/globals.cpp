@@ -23,8 +23,20 @@ std::uintptr_t load_bias() {
 
 }  // namespace
 
-bool Globals::share(std::string& error) {
+bool has_symmetric_globals(GlobalsMode mode, std::string& error) {
+    LibraryUse use;
+    if (mode != GlobalsMode::automatic) {
+        return mode == GlobalsMode::yes;
+    }
+    return read_library_use("/proc/self/exe", use, error) && use.is_used;
+}
+
+bool Globals::share(GlobalsMode mode, std::string& error) {
     ElfImage image;
+    error.clear();
+    if (!has_symmetric_globals(mode, error)) {
+        return error.empty();
+    }
     if (!read_elf_image("/proc/self/exe", image, error)) {
         error = "this program cannot be used: " + error;
         return false;

@@ -6,6 +6,10 @@
 //     MAP_SHARED mapping of segment(), at their original addresses.
 //  2. saved() and its complement come from the executable's file, so they are alike in processes of one program.
 //
+// An executable that does not use the library itself has no symmetric globals: an interpreter, say, which loads the
+// library for a program that it runs. What lies among its globals points into its private heap, which does not go back
+// in a rollback. Then range() is empty and share() does nothing.
+//
 // share() copies the pages and maps over them. It runs before the library starts any thread; a thread of the
 // application that stores to a global at that very moment could lose the store, so shmem_init is to be called
 // before other threads write globals (docs/what-may-live-where.md).
@@ -15,15 +19,19 @@
 #include <string>
 #include <vector>
 
+#include "shmem_ft/base/config.hpp"
 #include "shmem_ft/transport/shm/peer_table.hpp"
 #include "symheap/elf_image.hpp"
 #include "symheap/segment.hpp"
 
 namespace sft {
 
+// Whether the globals of this process's executable are symmetric. False with an error: the executable cannot be read.
+[[nodiscard]] bool has_symmetric_globals(GlobalsMode mode, std::string& error);
+
 class Globals {
 public:
-    [[nodiscard]] bool share(std::string& error);
+    [[nodiscard]] bool share(GlobalsMode mode, std::string& error);
     // Gives the pages back to the process as private memory, with their content.
     void unshare() noexcept;
 

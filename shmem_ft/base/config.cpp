@@ -239,6 +239,16 @@ bool parse(std::string_view text, Transport& out) noexcept { return choose(text,
 std::string print(Transport value) { return chosen(value, kChoices); }
 }  // namespace transport
 
+namespace globals {
+constexpr const char* kName = "choice";
+constexpr bool kIsInternal = false;
+constexpr Choice<GlobalsMode> kChoices[] = {
+    {"auto", GlobalsMode::automatic}, {"yes", GlobalsMode::yes}, {"no", GlobalsMode::no}};
+
+bool parse(std::string_view text, GlobalsMode& out) noexcept { return choose(text, kChoices, out); }
+std::string print(GlobalsMode value) { return chosen(value, kChoices); }
+}  // namespace globals
+
 namespace check {
 constexpr const char* kName = "choice";
 constexpr bool kIsInternal = false;

@@ -21,6 +21,10 @@ enum class BackupMode { none, single_copy, double_copy };
 // What moves data between nodes.
 enum class Transport { automatic, ucx, ofi };
 
+// Whether the globals of the executable are symmetric. automatic: if the executable uses the library
+// (symheap/globals.hpp).
+enum class GlobalsMode { automatic, yes, no };
+
 // What happens when a call breaks a rule whose breach the specification leaves undefined (ops/check.hpp).
 enum class CheckMode { off, warn, abort };
 
@@ -45,6 +49,7 @@ struct Config {
     std::uint32_t wait_timeout_seconds = 0;
     FaultAction on_fault = FaultAction::go_on;
     CheckMode check = CheckMode::off;
+    GlobalsMode globals = GlobalsMode::automatic;
     bool debug = false;
     bool info = false;
     bool version = false;

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shmem_ft/base/config.hpp"
 #include "symheap/elf_image.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
@@ -117,18 +118,46 @@ void print_warnings(const ElfImage& image, const std::string& program) {
     }
 }
 
+void print_private(const std::string& program, GlobalsMode mode) {
+    if (mode == GlobalsMode::no) {
+        fmt::print("{}: SHMEM_FT_GLOBALS=no\n\n", program);
+    } else {
+        fmt::print("{}: does not use OpenSHMEM itself: it neither needs libshmem_ft nor refers to a routine of it\n\n",
+                   program);
+    }
+    fmt::print(
+        "Its globals are private: they are not symmetric, not saved and not restored. SHMEM_FT_GLOBALS={} changes "
+        "that.\n",
+        mode == GlobalsMode::no ? "auto or yes" : "yes");
+}
+
+void print_why_symmetric(const LibraryUse& use) {
+    fmt::print("Its globals are symmetric: {}\n\n", use.is_used ? use.how : "SHMEM_FT_GLOBALS=yes");
+}
+
 }  // namespace
 
 int run_globals(const GlobalsCommand& command) {
     ElfImage image;
+    LibraryUse use;
+    Config config;
     std::string error;
+    if (!load_config(config, error) || !read_library_use(command.program, use, error)) {
+        print_line("shmem-ft: error: " + error);
+        return 1;
+    }
+    if (config.globals == GlobalsMode::no || (config.globals == GlobalsMode::automatic && !use.is_used)) {
+        print_private(command.program, config.globals);
+        return 0;
+    }
     if (!read_elf_image(command.program, image, error)) {
         print_line("shmem-ft: error: " + error);
         return 1;
     }
-    fmt::print("{}: {}\n\n", command.program,
+    fmt::print("{}: {}\n", command.program,
                image.position_independent ? "position-independent (oshrun loads it at the same address everywhere)"
                                           : "at fixed addresses");
+    print_why_symmetric(use);
     print_saved(image, read_data_symbols(command.program), command.show_all);
     print_left_out(image);
     print_warnings(image, command.program);

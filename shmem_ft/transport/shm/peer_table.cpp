@@ -10,9 +10,10 @@ void PeerTable::not_symmetric(const void* address, PeId pe) const noexcept {
             return;
         }
     }
+    const char* hint = globals.bytes == 0 ? ", which are private in this program (SHMEM_FT_GLOBALS)" : "";
     die("PE %d: address %p (target PE %d) is not symmetric: it lies neither in the symmetric heap nor in the globals "
-        "of the executable",
-        me.value(), address, pe.value());
+        "of the executable%s",
+        me.value(), address, pe.value(), hint);
 }
 
 }  // namespace sft
