@@ -16,6 +16,7 @@
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/raw_memory.hpp"
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/mpi_beside.hpp"
 #include "shmem_ft/ops/teams.hpp"
 
 namespace sft {
@@ -237,6 +238,11 @@ void Runtime::print_about() const {
             "salloc "
             "or sbatch --no-kill, and run oshrun inside (docs/launchers.md)");
     }
+    if (config_.spares != 0 && has_mpi()) {
+        say("warning: this program is linked with MPI: its MPI_Init would wait for the spares, so start it without "
+            "them "
+            "if it uses MPI (docs/launchers.md)");
+    }
     if (config_.version || config_.info || config_.debug) {
         say("version %s, OpenSHMEM %s, built with %s", build_info().version, build_info().specification,
             build_info().compiler);
@@ -312,7 +318,8 @@ bool Runtime::say_hello(std::string& error) {
 }
 
 bool Runtime::start(int generation, std::string& error) {
-    if (!load_config(config_, error) || !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error)) {
+    if (!load_config(config_, error) || !check_mpi(config_.spares, error) ||
+        !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error)) {
         return false;
     }
     if (!config_.job_socket.empty() && !say_hello(error)) {

@@ -108,6 +108,7 @@ public:
 private:
     // JobObserver: runtime_service.cpp
     void heard_of_death(const Death& death) override;
+    void end_with_mpi(const Death& death);
     void decided(const JobState& before, const JobState& after) override;
     void must_stop(const Stop& why) override;
     void awaits_spares(const std::vector<PeId>& pes) override;  // runtime_policy.cpp

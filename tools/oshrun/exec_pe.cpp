@@ -93,6 +93,10 @@ int exec_pe(int argc, char** argv) {
         personality(static_cast<unsigned long>(persona) | ADDR_NO_RANDOMIZE);
     }
 
+    // An option that we have given to mpirun. Its daemons add orte_tmpdir_base, and a program that uses Open MPI itself
+    // refuses to have both.
+    unsetenv("OMPI_MCA_orte_local_tmpdir_base");
+
     const std::string path = decode_argument(argv[2]);
     std::vector<std::string> words;
     words.reserve(static_cast<std::size_t>(argc));
