@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     const int me = shmem_my_pe(), n_pes = shmem_n_pes();
     long sum = 0;
     for (int round = 1; round <= 20; round++) {
-        shmem_long_p(&cell, cell + round * (me + 1), (me + 1) % n_pes);
+        shmem_long_p(&cell, sum % 1000 + round * (me + 1), (me + 1) % n_pes);
         shmem_barrier_all();
         MPI_Allreduce(&cell, &sum, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
         if (dies && round == 10 && shmem_checkpoint_all() == SHMEM_FT_SUCCESS && me == 1) {
