@@ -145,6 +145,7 @@ private:
     [[nodiscard]] bool is_remote(ProcId process) const noexcept;
     [[nodiscard]] bool open_doors(const BootCard& first, std::string& error);
     [[nodiscard]] bool open_network(const BootCard& first, std::string& error);
+    void end_without(ProcId process) noexcept;
     void connect_network();
     void close_network() noexcept;
     [[nodiscard]] Contact own_contact() const;

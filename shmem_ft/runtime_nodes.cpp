@@ -95,11 +95,29 @@ bool Runtime::open_network(const BootCard& first, std::string& error) {
         const Contact* contact = control_.contact(process);
         return contact == nullptr ? Bytes{} : contact->fabric_address();
     };
+    // Longer than it takes to agree that a process or a node is lost.
+    options.lost_ms = std::max(kSessionLostMs, std::int64_t{3} * config_.node_timeout_ms + config_.hang_timeout_ms);
+    options.connection_lost = [this](ProcId process) { end_without(process); };
     if (!network_->open(std::move(options), error)) {
         network_.reset();
         return false;
     }
     return store_.serve(*network_, error);
+}
+
+// Nobody says that it is dead, so nobody will ever forget it; and without it this process waits for ever. Called by the
+// network's own thread, which must not wait until the job has ended.
+void Runtime::end_without(ProcId process) noexcept {
+    const Contact* const contact = control_.contact(process);
+    const std::string line = format(
+        "process %d has no data connection to process %d on %s any more, and cannot make a new one, though control "
+        "messages say that it lives: something between the two refuses connections to its ports (a firewall?)",
+        self().value(), process.value(), contact == nullptr ? "another node" : contact->node_name);
+    note_last_line(line);
+    if (channel_.is_connected()) {
+        tell_end(line);
+    }
+    coordinator_->request_end(EndReason::requested, kExitError);
 }
 
 // Where the PEs are, for the operations.

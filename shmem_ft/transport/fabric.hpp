@@ -9,9 +9,11 @@
 // messages may arrive later than what was sent after them; FabricReceiver::arrived says when.
 //
 // Fault model: a process may die, stop, or be cut off at any moment. What is sent to it is then lost without a word, or
-// reported as gone, sooner or later or never: detection is not the fabric's business. forget() is how the owner says
-// that a process is dead; after that nothing of it is delivered, nothing that it has sent can change memory any more,
-// and everything that was under way to it is given back (FabricReceiver::sent).
+// reported as gone, sooner or later or never: detection is not the fabric's business. A connection between two
+// processes that live may break, too, and takes with it what was under way; who wants more puts a session in front of
+// the fabric (net/session_fabric.hpp), if that can connect again (reconnects()). forget() is how the owner says that a
+// process is dead; after that nothing of it is delivered, nothing that it has sent can change memory any more, and
+// everything that was under way to it is given back (FabricReceiver::sent).
 //
 // Strangers: a fabric may deliver whatever arrives at its address; the receiver checks a secret in every head, and
 // sizes before it names a place. A library that does what strangers ask for without asking its owner must not be
@@ -31,7 +33,9 @@
 
 namespace sft {
 
-inline constexpr std::size_t kFabricHeadBytes = 64;
+// Of what the owner says with a message; a session puts as much again in front of it.
+inline constexpr std::size_t kMessageHeadBytes = 64;
+inline constexpr std::size_t kFabricHeadBytes = 2 * kMessageHeadBytes;
 
 using Bytes = std::span<const std::byte>;
 
@@ -56,7 +60,17 @@ public:
 
     // The payload of a send that was pending may be changed again. Says nothing about its having arrived.
     virtual void sent(std::uint64_t ticket) = 0;
+
+    // The connection to `process` has broken, and some of what was sent to it may be lost.
+    virtual void broken(ProcId /*process*/) {}
+    // Of a session: for a while (Fabric::Options::lost_ms) every attempt to connect to `process` again has failed. Said
+    // once, until a message has got through.
+    virtual void lost(ProcId /*process*/) {}
+    // Of a session: something has come that does not belong to this job.
+    virtual void stranger() {}
 };
+
+inline constexpr std::int64_t kSessionLostMs = 10'000;
 
 class Fabric {
 public:
@@ -67,6 +81,10 @@ public:
         std::string interface;     // name of the network interface to use; empty: the fabric's own choice
         std::string address;       // numeric address of this process's node on it, if known
         bool starts_shut = false;  // nobody can connect before admit()
+        std::uint64_t secret = 0;  // of the job, for sessions
+        std::int64_t lost_ms = kSessionLostMs;
+        // A session is in front: it keeps what is sent until it has arrived, and calls reconnect() after broken().
+        bool is_in_session = false;
     };
 
     virtual ~Fabric() = default;
@@ -90,8 +108,10 @@ public:
         done,     // head and payload have been taken: the payload may be changed
         pending,  // receiver.sent(ticket) will tell
         gone,     // the process was forgotten, or its connection is broken
+        full,     // in a session: nothing has been sent; to be tried again after progress() has done something
     };
-    // Never waits for the other side. head.size() <= kFabricHeadBytes.
+    // Never waits for the other side. In a session no payload is larger than eager_bytes(). head.size() <=
+    // kFabricHeadBytes.
     [[nodiscard]] virtual Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) = 0;
     // Payloads up to this travel with their heads.
     [[nodiscard]] virtual std::size_t eager_bytes() const noexcept = 0;
@@ -106,6 +126,11 @@ public:
     [[nodiscard]] virtual bool arm() = 0;
 
     virtual void forget(ProcId process) = 0;
+
+    // In a session a broken connection can be made anew: the next send() connects. What was under way may arrive late,
+    // may have been lost, in any part, and a payload that was pending stays so until sent() says otherwise.
+    [[nodiscard]] virtual bool reconnects() const noexcept { return false; }
+    virtual void reconnect(ProcId /*process*/) {}
 
     // For `shmem-ft info` and SHMEM_DEBUG: "ucx (tcp over eth0)".
     [[nodiscard]] virtual std::string describe() const = 0;

@@ -111,6 +111,8 @@ public:
             places.erase(at);
         }
     }
+    void lost(ProcId /*process*/) override { ++n_lost; }
+    void stranger() override { ++n_strangers; }
     void sent(std::uint64_t ticket) override { EXPECT_EQ(pending.erase(ticket), 1U) << "twice, or never sent"; }
 
     struct Large {
@@ -124,6 +126,8 @@ public:
     std::size_t n_whole = 0;
     std::size_t n_cut = 0;
     std::size_t n_heads = 0;
+    std::size_t n_lost = 0;
+    std::size_t n_strangers = 0;
     bool refuses = false;
     bool keeps_places = false;
     std::function<void(const TestHead&)> on_message;
@@ -139,16 +143,32 @@ private:
     }
 };
 
+inline std::unique_ptr<Fabric> fabric_called(const std::string& name) {
+    std::string error_line;
+    std::unique_ptr<Fabric> fabric = make_fabric(name, error_line);
+    if (fabric == nullptr) {
+        die("%s", error_line.c_str());
+    }
+    return fabric;
+}
+
 // One process of a test.
 class Node {
 public:
-    Node(const std::string& name, Board& board, std::int32_t self, std::int32_t n) : board_(board), self_(self) {
+    Node(const std::string& name, Board& board, std::int32_t self, std::int32_t n)
+        : Node(fabric_called(name), board, self, n) {}
+    Node(std::unique_ptr<Fabric> unopened, Board& board, std::int32_t self, std::int32_t n,
+         std::int64_t lost_ms = 60'000)
+        : fabric(std::move(unopened)), board_(board), self_(self) {
         std::string error_line;
-        fabric = make_fabric(name, error_line);
-        if (fabric == nullptr ||
-            !fabric->open(
-                {.self = ProcId(self), .n_slots = n, .receiver = &recorder, .interface = "lo", .address = "127.0.0.1"},
-                error_line)) {
+        if (!fabric->open({.self = ProcId(self),
+                           .n_slots = n,
+                           .receiver = &recorder,
+                           .interface = "lo",
+                           .address = "127.0.0.1",
+                           .secret = 7,
+                           .lost_ms = lost_ms},
+                          error_line)) {
             die("%s", error_line.c_str());
         }
         const Bytes address = fabric->address();

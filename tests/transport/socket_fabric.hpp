@@ -31,7 +31,9 @@ class SocketFabric final : public Fabric {
 public:
     static constexpr std::size_t kEagerBytes = 8192;
     static constexpr std::size_t kPieceBytes = 256 * 1024;  // of large payloads
+    static constexpr std::size_t kWaitingMax = 100'000;     // bytes, in a session
 
+    explicit SocketFabric(bool reconnects = false) : reconnects_(reconnects) {}
     ~SocketFabric() override { close(); }
 
     bool open(const Options& options, std::string& error_line) override {
@@ -79,6 +81,9 @@ public:
 
     Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) override {
         Peer& peer = peers_[to.index()];
+        if (reconnects_ && peer.waiting.size() - peer.begin > kWaitingMax) {
+            return Sent::full;
+        }
         if (peer.is_forgotten || peer.is_broken || (peer.out.fd < 0 && !connect(peer))) {
             return Sent::gone;
         }
@@ -110,12 +115,19 @@ public:
             if (end == nullptr) {
                 accept();
             } else if (end->peer != nullptr) {
-                flush(*end->peer);
+                if ((events[i].events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) != 0) {
+                    break_off(*end->peer);
+                } else {
+                    flush(*end->peer);
+                }
             } else {
                 receive(*static_cast<Connection*>(end));
             }
         }
         sweep();
+        for (const ProcId process : std::exchange(broken_, {})) {
+            options_.receiver->broken(process);
+        }
         return n > 0;
     }
 
@@ -137,6 +149,15 @@ public:
             }
         }
         sweep();
+    }
+
+    [[nodiscard]] bool reconnects() const noexcept override { return reconnects_; }
+    void reconnect(ProcId process) override {
+        Peer& peer = peers_[process.index()];
+        if (!peer.is_forgotten) {
+            break_off(peer);
+            peer.is_broken = false;
+        }
     }
 
     // Nothing waits to be sent.
@@ -218,7 +239,7 @@ private:
         ::fcntl(fd, F_SETFL, O_NONBLOCK);
         peer.out.fd = fd;
         peer.out.peer = &peer;
-        watch(fd, &peer.out, 0, EPOLL_CTL_ADD);
+        watch(fd, &peer.out, EPOLLRDHUP, EPOLL_CTL_ADD);
         return true;
     }
 
@@ -276,12 +297,14 @@ private:
     void want_room(Peer& peer, bool wants) const {
         if (peer.wants_room != wants && peer.out.fd >= 0) {
             peer.wants_room = wants;
-            watch(peer.out.fd, &peer.out, wants ? EPOLLOUT : 0U, EPOLL_CTL_MOD);
+            watch(peer.out.fd, &peer.out, EPOLLRDHUP | (wants ? EPOLLOUT : 0U), EPOLL_CTL_MOD);
         }
     }
 
     void break_off(Peer& peer) {
-        peer.is_broken = true;
+        if (!std::exchange(peer.is_broken, true)) {
+            broken_.push_back(ProcId(static_cast<std::int32_t>(&peer - peers_.data())));
+        }
         if (peer.out.fd >= 0) {
             ::close(peer.out.fd);
             peer.out.fd = -1;
@@ -428,12 +451,14 @@ private:
         });
     }
 
+    bool reconnects_;
     Options options_;
     int epoll_ = -1;
     int listener_ = -1;
     sockaddr_in address_{};
     std::vector<Peer> peers_;
     std::vector<std::unique_ptr<Connection>> incoming_;
+    std::vector<ProcId> broken_;
 };
 
 }  // namespace sft

@@ -64,9 +64,12 @@ public:
         // How a process is reached (Fabric::address()); asked until it is known, before the first message to it. Empty:
         // not known. Called with the lock of the network: it must not wait for anybody who may be in here.
         std::function<Bytes(ProcId)> address_of;
-        // The fabric has lost its connection to a process that is not known to be dead; whatever waits for it waits for
-        // forget(). Called by the progress thread, without the lock, once for each process. May be empty.
+        // For lost_ms every attempt to connect again to a process that is not known to be dead has failed, or the
+        // fabric cannot connect again; whatever waits for that process goes on waiting, for a connection or for
+        // forget(). Called by the progress thread, without the lock, once until something has got through. May be
+        // empty.
         std::function<void(ProcId)> connection_lost;
+        std::int64_t lost_ms = kSessionLostMs;
     };
 
     Network();

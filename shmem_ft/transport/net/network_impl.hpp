@@ -98,6 +98,8 @@ public:
     [[nodiscard]] Place place(Bytes head, std::size_t payload_bytes) override;
     void arrived(std::uint64_t ticket, bool is_whole) override;
     void sent(std::uint64_t ticket) override;
+    void lost(ProcId process) override;
+    void stranger() override { refuse(WireHead{}, "it does not carry the secret of this job"); }
 
     mutable std::mutex mutex_;
     // Who wants the lock from a thread that makes progress: as long as something happens, that would not let go of it,

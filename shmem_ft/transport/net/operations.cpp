@@ -59,11 +59,15 @@ Fabric::Sent Network::Impl::transmit(ProcId process, WireHead& head, Bytes paylo
     ++counters_.sent;
     const Fabric::Sent result = fabric_->send(process, std::as_bytes(std::span(&head, 1)), payload, ticket);
     if (result == Fabric::Sent::gone && !to.is_lost && !to.is_forgotten.load(std::memory_order_relaxed)) {
-        to.is_lost = true;
-        lost_.push_back(process);
-        kick_thread();
+        lost(process);
     }
     return result;
+}
+
+void Network::Impl::lost(ProcId process) {
+    peer(process).is_lost = true;
+    lost_.push_back(process);
+    kick_thread();
 }
 
 bool Network::Impl::begin_counted(Lock& lock, NetPeer& other, std::size_t bytes) {

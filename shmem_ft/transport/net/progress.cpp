@@ -22,6 +22,7 @@
 
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/transport/net/network_impl.hpp"
+#include "shmem_ft/transport/net/session_fabric.hpp"
 
 namespace sft {
 namespace {
@@ -79,7 +80,7 @@ void close_fd(int& fd) noexcept {
 
 bool Network::Impl::open(Options options, std::string& error_line) {
     options_ = std::move(options);
-    fabric_ = std::move(options_.fabric);
+    fabric_ = std::make_unique<SessionFabric>(std::move(options_.fabric));
     me_.store(options_.me.value(), std::memory_order_relaxed);
     regions_.heap = options_.heap;
     regions_.globals = options_.globals;
@@ -96,7 +97,9 @@ bool Network::Impl::open(Options options, std::string& error_line) {
                                          .receiver = this,
                                          .interface = options_.interface,
                                          .address = options_.address,
-                                         .starts_shut = options_.starts_shut};
+                                         .starts_shut = options_.starts_shut,
+                                         .secret = options_.secret,
+                                         .lost_ms = options_.lost_ms};
     if (!fabric_->open(fabric_options, error_line)) {
         return false;
     }

@@ -115,6 +115,9 @@ NetPeer* Network::Impl::admit(Bytes bytes, WireHead& head) {
         ++counters_.stale;
         return nullptr;
     }
+    if (!from.is_introduced) {
+        static_cast<void>(introduce(ProcId(head.from)));  // the fabric may have to answer before this process does
+    }
     if (!take_done(from, head.done)) {
         refuse(head, "it acknowledges what was not sent");
         return nullptr;

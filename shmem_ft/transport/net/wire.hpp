@@ -75,7 +75,7 @@ struct WireHead {
     std::uint64_t request = 0;
     std::uint64_t operand = 0;
 };
-static_assert(sizeof(WireHead) == kFabricHeadBytes);
+static_assert(sizeof(WireHead) == kMessageHeadBytes);
 static_assert(std::has_unique_object_representations_v<WireHead>);
 static_assert(std::is_trivially_copyable_v<WireHead>);
 

@@ -1,0 +1,215 @@
+// Deaths while connections are being set up: one process goes on, and meets one process after the other that is killed
+// within the first moments of talking to it.
+//
+//   fabric_deaths FABRIC DEATHS [raw]
+//
+// FABRIC: ucx, ofi. "raw": without what the library puts in front of a fabric (net/session_fabric.hpp). Over UCX 1.13
+// that ends the process that should go on: a connection's first messages were queued in UCX when the other side died.
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <random>
+
+#include "shmem_ft/transport/net/session_fabric.hpp"
+#include "tests/transport/fabric_test.hpp"
+
+namespace sft {
+namespace {
+
+constexpr int kAtOnce = 3;
+constexpr std::int32_t kSelf = 0;
+
+// Of one process that will die.
+struct Place {
+    std::atomic<int> state;  // 0: not open yet
+    std::size_t address_bytes;
+    std::byte address[kFabricAddressBytes];
+};
+
+struct Shared {
+    std::size_t address_bytes;
+    std::byte address[kFabricAddressBytes];
+    std::atomic<std::uint64_t> n_heard;  // messages that have arrived at the one that goes on
+};
+
+class Counting final : public FabricReceiver {
+public:
+    void message(Bytes, Bytes) override { ++n_messages; }
+    Place place(Bytes, std::size_t bytes) override {
+        ++n_messages;
+        std::vector<std::byte>& memory = places[++last];
+        memory.resize(bytes);
+        return {.address = memory.data(), .from = from, .ticket = last};
+    }
+    void arrived(std::uint64_t ticket, bool) override { places.erase(ticket); }
+    void sent(std::uint64_t) override {}
+
+    ProcId from = kNoProc;
+    std::uint64_t n_messages = 0;
+    std::uint64_t last = 0;
+    std::map<std::uint64_t, std::vector<std::byte>> places;
+};
+
+std::unique_ptr<Fabric> opened(const std::string& name, bool is_raw, std::int32_t self, std::int32_t n_slots,
+                               FabricReceiver& receiver) {
+    std::string error_line;
+    std::unique_ptr<Fabric> fabric = fabric_called(name);
+    if (!is_raw) {
+        fabric = std::make_unique<SessionFabric>(std::move(fabric));
+    }
+    if (!fabric->open({.self = ProcId(self),
+                       .n_slots = n_slots,
+                       .receiver = &receiver,
+                       .interface = "lo",
+                       .address = "127.0.0.1"},
+                      error_line)) {
+        die("%s", error_line.c_str());
+    }
+    return fabric;
+}
+
+std::vector<std::byte>& payload_of(int turn) {
+    static std::vector<std::byte> small(100);
+    static std::vector<std::byte> middle(20'000);
+    static std::vector<std::byte> large(600'000);
+    return turn % 3 == 0 ? small : turn % 3 == 1 ? middle : large;
+}
+
+void talk(Fabric& fabric, std::int32_t from, std::int32_t to, int turn) {
+    const TestHead head{.from = from, .number = 0, .bytes = 0};
+    static_cast<void>(fabric.send(ProcId(to), bytes_of(head), payload_of(turn), 1));
+}
+
+class Campaign {
+public:
+    Campaign(std::string name, int n_deaths, bool is_raw)
+        : name_(std::move(name)), n_deaths_(n_deaths), is_raw_(is_raw), n_slots_(n_deaths + 1) {
+        shared_ = static_cast<Shared*>(map(sizeof(Shared)));
+        places_ = static_cast<Place*>(map(sizeof(Place) * static_cast<std::size_t>(n_slots_)));
+    }
+
+    int run() {
+        fabric_ = opened(name_, is_raw_, kSelf, n_slots_, receiver_);
+        shared_->address_bytes = fabric_->address().size();
+        std::memcpy(shared_->address, fabric_->address().data(), shared_->address_bytes);
+        int n_dead = 0;
+        for (std::int32_t next = 1; n_dead < n_deaths_;) {
+            while (next < n_slots_ && living_.size() < kAtOnce) {
+                begin(next++);
+            }
+            n_dead += turn();
+        }
+        std::printf("%s: %d deaths during connection set-up, %llu messages of the dead have arrived\n", name_.c_str(),
+                    n_dead, static_cast<unsigned long long>(receiver_.n_messages));
+        return receiver_.n_messages == 0 ? 1 : 0;  // then nothing has been set up
+    }
+
+private:
+    struct Living {
+        std::int32_t process;
+        std::unique_ptr<Child> child;
+        bool is_introduced = false;
+        bool is_dead = false;
+        int turns_left = 0;     // until its death
+        int turns_unknown = 0;  // from its death to forget()
+        int n_sent = 0;
+    };
+
+    static void* map(std::size_t bytes) {
+        return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    }
+
+    void begin(std::int32_t process) {
+        Living living{.process = process, .child = nullptr};
+        living.turns_left = std::uniform_int_distribution<int>(0, 400)(random_);
+        living.turns_unknown = std::uniform_int_distribution<int>(0, 3)(random_) == 0
+                                   ? 0
+                                   : std::uniform_int_distribution<int>(0, 3000)(random_);
+        living.child = std::make_unique<Child>([this, process] { return live(process); });
+        living_.push_back(std::move(living));
+    }
+
+    // A process that will be killed.
+    int live(std::int32_t process) {
+        Counting receiver;
+        receiver.from = ProcId(kSelf);
+        const std::unique_ptr<Fabric> fabric = opened(name_, is_raw_, process, n_slots_, receiver);
+        Place& place = places_[process];
+        place.address_bytes = fabric->address().size();
+        std::memcpy(place.address, fabric->address().data(), place.address_bytes);
+        fabric->introduce(ProcId(kSelf), Bytes(shared_->address, shared_->address_bytes));
+        place.state = 1;
+        for (int i = 0;; ++i) {
+            if (i < 30 && process % 4 != 0) {
+                talk(*fabric, process, kSelf, i + process);
+            }
+            fabric->progress();
+            if (i > 30) {
+                ::sched_yield();
+            }
+        }
+        return 0;
+    }
+
+    // Of the one that goes on. How many have died and are forgotten.
+    int turn() {
+        int n_over = 0;
+        bool is_any_open = false;
+        for (Living& living : living_) {
+            if (!living.is_introduced) {
+                Place& place = places_[living.process];
+                if (place.state == 0) {
+                    continue;
+                }
+                living.is_introduced = true;
+                fabric_->introduce(ProcId(living.process), Bytes(place.address, place.address_bytes));
+            }
+            is_any_open = true;
+            if (living.n_sent < 30 && living.process % 5 != 0) {
+                receiver_.from = ProcId(living.process);
+                talk(*fabric_, kSelf, living.process, living.process + living.n_sent++);
+            }
+            if (!living.is_dead && living.turns_left-- <= 0) {
+                living.child->end(SIGKILL);
+                living.is_dead = true;
+            } else if (living.is_dead && living.turns_unknown-- <= 0) {
+                fabric_->forget(ProcId(living.process));
+                living.process = -1;
+                ++n_over;
+            }
+        }
+        std::erase_if(living_, [](const Living& living) { return living.process < 0; });
+        fabric_->progress();
+        if (!is_any_open) {
+            ::sched_yield();
+        }
+        return n_over;
+    }
+
+    std::string name_;
+    int n_deaths_;
+    bool is_raw_;
+    std::int32_t n_slots_;
+    Shared* shared_ = nullptr;
+    Place* places_ = nullptr;
+    std::mt19937 random_{20};
+    Counting receiver_;
+    std::unique_ptr<Fabric> fabric_;
+    std::deque<Living> living_;
+};
+
+}  // namespace
+}  // namespace sft
+
+int main(int argc, char** argv) {
+    if (argc < 3) {
+        std::fprintf(stderr, "usage: fabric_deaths FABRIC DEATHS [raw]\n");
+        return 2;
+    }
+    const bool is_raw = argc > 3 && std::strcmp(argv[3], "raw") == 0;
+    return sft::Campaign(argv[1], std::atoi(argv[2]), is_raw).run();
+}
