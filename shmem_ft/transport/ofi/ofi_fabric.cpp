@@ -139,6 +139,7 @@ void OfiFabric::introduce(ProcId process, Bytes address) {
     if (peer == nullptr) {
         peer = std::make_unique<Peer>();
     }
+    peer->process = process;
     if (address.size() > sizeof(AddressHead)) {
         std::memcpy(&peer->key, address.data(), sizeof(peer->key));
         peer->address = device_.insert(address.subspan(sizeof(AddressHead)));
@@ -170,6 +171,10 @@ bool OfiFabric::progress() {
     flush_all();
     has_done = has_done || !to_tell_.empty();
     tell_sent();
+    is_refused_ = false;
+    for (const ProcId process : std::exchange(broken_, {})) {
+        options_.receiver->broken(process);
+    }
     if (has_done) {
         retry_ms_ = 1;
     }
@@ -181,7 +186,7 @@ bool OfiFabric::arm() {
         return false;
     }
     // The provider does not say when it takes packets again that it has refused: it is asked again after a while.
-    if ((!busy_.empty() || !buffers_to_post_.empty()) && !is_timer_set_) {
+    if ((is_refused_ || !busy_.empty() || !buffers_to_post_.empty()) && !is_timer_set_) {
         const itimerspec when{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = retry_ms_ * 1'000'000}};
         is_timer_set_ = ::timerfd_settime(timer_fd_, 0, &when, nullptr) == 0;
         retry_ms_ = std::min(retry_ms_ * 2, kRetryMsMax);
@@ -234,7 +239,11 @@ void OfiFabric::handle_error() {
         return;
     }
     auto& packet = static_cast<Packet&>(*operation);
-    break_off(*packet.to);
+    if (!options_.is_in_session) {
+        break_off(*packet.to);
+    } else if (!packet.to->is_gone) {
+        broken_.push_back(packet.to->process);
+    }
     packet_has_left(packet);
 }
 
@@ -272,7 +281,7 @@ void OfiFabric::take_in(Bytes bytes) {
     if (from->is_mute) {
         return;
     }
-    if (packet_head.number != from->number_to_come) {
+    if (packet_head.number != from->number_to_come && !options_.is_in_session) {
         stop_listening_to(*from);
         return;
     }

@@ -11,7 +11,9 @@
 //
 // Invariants: a payload is read by the provider only between send() and receiver.sent(), except that packets which were
 // with the provider when their receiver was forgotten may still be read, and then go to a process that is dead.
-// What was lost is never skipped: after an error to a process everything further to it is gone.
+// What was lost is never skipped: after an error to a process everything further to it is gone. In a session
+// (net/session_fabric.hpp) it is the session that sees to that: nothing is queued here, errors are reported, and
+// packets are taken with whatever number they have.
 #pragma once
 
 #include <sys/types.h>
@@ -41,11 +43,15 @@ public:
     Bytes address() const noexcept override { return address_; }
     void introduce(ProcId process, Bytes address) override;
     Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) override;
-    std::size_t eager_bytes() const noexcept override { return kEagerBytes; }
+    std::size_t eager_bytes() const noexcept override {
+        return options_.is_in_session && device_.gathers() ? kPartBytes : kEagerBytes;
+    }
     bool progress() override;
     int fd() const noexcept override { return epoll_fd_; }
     bool arm() override;
     void forget(ProcId process) override;
+    // The provider connects again by itself.
+    bool reconnects() const noexcept override { return true; }
     std::string describe() const override { return "ofi (" + device_.name() + ")"; }
 
 private:
@@ -63,6 +69,7 @@ private:
     // Sending (sending.cpp).
     [[nodiscard]] Packet& take_packet(Peer& peer);
     void give_packet(Packet& packet) noexcept;
+    [[nodiscard]] Sent send_at_once(Peer& peer, Bytes head, Bytes payload, std::uint64_t ticket);
     [[nodiscard]] Posted post_small(Peer& peer, Bytes head, Bytes payload);
     [[nodiscard]] Posted post_part(Peer& peer, const std::shared_ptr<Message>& message);
     [[nodiscard]] Posted post(Packet& packet, Bytes in_place);
@@ -93,10 +100,12 @@ private:
     std::int64_t retry_ms_ = 1;
     bool is_timer_set_ = false;
     bool is_closing_ = false;
+    bool is_refused_ = false;  // in a session: the provider took no more packets
 
     std::vector<std::unique_ptr<Peer>> peers_;  // by process number; null: not introduced
     std::vector<Peer*> busy_;                   // with something in their queues
     std::vector<std::uint64_t> to_tell_;        // tickets for receiver.sent()
+    std::vector<ProcId> broken_;                // in a session, to be told
     std::vector<std::unique_ptr<Packet>> packets_;
     std::vector<Packet*> free_packets_;
     std::vector<std::unique_ptr<Buffer>> buffers_;

@@ -15,6 +15,9 @@ Fabric::Sent OfiFabric::send(ProcId to, Bytes head, Bytes payload, std::uint64_t
     if (peer == nullptr || peer->is_gone || peer->address == FI_ADDR_NOTAVAIL || head.size() > kFabricHeadBytes) {
         return Sent::gone;
     }
+    if (options_.is_in_session) {
+        return send_at_once(*peer, head, payload, ticket);
+    }
     const bool is_small = payload.size() <= kEagerBytes;
     if (is_small && peer->to_begin.empty()) {
         switch (post_small(*peer, head, payload)) {
@@ -42,6 +45,33 @@ Fabric::Sent OfiFabric::send(ProcId to, Bytes head, Bytes payload, std::uint64_t
     peer->to_begin.push_back(message);
     flush(*peer);
     return message->wants_sent ? Sent::pending : Sent::done;
+}
+
+Fabric::Sent OfiFabric::send_at_once(Peer& peer, Bytes head, Bytes payload, std::uint64_t ticket) {
+    const bool is_copied = payload.size() <= kEagerBytes;
+    if (peer.n_with_provider >= kPacketsPerPeer || (!is_copied && peer.parts_with_provider >= kPartsPerPeer)) {
+        return Sent::full;
+    }
+    Packet& packet = take_packet(peer);
+    packet.begin({.key = peer.key,
+                  .number = peer.number,
+                  .total_bytes = payload.size(),
+                  .from = options_.self.value(),
+                  .head_bytes = static_cast<std::uint16_t>(head.size()),
+                  .is_first = 1});
+    packet.append(head);
+    if (is_copied) {
+        packet.append(payload);
+    } else {
+        packet.ticket = ticket;
+        packet.is_in_place = true;
+    }
+    switch (post(packet, is_copied ? Bytes() : payload)) {
+        case Posted::yes: peer.parts_with_provider += is_copied ? 0 : 1; return is_copied ? Sent::done : Sent::pending;
+        case Posted::not_now: is_refused_ = true; return Sent::full;
+        case Posted::broken: break;
+    }
+    return Sent::gone;
 }
 
 OfiFabric::Packet& OfiFabric::take_packet(Peer& peer) {
@@ -136,6 +166,9 @@ OfiFabric::Posted OfiFabric::post(Packet& packet, Bytes in_place) {
         return Posted::yes;
     }
     give_packet(packet);
+    if (options_.is_in_session) {
+        return status == -FI_EAGAIN ? Posted::not_now : Posted::broken;
+    }
     // Nothing has been sent to it yet, so nothing is lost if the next attempt to connect succeeds.
     if (status == -FI_EAGAIN || peer.number == 0) {
         return Posted::not_now;
@@ -146,12 +179,18 @@ OfiFabric::Posted OfiFabric::post(Packet& packet, Bytes in_place) {
 
 void OfiFabric::give_packet(Packet& packet) noexcept {
     packet.message.reset();
+    packet.ticket = 0;
+    packet.is_in_place = false;
     free_packets_.push_back(&packet);
 }
 
 void OfiFabric::packet_has_left(Packet& packet) {
     Peer& peer = *packet.to;
     --peer.n_with_provider;
+    if (packet.is_in_place) {
+        --peer.parts_with_provider;
+        to_tell_.push_back(packet.ticket);
+    }
     if (const std::shared_ptr<Message> message = std::exchange(packet.message, nullptr)) {
         --peer.parts_with_provider;
         --message->parts_with_provider;

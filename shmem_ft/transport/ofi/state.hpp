@@ -61,6 +61,8 @@ struct OfiFabric::Message {
 struct OfiFabric::Packet : Operation {
     Peer* to = nullptr;
     std::shared_ptr<Message> message;  // whose payload the provider reads in its place
+    std::uint64_t ticket = 0;          // in a session, of a payload that the provider reads in its place
+    bool is_in_place = false;
     std::size_t bytes_used = 0;
     std::array<std::byte, kPacketHeadBytes + kEagerBytes> bytes;
 
@@ -76,6 +78,7 @@ struct OfiFabric::Incoming {
 };
 
 struct OfiFabric::Peer {
+    ProcId process = kNoProc;
     // Sending.
     fi_addr_t address = FI_ADDR_NOTAVAIL;
     std::uint64_t key = 0;
