@@ -1,10 +1,19 @@
 // Messages between processes by UCX's active messages.
 //
-// A head is the header of an active message, behind a few bytes of this file that say who sends. Eager payloads are
-// sent in one fragment with it. For larger ones UCX sends an announcement first, by the same lane as the eager
-// messages, so that heads stay in order; the receiver then either reads the data (RDMA) or asks for it and copies it to
-// its place (TCP). UCX's third way, that the sender writes to the receiver's memory, is switched off: the receiver
-// could not take its memory back from a sender that is dead for the others but only stopped.
+// Over TCP this is always in a session (net/session_fabric.hpp), and then nothing of a message is ever left with UCX:
+// it is given away whole, by an active message that UCX calls short and that has to be completed at once, or not at
+// all. UCX copies what the system does not take. So there is no request, and the other side is not asked for anything
+// to set a connection up (UCX's "wire-up"); what UCX has queued when the other side dies has ended the process
+// (UCX 1.13: ucp_request_send_state_ff with a wire-up request, or one without a copy that is completed twice).
+//
+// Messages come and go by two workers of UCX. With one it would use a connection for both directions if both sides make
+// one, and what it does to bring the two together cannot bear that they break (UCX 1.13: tcp_cm.c, stale_fd).
+//
+// Over RDMA requests are left with UCX: a head is the header of an active message, behind a few bytes of this file that
+// say who sends. Eager payloads are sent in one fragment with it. For larger ones UCX sends an announcement first, by
+// the same lane as the eager messages, so that heads stay in order; the receiver then either reads the data (RDMA) or
+// asks for it and copies it to its place (TCP). UCX's third way, that the sender writes to the receiver's memory, is
+// switched off: the receiver could not take its memory back from a sender that is dead for the others but only stopped.
 //
 // Invariants:
 //  1. Nothing is sent on an endpoint that has failed or is being closed: UCX has crashed on that.
@@ -28,6 +37,8 @@
 
 namespace sft {
 
+inline constexpr unsigned kUcxMessageId = 1;
+
 class UcxFabric final : public Fabric {
 public:
     UcxFabric() = default;
@@ -48,6 +59,8 @@ public:
     [[nodiscard]] int fd() const noexcept override { return fd_; }
     [[nodiscard]] bool arm() override;
     void forget(ProcId process) override;
+    [[nodiscard]] bool reconnects() const noexcept override { return is_tcp_only_; }
+    void reconnect(ProcId process) override;
     [[nodiscard]] std::string describe() const override { return "ucx (" + resources_ + ")"; }
 
 private:
@@ -93,8 +106,13 @@ private:
     bool open_context(std::string& error_line);
     bool init_context(const std::string& devices, std::string& error_line);
     bool open_worker(std::string& error_line);
+    bool open_fd(std::string& error_line);
+    bool progress_workers();
     [[nodiscard]] Peer* peer_of(ProcId process);
     bool connect(Peer& peer);
+    [[nodiscard]] Sent send_at_once(Peer& peer, Bytes head, Bytes payload);
+    [[nodiscard]] Sent hand_over(Peer& peer, Bytes head, Bytes payload, std::uint64_t ticket);
+    void note_broken(Peer& peer);
     void take_large(Bytes head, void* data, std::size_t bytes, const ucp_am_recv_param_t* parameters);
     void end_receive(Receive& receive, bool is_whole);
     [[nodiscard]] bool is_receiving_from(ProcId process) const;
@@ -112,9 +130,13 @@ private:
     std::string resources_;
     std::size_t eager_bytes_ = 0;
     ucp_context_h context_ = nullptr;
-    ucp_worker_h worker_ = nullptr;
+    ucp_worker_h worker_ = nullptr;  // by which messages come
+    ucp_worker_h out_ = nullptr;     // by which they go: over TCP another one
     int fd_ = -1;
+    int own_fd_ = -1;  // the same, if it is not UCX's
     bool is_on_tcp_ = false;
+    bool is_tcp_only_ = false;
+    std::size_t bytes_at_once_ = 0;  // so large a message has been given away at once
     std::optional<UcxDoors> doors_;
     std::vector<std::byte> address_;  // the node's own addresses, then the worker's
     std::vector<Peer> peers_;
