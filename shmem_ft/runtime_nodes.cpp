@@ -5,6 +5,8 @@
 // the lowest process of each node collects all contacts in the node's segment; a fence; from then on everybody finds
 // everybody.
 
+#include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -291,6 +293,29 @@ void Runtime::say_goodbye(Stage how) noexcept {
     if (network_ != nullptr) {
         coordinator_->leave(how, now_ns() + kPatienceNs);
     }
+}
+
+DataGuard::Options Runtime::data_guard_options() {
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    // Pretended nodes share their addresses.
+    const bool is_on = !bootstrap_.is_one_node() && control_.header().n_nodes > 1 && config_.pretend_nodes == 0;
+    return {.coordinator = coordinator_.get(),
+            .control = &control_,
+            .is_on = is_on,
+            .bound_ns = config_.stall_timeout_ms * kNsPerMs,
+            .silence_ns = config_.node_timeout_ms * kNsPerMs,
+            .interface = interface_.name};
+}
+
+// A death that everybody can see and none of whose consequences has to be thought of here: recovery is there for it.
+void Runtime::leave_with_node() noexcept {
+    flush_output();
+    for (const int pidfd : pidfds_) {
+        if (pidfd >= 0) {
+            ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
+        }
+    }
+    ::kill(::getpid(), SIGKILL);
 }
 
 BackupStore::Door Runtime::door_of(ProcId process) const {

@@ -116,18 +116,6 @@ void Runtime::stop_service() noexcept {
     }
 }
 
-DataGuard::Options Runtime::data_guard_options() {
-    constexpr std::int64_t kNsPerMs = 1'000'000;
-    // Pretended nodes share their addresses.
-    const bool is_on = !bootstrap_.is_one_node() && control_.header().n_nodes > 1 && config_.pretend_nodes == 0;
-    return {.coordinator = coordinator_.get(),
-            .control = &control_,
-            .is_on = is_on,
-            .bound_ns = config_.stall_timeout_ms * kNsPerMs,
-            .silence_ns = config_.node_timeout_ms * kNsPerMs,
-            .interface = interface_.name};
-}
-
 // The first kOwnEntries are those that serve() knows by their places; then a process each.
 void Runtime::list_polled(std::vector<pollfd>& polled, std::vector<ProcId>& watched) {
     polled.assign(
@@ -301,17 +289,6 @@ void Runtime::lose_nodes(const std::vector<Death>& lost) noexcept {
             coordinator_->process_died(death);
         }
     }
-}
-
-// A death that everybody can see and none of whose consequences has to be thought of here: recovery is there for it.
-void Runtime::leave_with_node() noexcept {
-    flush_output();
-    for (const int pidfd : pidfds_) {
-        if (pidfd >= 0) {
-            ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
-        }
-    }
-    ::kill(::getpid(), SIGKILL);
 }
 
 // Told once, by whoever is first.
