@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <optional>
 #include <string_view>
 
 #include "tools/common/text.hpp"
@@ -13,56 +14,66 @@
 namespace sft::tools {
 namespace {
 
-constexpr std::array<std::string_view, 30> kOptionNames = {"-n",         "-np",          "--np",
-                                                           "-s",         "--spares",     "-x",
-                                                           "--export",   "-L",           "--launcher-args",
-                                                           "--events",   "--verbose",    "-v",
-                                                           "--help",     "-h",           "--version",
-                                                           "-V",         "--join",       "-H",
-                                                           "-host",      "--host",       "-hostfile",
-                                                           "--hostfile", "-machinefile", "--machinefile",
-                                                           "--map-by",   "-map-by",      "--spare-nodes",
-                                                           "--launcher", "--on-demand",  "--on-demand-limit"};
+// What the command line says, before it is checked. Of what may be given once only the last one counts.
+struct RawOptions {
+    std::optional<std::string> pes, spares, host_list, hostfile, map_by, spare_nodes, launcher, on_demand,
+        on_demand_limit, events, join;
+    std::vector<std::string> exports;
+    std::vector<std::string> launcher_args;
+    bool is_verbose = false;
+    bool wants_help = false;
+    bool wants_version = false;
+};
 
-constexpr std::array<std::string_view, 24> kNamesWithValue = {"-n",
-                                                              "--np",
-                                                              "-s",
-                                                              "--spares",
-                                                              "-x",
-                                                              "--export",
-                                                              "-L",
-                                                              "--launcher-args",
-                                                              "--events",
-                                                              "--join",
-                                                              "-H",
-                                                              "-host",
-                                                              "--host",
-                                                              "-hostfile",
-                                                              "--hostfile",
-                                                              "-machinefile",
-                                                              "--machinefile",
-                                                              "--map-by",
-                                                              "-map-by",
-                                                              "--spare-nodes",
-                                                              "--launcher",
-                                                              "--on-demand",
-                                                              "--on-demand-limit",
-                                                              "-np"};
-
-// Other ways to write an option, which people know from other launchers.
-struct Alias {
+// One name of an option. Exactly one of the members is set: which one says whether it takes a value.
+struct OptionName {
     std::string_view name;
-    std::string_view stands_for;
+    std::optional<std::string> RawOptions::*once = nullptr;
+    std::vector<std::string> RawOptions::*each = nullptr;
+    bool RawOptions::*flag = nullptr;
+
+    [[nodiscard]] bool takes_value() const { return flag == nullptr; }
 };
-constexpr Alias kAliases[] = {
-    {"-np", "--np"},
-    {"-host", "--host"},
-    {"-H", "--host"},
-    {"-hostfile", "--hostfile"},
-    {"-machinefile", "--hostfile"},
-    {"--machinefile", "--hostfile"},
-    {"-map-by", "--map-by"},
+
+// With the ways to write them that people know from other launchers.
+constexpr OptionName kOptionNames[] = {
+    {.name = "-n", .once = &RawOptions::pes},
+    {.name = "-np", .once = &RawOptions::pes},
+    {.name = "--np", .once = &RawOptions::pes},
+    {.name = "-s", .once = &RawOptions::spares},
+    {.name = "--spares", .once = &RawOptions::spares},
+    {.name = "-x", .each = &RawOptions::exports},
+    {.name = "--export", .each = &RawOptions::exports},
+    {.name = "-L", .each = &RawOptions::launcher_args},
+    {.name = "--launcher-args", .each = &RawOptions::launcher_args},
+    {.name = "--events", .once = &RawOptions::events},
+    {.name = "--join", .once = &RawOptions::join},
+    {.name = "-H", .once = &RawOptions::host_list},
+    {.name = "-host", .once = &RawOptions::host_list},
+    {.name = "--host", .once = &RawOptions::host_list},
+    {.name = "-hostfile", .once = &RawOptions::hostfile},
+    {.name = "--hostfile", .once = &RawOptions::hostfile},
+    {.name = "-machinefile", .once = &RawOptions::hostfile},
+    {.name = "--machinefile", .once = &RawOptions::hostfile},
+    {.name = "--map-by", .once = &RawOptions::map_by},
+    {.name = "-map-by", .once = &RawOptions::map_by},
+    {.name = "--spare-nodes", .once = &RawOptions::spare_nodes},
+    {.name = "--launcher", .once = &RawOptions::launcher},
+    {.name = "--on-demand", .once = &RawOptions::on_demand},
+    {.name = "--on-demand-limit", .once = &RawOptions::on_demand_limit},
+    {.name = "--verbose", .flag = &RawOptions::is_verbose},
+    {.name = "-v", .flag = &RawOptions::is_verbose},
+    {.name = "--help", .flag = &RawOptions::wants_help},
+    {.name = "-h", .flag = &RawOptions::wants_help},
+    {.name = "--version", .flag = &RawOptions::wants_version},
+    {.name = "-V", .flag = &RawOptions::wants_version},
 };
+
+const OptionName* find_option(std::string_view name) {
+    const auto* found = std::find_if(std::begin(kOptionNames), std::end(kOptionNames),
+                                     [name](const OptionName& item) { return item.name == name; });
+    return found == std::end(kOptionNames) ? nullptr : found;
+}
 
 // Launcher options that would change the number of processes behind oshrun's back.
 constexpr std::array<std::string_view, 7> kCountOptions = {"-n", "-np", "--np", "--n", "-c", "-N", "--npernode"};
@@ -72,16 +83,13 @@ bool contains(const Array& array, std::string_view word) {
     return std::find(array.begin(), array.end(), word) != array.end();
 }
 
-// The words before the program, and the program with its arguments. Only options that are known can be stepped over,
-// because of an unknown one nobody knows whether the next word is its value.
-struct SplitLine {
-    std::vector<std::string> own;
-    std::vector<std::string> command;
-};
-
 std::string unknown_option_line(std::string_view word) {
     const std::string_view name = word.substr(0, word.find('='));
-    const std::string suggestion = nearest(name, kOptionNames);
+    std::vector<std::string_view> names;
+    for (const OptionName& item : kOptionNames) {
+        names.push_back(item.name);
+    }
+    const std::string suggestion = nearest(name, names);
     return suggestion.empty()
                ? fmt::format("{}: no such option (options of mpirun go into --launcher-args; see oshrun --help)", word)
                : fmt::format("{}: no such option; did you mean {}?", word, suggestion);
@@ -89,13 +97,26 @@ std::string unknown_option_line(std::string_view word) {
 
 // -n4 and -xNAME: a short option with its value attached. Not -spares and -np, which are something else.
 bool is_short_with_value(std::string_view word) {
-    if (word.size() <= 2 || word[1] == '-' || !contains(kNamesWithValue, word.substr(0, 2))) {
+    if (word.size() <= 2 || word[1] == '-' || word.starts_with("-np")) {
         return false;
     }
-    return !word.starts_with("-np") && !contains(kOptionNames, std::string_view(fmt::format("-{}", word)));
+    const OptionName* option = find_option(word.substr(0, 2));
+    return option != nullptr && option->takes_value() && find_option(word) == nullptr &&
+           find_option(fmt::format("-{}", word)) == nullptr;
 }
 
-bool split_line(const std::vector<std::string>& words, SplitLine& split, std::string& error_line) {
+void give(const OptionName& option, const std::string& value, RawOptions& raw) {
+    if (option.once != nullptr) {
+        raw.*option.once = value;
+    } else {
+        (raw.*option.each).push_back(value);
+    }
+}
+
+// Only options that are known can be stepped over, because of an unknown one nobody knows whether the next word is its
+// value. command: the program, and what follows it.
+bool split_line(const std::vector<std::string>& words, RawOptions& raw, std::vector<std::string>& command,
+                std::string& error_line) {
     std::size_t i = 0;
     for (; i < words.size(); ++i) {
         const std::string& word = words[i];
@@ -107,33 +128,28 @@ bool split_line(const std::vector<std::string>& words, SplitLine& split, std::st
             break;
         }
         const std::string_view name = std::string_view(word).substr(0, word.find('='));
-        if (is_short_with_value(word)) {
+        const OptionName* option = find_option(name);
+        if (option == nullptr && is_short_with_value(word)) {
             if (word[1] == 'n' && !parse_number(std::string_view(word).substr(2), 0, kProcessesMax)) {
                 error_line = unknown_option_line(word);
                 return false;
             }
-            split.own.push_back(word);
-            continue;
-        }
-        if (!contains(kOptionNames, name) || (name != word && !contains(kNamesWithValue, name))) {
+            give(*find_option(name.substr(0, 2)), word.substr(2), raw);
+        } else if (option == nullptr || (name != word && !option->takes_value())) {
             error_line = unknown_option_line(word);
             return false;
-        }
-        const auto* alias = std::find_if(std::begin(kAliases), std::end(kAliases),
-                                         [&](const Alias& item) { return item.name == name; });
-        const std::string long_name(alias == std::end(kAliases) ? name : alias->stands_for);
-        split.own.push_back(long_name);
-        if (name != word) {
-            split.own.push_back(word.substr(name.size() + 1));
-        } else if (contains(kNamesWithValue, std::string_view(long_name))) {
-            if (i + 1 == words.size()) {
-                error_line = fmt::format("{}: its value is missing", word);
-                return false;
-            }
-            split.own.push_back(words[++i]);
+        } else if (!option->takes_value()) {
+            raw.*option->flag = true;
+        } else if (name != word) {
+            give(*option, word.substr(name.size() + 1), raw);
+        } else if (i + 1 == words.size()) {
+            error_line = fmt::format("{}: its value is missing", word);
+            return false;
+        } else {
+            give(*option, words[++i], raw);
         }
     }
-    split.command.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(i, words.size())), words.end());
+    command.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(i, words.size())), words.end());
     return true;
 }
 
@@ -195,68 +211,47 @@ bool parse_choice(const char* name, const std::string& text, const std::array<st
     return true;
 }
 
-// What the command line says, before it is checked.
-struct RawOptions {
-    std::string pes;
-    std::string spares;
-    std::string map_by;
-    std::string spare_nodes;
-    std::string launcher;
-    std::string on_demand;
-    std::string on_demand_limit;
-    std::vector<std::string> exports;
-    std::vector<std::string> launcher_args;
-};
-
 constexpr std::array<std::string_view, 4> kLauncherNames = {"auto", "mpirun", "prterun", "srun"};
 
-bool parse_hosts(const CLI::App& app, const RawOptions& raw, Options& options, std::string& error_line) {
+bool parse_hosts(const RawOptions& raw, Options& options, std::string& error_line) {
     enum class MapBy { slot, node };
     constexpr std::array<std::string_view, 2> kMapBy = {"slot", "node"};
     constexpr std::array<std::string_view, 3> kOnDemand = {"never", "auto", "always"};
     MapBy map_by = MapBy::slot;
-    if ((app.count("--map-by") != 0 && !parse_choice("--map-by", raw.map_by, kMapBy, map_by, error_line)) ||
-        (app.count("--launcher") != 0 &&
-         !parse_choice("--launcher", raw.launcher, kLauncherNames, options.launcher, error_line)) ||
-        (app.count("--on-demand") != 0 &&
-         !parse_choice("--on-demand", raw.on_demand, kOnDemand, options.on_demand, error_line))) {
+    if ((raw.map_by && !parse_choice("--map-by", *raw.map_by, kMapBy, map_by, error_line)) ||
+        (raw.launcher && !parse_choice("--launcher", *raw.launcher, kLauncherNames, options.launcher, error_line)) ||
+        (raw.on_demand && !parse_choice("--on-demand", *raw.on_demand, kOnDemand, options.on_demand, error_line))) {
         return false;
     }
     options.maps_by_node = map_by == MapBy::node;
-    if (app.count("--host") != 0 && app.count("--hostfile") != 0) {
+    if (raw.host_list && raw.hostfile) {
         error_line = "--host and --hostfile: one of them is enough";
         return false;
     }
-    if ((app.count("--host") != 0 && options.host_list.empty()) ||
-        (app.count("--hostfile") != 0 && options.hostfile.empty())) {
+    if (raw.host_list == "" || raw.hostfile == "") {
         error_line = "--host, --hostfile: the value is empty";
         return false;
     }
-    return (app.count("--spare-nodes") == 0 ||
-            parse_count("--spare-nodes", raw.spare_nodes, 0, "hosts", options.spare_nodes, error_line)) &&
-           (app.count("--on-demand-limit") == 0 ||
-            parse_count("--on-demand-limit", raw.on_demand_limit, 0, "spares", options.on_demand_limit, error_line));
+    options.hostfile = raw.hostfile.value_or("");
+    return (!raw.spare_nodes ||
+            parse_count("--spare-nodes", *raw.spare_nodes, 0, "hosts", options.spare_nodes, error_line)) &&
+           (!raw.on_demand_limit ||
+            parse_count("--on-demand-limit", *raw.on_demand_limit, 0, "spares", options.on_demand_limit, error_line));
 }
 
-void declare(CLI::App& app, RawOptions& raw, Options& options) {
-    app.set_help_flag();
-    app.add_option("-n,--np", raw.pes)->take_last();
-    app.add_option("-s,--spares", raw.spares)->take_last();
-    app.add_option("--host", options.host_list)->take_last();
-    app.add_option("--hostfile", options.hostfile)->take_last();
-    app.add_option("--map-by", raw.map_by)->take_last();
-    app.add_option("--spare-nodes", raw.spare_nodes)->take_last();
-    app.add_option("--launcher", raw.launcher)->take_last();
-    app.add_option("--on-demand", raw.on_demand)->take_last();
-    app.add_option("--on-demand-limit", raw.on_demand_limit)->take_last();
-    // One value per occurrence: without the size CLI11 would take all words that follow.
-    app.add_option("-x,--export", raw.exports)->type_size(1)->expected(1)->take_all();
-    app.add_option("-L,--launcher-args", raw.launcher_args)->type_size(1)->expected(1)->take_all();
-    app.add_option("--events", options.events_path)->take_last();
-    app.add_option("--join", options.join)->take_last();
-    app.add_flag("-v,--verbose", options.is_verbose);
-    app.add_flag("-h,--help", options.wants_help);
-    app.add_flag("-V,--version", options.wants_version);
+bool parse_join(const RawOptions& raw, Options& options, std::string& error_line) {
+    if (raw.join == "") {
+        error_line = "--join: the pid of the job's oshrun is empty";
+        return false;
+    }
+    if (!options.command.empty() || raw.spares || !raw.exports.empty() || raw.hostfile || raw.spare_nodes ||
+        raw.launcher) {
+        error_line = "--join takes -n and --host only: the program and its settings are those of the job";
+        return false;
+    }
+    options.join = *raw.join;
+    options.pes = std::max(options.pes, 1);
+    return true;
 }
 
 }  // namespace
@@ -264,51 +259,32 @@ void declare(CLI::App& app, RawOptions& raw, Options& options) {
 const char* launcher_name(LauncherKind kind) noexcept { return kLauncherNames[static_cast<std::size_t>(kind)].data(); }
 
 bool parse_options(const std::vector<std::string>& words, Options& options, std::string& error_line) {
-    SplitLine split;
-    if (!split_line(words, split, error_line)) {
-        return false;
-    }
     RawOptions raw;
-    CLI::App app;
-    declare(app, raw, options);
-    try {
-        std::reverse(split.own.begin(), split.own.end());  // what CLI11 wants of a vector
-        app.parse(split.own);
-    } catch (const CLI::ParseError& error) {
-        error_line = error.what();
-        std::replace(error_line.begin(), error_line.end(), '\n', ' ');
+    if (!split_line(words, raw, options.command, error_line)) {
         return false;
     }
-    options.command = split.command;
+    options.is_verbose = raw.is_verbose;
+    options.wants_help = raw.wants_help;
+    options.wants_version = raw.wants_version;
     if (options.wants_help || options.wants_version) {
         return true;
     }
-    if (app.count("-n") != 0 && !parse_count("-n", raw.pes, 1, "PEs", options.pes, error_line)) {
+    if ((raw.pes && !parse_count("-n", *raw.pes, 1, "PEs", options.pes, error_line)) ||
+        (raw.spares && !parse_count("--spares", *raw.spares, 0, "spares", options.spares, error_line))) {
         return false;
     }
-    if (app.count("--spares") != 0 && !parse_count("--spares", raw.spares, 0, "spares", options.spares, error_line)) {
+    options.host_list = raw.host_list.value_or("");
+    if (raw.join) {
+        return parse_join(raw, options, error_line);
+    }
+    if (!parse_hosts(raw, options, error_line)) {
         return false;
     }
-    if (app.count("--join") != 0) {
-        if (options.join.empty() || !options.command.empty() ||
-            app.count("--spares") + app.count("-x") + app.count("--hostfile") + app.count("--spare-nodes") +
-                    app.count("--launcher") !=
-                0) {
-            error_line = options.join.empty()
-                             ? "--join: the pid of the job's oshrun is empty"
-                             : "--join takes -n and --host only: the program and its settings are those of the job";
-            return false;
-        }
-        options.pes = std::max(options.pes, 1);
-        return true;
-    }
-    if (!parse_hosts(app, raw, options, error_line)) {
-        return false;
-    }
-    if (app.count("--events") != 0 && options.events_path.empty()) {
+    if (raw.events == "") {
         error_line = "--events: the name of the file is empty";
         return false;
     }
+    options.events_path = raw.events.value_or("");
     for (const std::string& text : raw.exports) {
         if (!parse_export(text, options, error_line)) {
             return false;
