@@ -51,11 +51,15 @@ TEST(Demand, Never) {
 }
 
 HostLoad host(const char* name, int processes) {
-    return {.name = name, .is_usable = true, .processes = processes, .was_home = false, .is_keeper = false};
+    return {.name = name,
+            .is_usable = true,
+            .processes = processes,
+            .places = processes,
+            .was_home = false,
+            .is_keeper = false};
 }
 
-TEST(JoinPlacement, WhereThereIsLeastToDo) {
-    EXPECT_EQ(choose_host({host("a", 3), host("b", 2), host("c", 2)}, ""), 1);
+TEST(JoinPlacement, OnlyWhereItIsPossible) {
     EXPECT_EQ(choose_host({}, ""), std::nullopt);
     std::vector<HostLoad> hosts = {host("a", 3), host("b", 2)};
     hosts[1].is_usable = false;
@@ -66,13 +70,37 @@ TEST(JoinPlacement, WhereThereIsLeastToDo) {
 }
 
 TEST(JoinPlacement, BackHomeAndNotBesideTheCopy) {
-    std::vector<HostLoad> hosts = {host("a", 9), host("b", 1), host("c", 2)};
-    hosts[1].is_keeper = true;
+    std::vector<HostLoad> hosts = {host("a", 4), host("b", 4), host("c", 4)};
+    hosts[0].is_keeper = true;
+    EXPECT_EQ(choose_host(hosts, ""), 1);
+    hosts[2].was_home = true;
+    hosts[2].processes = 3;
     EXPECT_EQ(choose_host(hosts, ""), 2);
-    hosts[0].was_home = true;
-    EXPECT_EQ(choose_host(hosts, ""), 0);
-    hosts[0].is_usable = hosts[2].is_usable = false;
-    EXPECT_EQ(choose_host(hosts, ""), 1);  // better than none
+    hosts[1].is_usable = hosts[2].is_usable = false;
+    EXPECT_EQ(choose_host(hosts, ""), 0);  // better than none
+}
+
+// All spares for the PEs of two lost hosts came to run on one host, because the other one kept the copies. The loss of
+// that one was then the end.
+TEST(JoinPlacement, SeveralSpread) {
+    std::vector<HostLoad> hosts = {host("a", 8), host("b", 8), host("c", 8), host("d", 8)};
+    hosts[2].is_usable = hosts[3].is_usable = false;
+    hosts[2].was_home = true;
+    hosts[0].is_keeper = true;
+    for (int spare = 0; spare < 16; ++spare) {
+        ++hosts[static_cast<std::size_t>(*choose_host(hosts, ""))].processes;
+    }
+    EXPECT_EQ(hosts[0].processes, 16);
+    EXPECT_EQ(hosts[1].processes, 16);
+}
+
+TEST(JoinPlacement, ByTheSizeOfTheHosts) {
+    std::vector<HostLoad> hosts = {host("a", 2), host("b", 6)};
+    for (int spare = 0; spare < 8; ++spare) {
+        ++hosts[static_cast<std::size_t>(*choose_host(hosts, ""))].processes;
+    }
+    EXPECT_EQ(hosts[0].processes, 4);
+    EXPECT_EQ(hosts[1].processes, 12);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import subprocess
 import tempfile
 import time
 import unittest
@@ -55,6 +57,17 @@ class Outcomes(unittest.TestCase):
             result = job.wait()
             self.assertEqual((result.exit_code, result.lines), (5, ["oshrun: PE 1 exited with code 5"]))
             self.assertEqual(job.leftovers(), [])
+
+    def test_names_of_this_host(self):
+        own = socket.gethostname()
+        for name in ("localhost", "LOCALHOST", "127.0.0.1", own, own.upper()):
+            self.check(0, "", "--host", f"{name}:2", "-n", "2", FAKE_PE, GOOD)
+        with tempfile.NamedTemporaryFile("w", newline="") as file:
+            file.write("localhost slots=1 max_slots=2\r\n")
+            file.flush()
+            self.check(0, "", "--hostfile", file.name, "-n", "2", FAKE_PE, GOOD)
+            self.check(2, "oshrun: 3 processes are more than the 2 that max_slots of the hosts allows: raise it, or name "
+                       "more hosts", "--hostfile", file.name, "-n", "3", FAKE_PE, GOOD)
 
     def test_exit_zero_without_finalize(self):
         self.check(1, "oshrun: PE 1 exited with code 0 without calling shmem_finalize", "-n", "2", FAKE_PE, GOOD,
@@ -202,6 +215,16 @@ class BadInput(unittest.TestCase):
 
     def test_temporary_folder(self):
         self.check(1, "/nonexistent (TMPDIR): No such file", "-n", "1", FAKE_PE, env={"TMPDIR": "/nonexistent"})
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can have a full folder")
+    def test_full_temporary_folder(self):
+        # The launcher's first file was cut short, and the processes came up alone.
+        with tempfile.TemporaryDirectory() as folder:
+            command = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=1m none {folder} && TMPDIR={folder} exec "$@"',
+                       "-", OSHRUN, "-n", "1", FAKE_PE, GOOD)
+            result = subprocess.run(command, capture_output=True, text=True, timeout=100)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, rf"^oshrun: {folder} \(TMPDIR\): no room for .*: No space left on device: .*\n$")
 
     def test_no_launcher(self):
         self.check(127, "openmpi-bin", "-n", "1", FAKE_PE, env={"PATH": "/nonexistent"})

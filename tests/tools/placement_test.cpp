@@ -30,13 +30,24 @@ TEST(Hosts, Files) {
     std::string error_line;
     EXPECT_EQ(parse_hostfile("# ours\na slots=2\n\n  b:3 # fast\nc\na", "f", error_line),
               (Hosts{{"a", 3}, {"b", 3}, {"c", 1}}));
-    for (const char* content : {"a slots=0", "a slots=2 b", "a:2 slots=2", "a cores=2", "a slots=", "'a"}) {
+    for (const char* content :
+         {"a slots=0", "a slots=2 b", "a:2 slots=2", "a cores=2", "a slots=", "'a", "a max_slots=0", "slots=2"}) {
         EXPECT_EQ(parse_hostfile(content, "f", error_line), std::nullopt) << content;
-        EXPECT_EQ(error_line,
-                  "--hostfile f: '" + std::string(content) + "' is not NAME, NAME:SLOTS or NAME slots=SLOTS");
+        EXPECT_EQ(error_line, "--hostfile f: '" + std::string(content) +
+                                  "' is not NAME, NAME:SLOTS or NAME slots=SLOTS max_slots=SLOTS");
     }
     EXPECT_EQ(parse_hostfile("# nothing\n", "f", error_line), std::nullopt);
     EXPECT_EQ(error_line, "--hostfile f: there is no host in it");
+}
+
+// What other systems and editors write; and an error shows no character that moves the cursor.
+TEST(Hosts, FilesFromElsewhere) {
+    std::string error_line;
+    EXPECT_EQ(parse_hostfile("\xef\xbb\xbf# ours\r\na slots=2 \r\n\r\nb max_slots=4 slots=3\r\nc max-slots=2", "f",
+                             error_line),
+              (Hosts{{"a", 2, 0}, {"b", 3, 4}, {"c", 1, 2}}));
+    EXPECT_EQ(parse_hostfile("a cores=2\r\n", "f", error_line), std::nullopt);
+    EXPECT_EQ(error_line, "--hostfile f: 'a cores=2' is not NAME, NAME:SLOTS or NAME slots=SLOTS max_slots=SLOTS");
 }
 
 TEST(Hosts, Slurm) {
@@ -78,6 +89,21 @@ TEST(Placement, SparesGoWhereThereIsRoomAndToDifferentHosts) {
     EXPECT_EQ(placed("a:4,b:4,c:4", 3, 4, 0, true), (Ranks{0, 1, 2, 2, 1, 0, 2}));
     // No room anywhere: still spread.
     EXPECT_EQ(placed("a:2,b:2", 4, 3), (Ranks{0, 0, 1, 1, 1, 0, 1}));
+}
+
+TEST(Placement, NoMoreThanMaxSlots) {
+    const Hosts hosts = {{"a", 1, 2}, {"b", 1, 0}, {"c", 2, 2}};
+    EXPECT_EQ(place({hosts, 8, 0, 0, false}), (Ranks{0, 1, 2, 2, 0, 1, 1, 1}));
+    EXPECT_EQ(place({hosts, 8, 0, 0, true}), (Ranks{0, 1, 2, 2, 0, 1, 1, 1}));
+    EXPECT_EQ(place({hosts, 5, 2, 0, false}), (Ranks{0, 1, 2, 2, 0, 1, 1}));
+    EXPECT_EQ(lack_of_room({hosts, 100, 0, 0, false}), std::nullopt);
+    const Hosts bounded = {{"a", 1, 2}, {"b", 1, 3}, {"c", 2, 2}};
+    EXPECT_EQ(lack_of_room({bounded, 5, 2, 0, false}), std::nullopt);
+    EXPECT_EQ(lack_of_room({bounded, 6, 2, 0, false}),
+              "8 processes are more than the 7 that max_slots of the hosts allows: raise it, or name more hosts");
+    EXPECT_EQ(lack_of_room({bounded, 5, 2, 1, false}), std::nullopt);
+    EXPECT_EQ(lack_of_room({bounded, 6, 0, 1, false})->substr(0, 25), "6 PEs are more than the 5");
+    EXPECT_EQ(lack_of_room({bounded, 1, 3, 1, false})->substr(0, 28), "3 spares are more than the 2");
 }
 
 TEST(Placement, SpareNodesHoldNothingElse) {

@@ -52,22 +52,43 @@ TEST(Text, SplittingAndQuoting) {
 
 SystemLimits generous() { return {.pid_max = 4'000'000, .user_processes = std::nullopt, .open_files = 1'000'000}; }
 
+TEST(Limits, RoomInAFolder) {
+    const std::string folder = testing::TempDir();
+    EXPECT_EQ(problem_of_room(folder, 1U << 20), 0);
+    EXPECT_NE(problem_of_room(folder, 1UL << 60), 0);
+    EXPECT_EQ(problem_of_room(folder + "/no-such-folder", 1), ENOENT);
+}
+
 TEST(Limits, WhatASystemAllows) {
-    EXPECT_EQ(check_limits(4, 1, generous()), std::nullopt);
-    EXPECT_EQ(check_limits(4094, 0, generous()), std::nullopt);
-    EXPECT_EQ(check_limits(4094, 1, generous())->line,
+    EXPECT_EQ(check_limits({4, 1, 5}, generous()), std::nullopt);
+    EXPECT_EQ(check_limits({4094, 0, 4094}, generous()), std::nullopt);
+    EXPECT_EQ(check_limits({4094, 1, 4095}, generous())->line,
               "-n 4094 --spares 1: 4095 processes are more than the 4094 a job can have");
     SystemLimits limits = generous();
     limits.pid_max = 1000;
-    EXPECT_NE(check_limits(500, 0, limits)->line.find("kernel.pid_max"), std::string::npos);
+    EXPECT_NE(check_limits({500, 0, 500}, limits)->line.find("kernel.pid_max"), std::string::npos);
     limits = generous();
     limits.user_processes = 1000;
-    EXPECT_NE(check_limits(500, 0, limits)->line.find("ulimit -u"), std::string::npos);
+    EXPECT_NE(check_limits({500, 0, 500}, limits)->line.find("ulimit -u"), std::string::npos);
     limits = generous();
     limits.open_files = 1024;
-    EXPECT_NE(check_limits(500, 0, limits)->line.find("ulimit -Hn"), std::string::npos);
-    EXPECT_EQ(check_limits(16, 2, limits), std::nullopt);
-    EXPECT_EQ(check_limits(500, 0, limits)->exit_code, 2);
+    EXPECT_NE(check_limits({500, 0, 500}, limits)->line.find("ulimit -Hn"), std::string::npos);
+    EXPECT_EQ(check_limits({16, 2, 18}, limits), std::nullopt);
+    EXPECT_EQ(check_limits({500, 0, 500}, limits)->exit_code, 2);
+    // What grows with the square of the processes of a host, and what each process maps of the others.
+    limits = generous();
+    limits.files_of_all = 2'000'000;
+    EXPECT_EQ(
+        check_limits({2000, 0, 2000}, limits)->line,
+        "-n 2000: 2000 processes on one host need 4064000 open files (fs.file-max), of which this one has 2000000: "
+        "raise the limit with sysctl, or use more hosts");
+    EXPECT_EQ(check_limits({2000, 0, 1000}, limits), std::nullopt);
+    limits = generous();
+    limits.maps = 4000;
+    EXPECT_NE(check_limits({2000, 0, 2000}, limits)->line.find("vm.max_map_count"), std::string::npos);
+    EXPECT_EQ(check_limits({1800, 0, 1800}, limits), std::nullopt);
+    limits.open_files = 1024;
+    EXPECT_EQ(check_limits({500, 0, 500}, limits)->exit_code, 2);
 }
 
 TEST(Preflight, Programs) {

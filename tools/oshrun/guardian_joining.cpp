@@ -13,6 +13,7 @@
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/guardian_class.hpp"
 #include "tools/oshrun/joining.hpp"
+#include "tools/oshrun/tcp.hpp"
 
 namespace sft::tools {
 
@@ -24,7 +25,8 @@ void Guardian::take_join(const Fact& fact) {
     const std::string host(fact.event.text, strnlen(fact.event.text, sizeof fact.event.text));
     const std::string problem = problem_of_join(fact.event.code, host);
     if (problem.empty()) {
-        joins_wanted_.insert(joins_wanted_.end(), static_cast<std::size_t>(fact.event.code), {host, -1, now_ns()});
+        joins_wanted_.insert(joins_wanted_.end(), static_cast<std::size_t>(fact.event.code),
+                             {host.empty() ? host : settled_host_name(host), -1, now_ns()});
     }
     answer_join(*peer, problem);
 }
@@ -38,7 +40,7 @@ std::string Guardian::problem_of_join(int count, const std::string& host) const 
     if (count < 1 || count > room) {
         return fmt::format("a job takes {} spares in this way in all, and this one has room for {}", kJoinersMax, room);
     }
-    if (!host.empty() && !choose_host(host_loads(-1), host)) {
+    if (!host.empty() && !choose_host(host_loads(-1), settled_host_name(host))) {
         return fmt::format("no process of the job lives on host {}", host);
     }
     return {};
@@ -143,6 +145,10 @@ std::vector<HostLoad> Guardian::host_loads(int pe) const {
     }
     for (const JobLedger::Process& process : ledger_.processes()) {
         loads[static_cast<std::size_t>(process.host)].processes += process.launched_pid > 0 && !process.end ? 1 : 0;
+    }
+    const auto n_started = static_cast<std::size_t>(task_.shape.pes + task_.shape.spares);
+    for (std::size_t rank = 0; rank < n_started; ++rank) {
+        ++loads[static_cast<std::size_t>(ledger_.processes()[rank].host)].places;
     }
     for (const auto& [key, descriptor] : control_fds_) {
         loads[static_cast<std::size_t>(key.host)].is_usable = !hub_.hosts()[static_cast<std::size_t>(key.host)].is_lost;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -68,6 +69,26 @@ void apply_exports(const Options& options) {
     }
 }
 
+PlacementTask placement_task(const Options& options, const std::vector<HostSlots>& hosts) {
+    return {.hosts = hosts,
+            .pes = options.pes,
+            .spares = options.spares,
+            .spare_nodes = options.spare_nodes,
+            .is_by_node = options.maps_by_node};
+}
+
+// By rank: the name of the host where it is to run. Empty: the launcher decides.
+std::vector<std::string> choose_rank_hosts(const Options& options, const std::vector<HostSlots>& hosts) {
+    std::vector<std::string> names;
+    if (hosts.empty() || launcher_places_processes(options)) {
+        return names;
+    }
+    for (const int host : place(placement_task(options, hosts))) {
+        names.push_back(hosts[static_cast<std::size_t>(host)].name);
+    }
+    return names;
+}
+
 std::optional<Refusal> settle_counts(Options& options, const std::vector<HostSlots>& hosts, Config& config) {
     // Set by us for the processes; a value from a surrounding job would be its, not ours.
     unsetenv("SHMEM_FT_JOB_SOCKET");
@@ -87,7 +108,16 @@ std::optional<Refusal> settle_counts(Options& options, const std::vector<HostSlo
     if (options.pes == 0) {
         options.pes = static_cast<int>(usable_cores());
     }
-    return check_limits(options.pes, options.spares, read_system_limits());
+    if (!hosts.empty()) {
+        if (const auto line = lack_of_room(placement_task(options, hosts))) {
+            return Refusal{kExitUsage, *line};
+        }
+    }
+    const std::vector<std::string> names = choose_rank_hosts(options, hosts);
+    const auto here = !names.empty() ? static_cast<int>(std::count(names.begin(), names.end(), own_host_name()))
+                      : may_use_other_hosts(options, hosts) ? 0  // nobody here knows
+                                                            : options.pes + options.spares;
+    return check_limits({options.pes, options.spares, here}, read_system_limits());
 }
 
 // By which agents of other hosts reach the guardian; none if all processes are to be here.
@@ -110,22 +140,6 @@ bool open_entrance_if_needed(const Options& options, const Config& config, const
         setenv(kGuardianVariable, to_text(entrance->address).c_str(), 1);
     }
     return entrance.has_value();
-}
-
-// By rank: the name of the host where it is to run. Empty: the launcher decides.
-std::vector<std::string> choose_rank_hosts(const Options& options, const std::vector<HostSlots>& hosts) {
-    std::vector<std::string> names;
-    if (hosts.empty() || launcher_places_processes(options)) {
-        return names;
-    }
-    for (const int host : place({.hosts = hosts,
-                          .pes = options.pes,
-                          .spares = options.spares,
-                          .spare_nodes = options.spare_nodes,
-                          .is_by_node = options.maps_by_node})) {
-        names.push_back(hosts[static_cast<std::size_t>(host)].name);
-    }
-    return names;
 }
 
 // For the launcher. Empty: it decides.
@@ -161,9 +175,18 @@ std::optional<Refusal> make_temp_dir(std::string& path) {
     const char* base = std::getenv("TMPDIR");
     const std::string folder = base == nullptr || *base == '\0' ? "/tmp" : base;
     path = folder + "/oshrun-XXXXXX";
+    const char* origin = base == nullptr ? "" : " (TMPDIR)";
     if (mkdtemp(path.data()) == nullptr) {
-        return Refusal{EXIT_FAILURE, fmt::format("cannot create a temporary folder in {}{}: {}", folder,
-                                                 base == nullptr ? "" : " (TMPDIR)", strerrordesc_np(errno))};
+        return Refusal{EXIT_FAILURE, fmt::format("cannot create a temporary folder in {}{}: {}", folder, origin,
+                                                 strerrordesc_np(errno))};
+    }
+    const int problem = problem_of_room(path, kLauncherBytes);
+    if (problem != 0) {
+        rmdir(path.c_str());
+        return Refusal{EXIT_FAILURE,
+                       fmt::format("{}{}: no room for the {} MiB that the launcher needs there: {}: make room, or set "
+                                   "TMPDIR to another folder",
+                                   folder, origin, kLauncherBytes >> 20, strerrordesc_np(problem))};
     }
     return std::nullopt;
 }

@@ -11,28 +11,52 @@
 namespace sft::tools {
 namespace {
 
-void add_host(std::vector<HostSlots>& hosts, std::string_view name, int slots) {
+void add_host(std::vector<HostSlots>& hosts, const HostSlots& added) {
     const auto found =
-        std::find_if(hosts.begin(), hosts.end(), [name](const HostSlots& host) { return host.name == name; });
+        std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& host) { return host.name == added.name; });
     if (found == hosts.end()) {
-        hosts.push_back({std::string(name), slots});
+        hosts.push_back(added);
     } else {
-        found->slots += slots;
+        found->slots += added.slots;
+        // One line without a limit does not lift that of another one.
+        found->slots_max = std::max(found->slots_max, added.slots_max);
     }
 }
 
+bool is_host_name(std::string_view name) {
+    return !name.empty() && name.find_first_of(" \t\r'\"=,+*") == std::string_view::npos;
+}
+
 // "name" or "name:slots".
-bool add_host_word(std::vector<HostSlots>& hosts, std::string_view word) {
+bool parse_host_word(std::string_view word, HostSlots& host) {
     const std::size_t colon = word.rfind(':');
-    const std::string_view name = word.substr(0, colon);
     const auto slots =
         colon == std::string_view::npos ? std::optional(1L) : parse_number(word.substr(colon + 1), 1, kProcessesMax);
-    const bool is_name = !name.empty() && name.find_first_of(" \t'\"=,+*") == std::string_view::npos;
-    if (!is_name || !slots) {
+    host.name = word.substr(0, colon);
+    host.slots = static_cast<int>(slots.value_or(0));
+    return is_host_name(host.name) && slots;
+}
+
+// "slots=2", "max_slots=4" or "max-slots=4".
+bool parse_host_setting(std::string_view word, HostSlots& host) {
+    const std::size_t equals = word.find('=');
+    const std::string_view name = word.substr(0, equals);
+    const auto number =
+        equals == std::string_view::npos ? std::nullopt : parse_number(word.substr(equals + 1), 1, kProcessesMax);
+    if (!number || (name != "slots" && name != "max_slots" && name != "max-slots")) {
         return false;
     }
-    add_host(hosts, name, static_cast<int>(*slots));
+    (name == "slots" ? host.slots : host.slots_max) = static_cast<int>(*number);
     return true;
+}
+
+bool parse_host_line(const std::vector<std::string>& words, HostSlots& host) {
+    const bool has_settings = words.size() > 1;
+    if ((has_settings && words[0].find(':') != std::string::npos) || !parse_host_word(words[0], host)) {
+        return false;
+    }
+    return std::all_of(words.begin() + 1, words.end(),
+                       [&](const std::string& word) { return parse_host_setting(word, host); });
 }
 
 // The pieces between commas that are in no brackets.
@@ -98,17 +122,19 @@ bool expand_counts(std::string_view text, std::vector<int>& counts) {
 // Hosts, and how much of them is taken.
 struct Load {
     int slots = 1;
+    int slots_max = 0;
     int processes = 0;
     int spares = 0;
 
     [[nodiscard]] bool has_room() const { return processes < slots; }
+    [[nodiscard]] bool is_full() const { return slots_max != 0 && processes >= slots_max; }
 };
 
 // In rounds: a host that is full waits until all are, then everybody has as many slots once more.
 int next_by_slot(std::vector<Load>& loads, std::size_t n_hosts) {
     for (int round = 1;; ++round) {
         for (std::size_t host = 0; host < n_hosts; ++host) {
-            if (loads[host].processes < round * loads[host].slots) {
+            if (!loads[host].is_full() && loads[host].processes < round * loads[host].slots) {
                 return static_cast<int>(host);
             }
         }
@@ -118,7 +144,7 @@ int next_by_slot(std::vector<Load>& loads, std::size_t n_hosts) {
 int next_by_node(std::vector<Load>& loads, std::size_t n_hosts) {
     std::size_t best = 0;
     const auto cost = [&](std::size_t host) {
-        return std::pair(loads[host].processes / loads[host].slots, loads[host].processes);
+        return std::tuple(loads[host].is_full(), loads[host].processes / loads[host].slots, loads[host].processes);
     };
     for (std::size_t host = 1; host < n_hosts; ++host) {
         best = cost(host) < cost(best) ? host : best;
@@ -129,7 +155,8 @@ int next_by_node(std::vector<Load>& loads, std::size_t n_hosts) {
 int next_for_spare(const std::vector<Load>& loads, std::size_t first) {
     const auto cost = [&](std::size_t host) {
         const Load& load = loads[host];
-        return std::tuple(!load.has_room(), load.spares, load.processes - load.slots, -static_cast<int>(host));
+        return std::tuple(load.is_full(), !load.has_room(), load.spares, load.processes - load.slots,
+                          -static_cast<int>(host));
     };
     std::size_t best = first;
     for (std::size_t host = first + 1; host < loads.size(); ++host) {
@@ -143,10 +170,12 @@ int next_for_spare(const std::vector<Load>& loads, std::size_t first) {
 std::optional<std::vector<HostSlots>> parse_host_list(std::string_view text, std::string& error_line) {
     std::vector<HostSlots> hosts;
     for (const std::string_view word : split_outside_brackets(text)) {
-        if (!add_host_word(hosts, word)) {
+        HostSlots host;
+        if (!parse_host_word(word, host)) {
             error_line = fmt::format("--host {}: '{}' is not NAME or NAME:SLOTS", text, word);
             return std::nullopt;
         }
+        add_host(hosts, host);
     }
     return hosts;
 }
@@ -154,27 +183,25 @@ std::optional<std::vector<HostSlots>> parse_host_list(std::string_view text, std
 std::optional<std::vector<HostSlots>> parse_hostfile(std::string_view content, std::string_view file,
                                                      std::string& error_line) {
     std::vector<HostSlots> hosts;
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // as some editors put in front
+    if (content.starts_with(kByteOrderMark)) {
+        content.remove_prefix(kByteOrderMark.size());
+    }
     while (!content.empty()) {
-        const std::string_view line = content.substr(0, content.find('\n'));
+        std::string_view line = content.substr(0, content.find('\n'));
         content.remove_prefix(std::min(line.size() + 1, content.size()));
+        line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
         const auto words = split_words(line.substr(0, line.find('#')));
         if (words && words->empty()) {
             continue;
         }
-        bool is_right = words && words->size() <= 2;
-        if (is_right && words->size() == 2) {
-            const std::string& second = (*words)[1];
-            const auto slots =
-                second.starts_with("slots=") ? parse_number(second.substr(6), 1, kProcessesMax) : std::nullopt;
-            is_right = slots && (*words)[0].find(':') == std::string::npos &&
-                       add_host_word(hosts, fmt::format("{}:{}", (*words)[0], *slots));
-        } else if (is_right) {
-            is_right = add_host_word(hosts, (*words)[0]);
-        }
-        if (!is_right) {
-            error_line = fmt::format("--hostfile {}: '{}' is not NAME, NAME:SLOTS or NAME slots=SLOTS", file, line);
+        HostSlots host;
+        if (!words || !parse_host_line(*words, host)) {
+            error_line = fmt::format("--hostfile {}: '{}' is not NAME, NAME:SLOTS or NAME slots=SLOTS max_slots=SLOTS",
+                                     file, line);
             return std::nullopt;
         }
+        add_host(hosts, host);
     }
     if (hosts.empty()) {
         error_line = fmt::format("--hostfile {}: there is no host in it", file);
@@ -196,9 +223,37 @@ std::optional<std::vector<HostSlots>> parse_slurm_nodes(std::string_view nodes, 
     }
     std::vector<HostSlots> hosts;
     for (std::size_t i = 0; i < names.size(); ++i) {
-        add_host(hosts, names[i], counts[i]);
+        add_host(hosts, {.name = names[i], .slots = counts[i]});
     }
     return hosts;
+}
+
+std::optional<std::string> lack_of_room(const PlacementTask& task) {
+    // -1: no limit.
+    const auto room = [&](std::size_t begin, std::size_t end) {
+        long sum = 0;
+        for (std::size_t host = begin; host < end; ++host) {
+            if (task.hosts[host].slots_max == 0) {
+                return -1L;
+            }
+            sum += task.hosts[host].slots_max;
+        }
+        return sum;
+    };
+    const auto lack = [](int processes, const char* what, long allowed) {
+        return allowed >= 0 && processes > allowed
+                   ? std::optional(
+                         fmt::format("{} {} are more than the {} that max_slots of the hosts allows: raise it, "
+                                     "or name more hosts",
+                                     processes, what, allowed))
+                   : std::nullopt;
+    };
+    if (task.spare_nodes == 0) {
+        return lack(task.pes + task.spares, "processes", room(0, task.hosts.size()));
+    }
+    const std::size_t first_for_spares = task.hosts.size() - static_cast<std::size_t>(task.spare_nodes);
+    auto line = lack(task.pes, "PEs", room(0, first_for_spares));
+    return line ? line : lack(task.spares, "spares", room(first_for_spares, task.hosts.size()));
 }
 
 std::vector<int> place(const PlacementTask& task) {
@@ -206,7 +261,7 @@ std::vector<int> place(const PlacementTask& task) {
     const std::size_t n_for_pes = n_hosts - static_cast<std::size_t>(task.spare_nodes);
     std::vector<Load> loads;
     for (const HostSlots& host : task.hosts) {
-        loads.push_back({host.slots, 0, 0});
+        loads.push_back({host.slots, host.slots_max, 0, 0});
     }
     std::vector<int> placed;
     for (int pe = 0; pe < task.pes; ++pe) {

@@ -12,6 +12,7 @@ namespace sft::tools {
 struct HostSlots {
     std::string name;
     int slots = 1;
+    int slots_max = 0;  // not more processes than that, however many there are; 0: no limit
 
     friend bool operator==(const HostSlots&, const HostSlots&) = default;
 };
@@ -19,7 +20,8 @@ struct HostSlots {
 // "a:2,b": a name without number has one slot, a name given twice has the sum. Nothing: error_line names the culprit.
 [[nodiscard]] std::optional<std::vector<HostSlots>> parse_host_list(std::string_view text, std::string& error_line);
 
-// One host a line, "a slots=2" or "a:2", comments behind #. file: its name, for error_line.
+// One host a line, "a slots=2 max_slots=4" or "a:2", comments behind #, ends of lines of any system. file: its name,
+// for error_line.
 [[nodiscard]] std::optional<std::vector<HostSlots>> parse_hostfile(std::string_view content, std::string_view file,
                                                                    std::string& error_line);
 
@@ -36,9 +38,12 @@ struct PlacementTask {
     bool is_by_node = false;  // PEs go round the hosts; else they fill one host after the other
 };
 
+// Says which limit of the hosts is too low for that many processes; nothing: all have room.
+[[nodiscard]] std::optional<std::string> lack_of_room(const PlacementTask& task);
+
 // By rank (PEs first, then spares): the index of its host. More processes than slots go round once more. A spare goes
 // where a slot is free and the fewest spares are, so that the spares that are woken one after the other are on
-// different hosts. REQUIRES: 0 <= spare_nodes < hosts.size().
+// different hosts. REQUIRES: 0 <= spare_nodes < hosts.size(), no lack of room.
 [[nodiscard]] std::vector<int> place(const PlacementTask& task);
 
 }  // namespace sft::tools

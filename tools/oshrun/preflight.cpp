@@ -1,5 +1,6 @@
 #include "tools/oshrun/preflight.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -12,6 +13,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tools/common/fd.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshrun/options.hpp"
 
@@ -22,6 +24,10 @@ namespace {
 constexpr std::uint64_t kThreadsPerProcess = 4;
 // Files that the guardian and the launcher each keep open for one process.
 constexpr std::uint64_t kFilesPerProcess = 6;
+// Every process of the library watches every other one of its host through a descriptor, and shows two parts of its
+// memory; besides, it has so many files open and so many maps of its own (measured: 27 and 116).
+constexpr std::uint64_t kOwnFiles = 32;
+constexpr std::uint64_t kMapsPerProcess = 2;
 // What the machine is assumed to need besides.
 constexpr std::uint64_t kReserve = 256;
 
@@ -91,12 +97,22 @@ SystemLimits read_system_limits() {
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limits.open_files = limit.rlim_max;
     }
+    std::ifstream("/proc/sys/vm/max_map_count") >> limits.maps;
+    std::uint64_t used = 0;
+    std::uint64_t unused = 0;
+    std::uint64_t highest = 0;
+    // The kernel does not apply this one to root either.
+    if (geteuid() != 0 && std::ifstream("/proc/sys/fs/file-nr") >> used >> unused >> highest) {
+        limits.files_of_all = highest > used ? highest - used : 0;
+    }
     return limits;
 }
 
-std::optional<Refusal> check_limits(int pes, int spares, const SystemLimits& limits) {
-    const auto processes = static_cast<std::uint64_t>(pes) + static_cast<std::uint64_t>(spares);
-    const std::string asked = spares == 0 ? fmt::format("-n {}", pes) : fmt::format("-n {} --spares {}", pes, spares);
+std::optional<Refusal> check_limits(const Demands& demands, const SystemLimits& limits) {
+    const auto processes = static_cast<std::uint64_t>(demands.pes) + static_cast<std::uint64_t>(demands.spares);
+    const auto here = static_cast<std::uint64_t>(demands.here);
+    const std::string asked = demands.spares == 0 ? fmt::format("-n {}", demands.pes)
+                                                  : fmt::format("-n {} --spares {}", demands.pes, demands.spares);
     if (processes > kProcessesMax) {
         return Refusal{kExitUsage, fmt::format("{}: {} processes are more than the {} a job can have", asked, processes,
                                                kProcessesMax)};
@@ -116,7 +132,35 @@ std::optional<Refusal> check_limits(int pes, int spares, const SystemLimits& lim
             return refusal;
         }
     }
-    return exceeds(kFilesPerProcess, limits.open_files, "open files (ulimit -Hn)");
+    if (auto refusal = exceeds(kFilesPerProcess, limits.open_files, "open files (ulimit -Hn)")) {
+        return refusal;
+    }
+    const auto exceeds_here = [&](std::uint64_t needed, std::uint64_t allowed, const char* what) {
+        return needed > allowed
+                   ? std::optional(Refusal{
+                         kExitUsage, fmt::format("{}: {} processes on one host need {} {}, of which this one has {}: "
+                                                 "raise the limit with sysctl, or use more hosts",
+                                                 asked, here, needed, what, allowed)})
+                   : std::nullopt;
+    };
+    if (limits.files_of_all) {
+        // Both sides of the watching count: the square is what matters.
+        if (auto refusal = exceeds_here(here * (here + kOwnFiles), *limits.files_of_all, "open files (fs.file-max)")) {
+            return refusal;
+        }
+    }
+    return exceeds_here(kMapsPerProcess * here + kReserve, limits.maps, "memory maps each (vm.max_map_count)");
+}
+
+int problem_of_room(const std::string& folder, std::uint64_t bytes) {
+    std::string path = folder + "/room-XXXXXX";
+    const Fd file(mkostemp(path.data(), O_CLOEXEC));
+    if (!file) {
+        return errno;
+    }
+    const int problem = posix_fallocate(file.get(), 0, static_cast<off_t>(bytes));
+    unlink(path.c_str());
+    return problem;
 }
 
 void raise_file_limit() {

@@ -23,11 +23,24 @@ struct SystemLimits {
     std::uint64_t pid_max = 0;                    // kernel.pid_max
     std::optional<std::uint64_t> user_processes;  // RLIMIT_NPROC, which counts threads; none: unlimited or root
     std::uint64_t open_files = 0;                 // the hard limit of RLIMIT_NOFILE
+    // What the whole system may still open (fs.file-max); none: no limit for root.
+    std::optional<std::uint64_t> files_of_all = std::nullopt;
+    std::uint64_t maps = 65530;  // vm.max_map_count
 };
 
 [[nodiscard]] SystemLimits read_system_limits();
 
-[[nodiscard]] std::optional<Refusal> check_limits(int pes, int spares, const SystemLimits& limits);
+struct Demands {
+    int pes = 0;
+    int spares = 0;
+    int here = 0;  // so many of the processes run on this host
+};
+[[nodiscard]] std::optional<Refusal> check_limits(const Demands& demands, const SystemLimits& limits);
+
+// What the launcher writes into its folder, at any number of processes that a host has.
+inline constexpr std::uint64_t kLauncherBytes = 16U << 20;
+// 0, or the error number with which that many bytes cannot be written into the folder.
+[[nodiscard]] int problem_of_room(const std::string& folder, std::uint64_t bytes);
 
 // The launcher and the guardian keep several files open for each process; many systems allow 1024 unless asked.
 void raise_file_limit();

@@ -37,9 +37,21 @@ std::optional<std::string> read_text(const std::string& path) {
     return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-bool is_this_host(const std::string& name) {
-    const std::string own = own_host_name();
-    return name == own || name == "localhost" || name == "127.0.0.1" || own.substr(0, own.find('.')) == name;
+// Under one name each, so that two ways to write it are one host.
+std::vector<HostSlots> with_settled_names(const std::vector<HostSlots>& hosts) {
+    std::vector<HostSlots> settled;
+    for (HostSlots host : hosts) {
+        host.name = settled_host_name(host.name);
+        const auto same = std::find_if(settled.begin(), settled.end(),
+                                       [&](const HostSlots& other) { return other.name == host.name; });
+        if (same == settled.end()) {
+            settled.push_back(std::move(host));
+        } else {
+            same->slots += host.slots;
+            same->slots_max = std::max(same->slots_max, host.slots_max);
+        }
+    }
+    return settled;
 }
 
 int slots_of(std::vector<HostSlots>::const_iterator begin, std::vector<HostSlots>::const_iterator end) {
@@ -103,7 +115,7 @@ std::optional<Refusal> find_hosts(const Options& options, std::vector<HostSlots>
     if (!error_line.empty()) {
         return Refusal{kExitUsage, error_line};
     }
-    hosts = found.value_or(std::vector<HostSlots>{});
+    hosts = with_settled_names(found.value_or(std::vector<HostSlots>{}));
     if (options.spare_nodes > 0 && static_cast<std::size_t>(options.spare_nodes) >= hosts.size()) {
         return Refusal{kExitUsage, fmt::format("--spare-nodes {}: there are {} hosts, and at least one is for PEs "
                                                "(--host, --hostfile)",
@@ -114,7 +126,8 @@ std::optional<Refusal> find_hosts(const Options& options, std::vector<HostSlots>
 
 bool may_use_other_hosts(const Options& options, const std::vector<HostSlots>& hosts) {
     if (!hosts.empty()) {
-        return std::any_of(hosts.begin(), hosts.end(), [](const HostSlots& host) { return !is_this_host(host.name); });
+        return std::any_of(hosts.begin(), hosts.end(),
+                           [own = own_host_name()](const HostSlots& host) { return host.name != own; });
     }
     const auto is_set = [](const char* name) { return !variable(name).empty(); };
     constexpr std::array kHostVariables = {"SLURM_JOB_NODELIST", "OMPI_MCA_orte_default_hostfile",

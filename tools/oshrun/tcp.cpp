@@ -9,9 +9,11 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -90,6 +92,32 @@ std::string own_host_name() {
     std::array<char, 256> name{};
     gethostname(name.data(), name.size() - 1);
     return name.data();
+}
+
+std::string settled_host_name(const std::string& name) {
+    const auto is_like = [&](const std::string& other) { return strcasecmp(name.c_str(), other.c_str()) == 0; };
+    const std::string own = own_host_name();
+    if (is_like(own) || is_like(own.substr(0, own.find('.'))) || is_like("localhost")) {
+        return own;
+    }
+    if (const AddressList digits = look_up(name, nullptr, AI_NUMERICHOST)) {
+        const std::string address = digits_of(digits->ai_addr);
+        const std::vector<InterfaceAddress> addresses = all_addresses();
+        const bool is_own =
+            address.starts_with("127.") ||
+            std::any_of(addresses.begin(), addresses.end(), [&](const auto& item) { return item.address == address; });
+        return is_own ? own : name;
+    }
+    const bool has_capitals =
+        std::any_of(name.begin(), name.end(), [](char letter) { return letter >= 'A' && letter <= 'Z'; });
+    if (has_capitals) {
+        const AddressList known = look_up(name, nullptr, AI_CANONNAME);
+        // An alias of another name stays what the user has called it.
+        if (known && known->ai_canonname != nullptr && is_like(known->ai_canonname)) {
+            return known->ai_canonname;
+        }
+    }
+    return name;
 }
 
 std::string boot_id() {
