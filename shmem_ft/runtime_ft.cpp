@@ -25,7 +25,9 @@ std::string Runtime::name_failed(const JobState& state, const std::vector<PeId>&
     std::vector<PeId> listed;
     for (const std::vector<FailedPe>* list : {&state.failed, &state.further}) {
         for (const FailedPe& item : *list) {
-            if (std::find(pes.begin(), pes.end(), item.pe) != pes.end()) {
+            // A PE whose substitute has died as well is in both lists.
+            if (std::find(pes.begin(), pes.end(), item.pe) != pes.end() &&
+                std::find(listed.begin(), listed.end(), item.pe) == listed.end()) {
                 names.push_back(format("PE %d failed (%s)", item.pe.value(), describe(item.reason).c_str()));
                 listed.push_back(item.pe);
             }
