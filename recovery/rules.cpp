@@ -163,6 +163,9 @@ JobState JobRules::ended(const JobState& state, EndReason reason, std::vector<Pe
 JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) const {
     JobState next = next_of(state);
     next.failed = note_deaths(next, dead).failed;
+    if (is_mutated(Mutation::failed_omits_one) && next.failed.size() > 1) {
+        next.failed.pop_back();
+    }
     next.further.clear();
     next.stage = Stage::faulted;
     if (next.version == kNoVersion) {
@@ -175,7 +178,9 @@ JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) c
 std::optional<JobState> JobRules::planned(const JobState& state, std::span<const Death> dead) const {
     JobState next = next_of(state);
     const News news = note_deaths(next, dead);
-    next.further.insert(next.further.end(), news.failed.begin(), news.failed.end());
+    if (!is_mutated(Mutation::further_not_filled)) {
+        next.further.insert(next.further.end(), news.failed.begin(), news.failed.end());
+    }
     next.stage = Stage::planned;
     ++next.attempt;
     if (next.version == kNoVersion) {

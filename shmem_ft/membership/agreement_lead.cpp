@@ -61,7 +61,8 @@ Agreement::Votes Agreement::count_votes() const {
     if (is_anybody_elsewhere && !is_mutated(Mutation::minority_decides)) {
         const bool is_half_with_lowest = votes.n_reachable > 0 && 2 * votes.n_reachable == votes.n_all &&
                                          (reachable.root() == all.root() || is_mutated(Mutation::tie_for_both));
-        votes.is_enough = 2 * votes.n_reachable > votes.n_all || is_half_with_lowest;
+        votes.is_enough =
+            (2 * votes.n_reachable > votes.n_all || is_half_with_lowest) && !is_mutated(Mutation::majority_stops);
     }
     return votes;
 }

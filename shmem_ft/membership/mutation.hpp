@@ -38,6 +38,11 @@ enum class Mutation : int {
     forget_lost_watchers,      // who is taken for lost can have called nobody lost before
     accuse_whoever,            // a node that is missed is lost, whatever it counts for and whoever hears it
     trust_every_port,          // who was cut off takes a refused port for proof that it is alone
+    shadow_reads_corrupt,      // whoever reads a shadow finds it bad (in the simulator's memory)
+    fetch_from_keeper_to_be,   // a substitute asks for its copy where it is to be (there, too)
+    majority_stops,            // whoever leads after an uncertain death takes its side for the smaller one
+    failed_omits_one,          // of several deaths the list of a fault names all but the last
+    further_not_filled,        // who dies in a restart is in no list
     count_
 };
 

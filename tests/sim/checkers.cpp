@@ -110,6 +110,9 @@ AgreementChecker::AgreementChecker(const Account& account, Verdict& verdict) : a
 void AgreementChecker::decided(ProcId process, const JobState& before, const JobState& after) {
     if (values_.empty()) {
         values_[before.index] = before;
+        if (const std::string wrong = wrong_start(account_.scenario, before); !wrong.empty()) {
+            verdict_.fail("value", "the job starts with " + wrong);
+        }
     }
     known_index_[process] = after.index;
     const auto known = values_.find(before.index);
@@ -164,6 +167,10 @@ void AgreementChecker::check_first(ProcId process, const JobState& before, const
     }
     if (!may_follow(before, after)) {
         verdict_.fail("job state", format("%s follows %s", name_of(after.stage), name_of(before.stage)));
+    }
+    if (const std::string wrong = wrong_step(account_.scenario, before, after); !wrong.empty()) {
+        verdict_.fail("value",
+                      format("%s after %s: %s", to_string(after).c_str(), to_string(before).c_str(), wrong.c_str()));
     }
     for (const Death& death : after.deaths) {
         if (!account_.declared.contains(death.process)) {
@@ -253,6 +260,12 @@ void OutcomeChecker::gave_list(ProcId process, std::uint32_t view, const std::ve
     }
     if (list.empty()) {
         verdict_.fail("failed list", format("process %d asks for a restart with an empty list", process.value()));
+    }
+}
+
+void OutcomeChecker::gave_list_as_substitute(PeId pe, const std::vector<FailedPe>& list) {
+    if (std::none_of(list.begin(), list.end(), [&](const FailedPe& item) { return item.pe == pe; })) {
+        verdict_.fail("failed list", format("the substitute of PE %d has a list without it", pe.value()));
     }
 }
 

@@ -31,6 +31,13 @@ public:
 // Who has to keep the shadow of each PE under the holders of this value, found without the code under test.
 [[nodiscard]] std::vector<ProcId> expected_keepers(const Scenario& scenario, const JobState& state);
 
+// Empty, or what is wrong in a value that follows `before`: computed from the deaths that are new in it, and from
+// nothing that the code under test has worked out. What the rules are free to choose is checked for being a good
+// choice.
+[[nodiscard]] std::string wrong_step(const Scenario& scenario, const JobState& before, const JobState& after);
+// The same for the value that a job starts with.
+[[nodiscard]] std::string wrong_start(const Scenario& scenario, const JobState& first);
+
 // Invariant 1 and 6: the same values everywhere, in order, each following from the one before; one holder per PE.
 class AgreementChecker final : public Observer {
 public:
@@ -61,6 +68,7 @@ public:
     void returned(ProcId process, PeId pe, Call call, Participant::Do result, std::uint32_t view,
                   Version version) override;
     void gave_list(ProcId process, std::uint32_t view, const std::vector<FailedPe>& list) override;
+    void gave_list_as_substitute(PeId pe, const std::vector<FailedPe>& list) override;
     void gone(ProcId process, Gone how) override;
     void over() override;
 
@@ -86,6 +94,8 @@ public:
     void copy_done(const Place& place, Version version, const Content& content) override;
     void put_applied(ProcId from, std::uint32_t view, ProcId to, std::uint32_t view_there) override;
     void heard_of_death(ProcId process, const Death& death) override;
+    void gave_up(ProcId process, PeId pe, const JobState& state) override;
+    void bit_flipped(const Place& place) override;
 
 private:
     struct Stored {
@@ -99,6 +109,7 @@ private:
     const Account& account_;
     Verdict& verdict_;
     std::map<Place, Stored> stored_;
+    std::set<Place> flipped_;                    // complete copies in which a bit is wrong
     std::set<std::pair<ProcId, ProcId>> heard_;  // who has heard of whose death
     std::uint64_t seen_index_ = 0;
     JobState latest_;
@@ -113,6 +124,7 @@ public:
     void gone(ProcId process, Gone how) override;
     void heard_of_death(ProcId process, const Death& death) override;
     void requested_end(ProcId process, EndReason reason) override;
+    void must_stop(ProcId process, const JobState& state, const Stop& why) override;
     void entered(ProcId process, PeId pe, Call call, std::uint32_t view, Version version) override;
 
 private:
@@ -126,7 +138,8 @@ private:
     std::uint64_t seen_index_ = 0;
     std::vector<std::set<ProcId>> copies_;  // by PE, of the last committed version
     std::vector<ProcId> shadows_;           // by PE, as of the last time that everybody was protected
-    std::map<ProcId, std::set<ProcId>> heard_;
+    std::map<ProcId, std::map<ProcId, Death>> heard_;
+    bool has_anybody_left_ = false;  // because the job is over
     std::set<std::pair<ProcId, EndReason>> requests_;
     std::set<ProcId> has_joined_;
     ProcId last_joined_ = kNoProc;

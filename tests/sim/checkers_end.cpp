@@ -47,6 +47,7 @@ bool EndChecker::is_too_late(ProcId process) const {
 }
 
 void EndChecker::gone(ProcId process, Gone how) {
+    has_anybody_left_ = has_anybody_left_ || how == Gone::finished || how == Gone::ended;
     if (how == Gone::stopped_itself && is_too_late(process)) {
         return;
     }
@@ -65,13 +66,60 @@ void EndChecker::gone(ProcId process, Gone how) {
 }
 
 void EndChecker::heard_of_death(ProcId process, const Death& death) {
-    heard_[process].insert(death.process);
+    heard_[process].emplace(death.process, death);
+    if (death.process == process) {
+        verdict_.fail("end", format("process %d believes that it is dead", process.value()));
+    }
     // Who is on the one to go may believe so, and stops for want of a quorum.
     if (account_.scenario.only_cut && account_.scenario.guardian->dies_at == 0 &&
         node_of(account_.scenario, death.process) != lighter_node(account_.scenario) &&
         node_of(account_.scenario, process) != lighter_node(account_.scenario)) {
         verdict_.fail("end",
                       format("process %d is taken for dead, and its node is not the one to go", death.process.value()));
+    }
+}
+
+// Too few are left under its own value, which lists the deaths that are agreed on; or others have called it dead; or
+// the job is over for others, and it does not know.
+void EndChecker::must_stop(ProcId process, const JobState& state, const Stop& why) {
+    if (why.reason == Stop::Reason::excluded) {
+        if (!account_.declared.contains(process) && !is_too_late(process) && !has_anybody_left_) {
+            verdict_.fail("end", format("process %d takes itself for excluded, and nobody has declared it dead",
+                                        process.value()));
+        }
+        return;
+    }
+    const JobShape& shape = account_.scenario.shape;
+    std::set<ProcId> participants;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        participants.insert(shape.holder(state, PeId(pe)));
+    }
+    if (shape.n_pes == 1 && state.witness != kNoProc) {
+        participants.insert(state.witness);
+    }
+    for (const Death& death : state.deaths) {
+        participants.erase(death.process);
+    }
+    std::int32_t n_reachable = 0;
+    bool is_anybody_elsewhere = false;
+    for (const ProcId participant : participants) {
+        n_reachable += heard_[process].contains(participant) ? 0 : 1;
+    }
+    for (const auto& [dead, death] : heard_[process]) {
+        const bool is_agreed = std::any_of(state.deaths.begin(), state.deaths.end(),
+                                           [&](const Death& agreed) { return agreed.process == dead; });
+        is_anybody_elsewhere = is_anybody_elsewhere || (!death.is_certain && !is_agreed);
+    }
+    const auto n_all = static_cast<std::int32_t>(participants.size());
+    const bool is_half_with_lowest =
+        n_all > 0 && 2 * n_reachable == n_all && !heard_[process].contains(*participants.begin());
+    if (!is_anybody_elsewhere || 2 * n_reachable > n_all || is_half_with_lowest) {
+        verdict_.fail("end", format("process %d stops itself though %d of %d are enough", process.value(), n_reachable,
+                                    n_all));
+    }
+    if (why.n_reachable != n_reachable || why.n_all != n_all) {
+        verdict_.fail("end", format("process %d says that it reaches %d of %d, and it is %d of %d", process.value(),
+                                    why.n_reachable, why.n_all, n_reachable, n_all));
     }
 }
 

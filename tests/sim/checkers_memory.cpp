@@ -83,7 +83,28 @@ void MemoryChecker::live_memory(ProcId process, PeId pe, Version version, const 
     }
 }
 
-void MemoryChecker::copy_begun(const Place& place) { stored_[place] = {}; }
+void MemoryChecker::copy_begun(const Place& place) {
+    stored_[place] = {};
+    flipped_.erase(place);
+}
+
+void MemoryChecker::bit_flipped(const Place& place) { flipped_.insert(place); }
+
+// Right only if no good copy is left where one has to be: the own one, and the shadow where it was when everybody was
+// protected last.
+void MemoryChecker::gave_up(ProcId process, PeId pe, const JobState& state) {
+    JobState then = state;
+    then.replacements = state.settled;
+    const ProcId keeper = expected_keepers(account_.scenario, then)[pe.index()];
+    const Place places[] = {{process, pe, -1}, {keeper, pe, static_cast<std::int32_t>(state.version.value() % 2)}};
+    for (const Place& place : places) {
+        if (account_.lives(place.process) && !heard_.contains({process, place.process}) && !flipped_.contains(place) &&
+            has_copy(place, state.version)) {
+            verdict_.fail("giving up", format("process %d gives PE %d up, and process %d has a good copy",
+                                              process.value(), pe.value(), place.process.value()));
+        }
+    }
+}
 
 void MemoryChecker::copy_done(const Place& place, Version version, const Content& content) {
     stored_[place] = {version, content};

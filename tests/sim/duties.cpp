@@ -1,5 +1,6 @@
 // SimProcess: the work on memory. It takes simulated time, word by word, so that a death leaves it half done.
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/membership/mutation.hpp"
 #include "tests/sim/process.hpp"
 
 namespace sft::sim {
@@ -43,6 +44,7 @@ void SimProcess::protect() {
     const JobState& now = state();
     const JobShape& shape = world_.scenario().shape;
     if (shape.needs_new_shadow(now, pe_)) {
+        world_.tell(&Observer::shadow_sent_anew, self_);
         write_shadow(shape.keeper_to_be(now, pe_), now.version, &live_);
     } else {
         world_.later(self_, work_delay(), [this] { work_done(Participant::Done::ok); });
@@ -101,10 +103,13 @@ void SimProcess::restore(Version version) {
     world_.later(self_, work_delay(), [this, version] {
         if (!is_substitute_ && local_.version == version && local_.is_intact()) {
             live_ = local_.content;
+            world_.tell(&Observer::restored, self_, RestoredFrom::own_copy);
             work_done(Participant::Done::ok);
             return;
         }
-        fetch(world_.scenario().shape.keeper(state(), pe_), version);
+        const JobShape& shape = world_.scenario().shape;
+        const bool is_misled = is_mutated(Mutation::fetch_from_keeper_to_be) && is_substitute_;
+        fetch(is_misled ? shape.keeper_to_be(state(), pe_) : shape.keeper(state(), pe_), version);
     });
 }
 
@@ -123,7 +128,7 @@ void SimProcess::fetch(ProcId keeper, Version version) {
             return;
         }
         const Copy& copy = world_.process(keeper).shadows_[pe_].slots[version.value() % 2];
-        if (copy.version != version || !copy.is_intact()) {
+        if (copy.version != version || !copy.is_intact() || is_mutated(Mutation::shadow_reads_corrupt)) {
             work_done(Participant::Done::corrupt);
             return;
         }
@@ -132,6 +137,7 @@ void SimProcess::fetch(ProcId keeper, Version version) {
         local_ = copy;
         live_ = copy.content;
         world_.tell(&Observer::copy_done, place, version, local_.content);
+        world_.tell(&Observer::restored, self_, is_substitute_ ? RestoredFrom::shadow : RestoredFrom::shadow_to_mend);
         work_done(Participant::Done::ok);
     });
 }
@@ -153,6 +159,7 @@ void SimProcess::corrupt_a_copy(bool of_local_copy, Random& random) {
     }
     const auto word = static_cast<std::size_t>(random.between(0, kWords - 1));
     copy->content[word] ^= 1U << random.between(0, 31);
+    world_.tell(&Observer::bit_flipped, place);
     world_.trace(self_, format("a bit flips in a copy of PE %d", place.pe.value()));
 }
 

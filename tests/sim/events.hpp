@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "recovery/participant.hpp"
+#include "shmem_ft/membership/agreement.hpp"
 #include "shmem_ft/membership/job_state.hpp"
 #include "shmem_ft/membership/message.hpp"
 #include "tests/sim/memory.hpp"
@@ -32,6 +33,12 @@ struct Place {
 // How a simulated process came to its end.
 enum class Gone : std::uint8_t { killed, stopped_itself, finished, ended };
 
+enum class RestoredFrom : std::uint8_t {
+    own_copy,
+    shadow,          // as a substitute
+    shadow_to_mend,  // the own copy was bad
+};
+
 class Observer {
 public:
     virtual ~Observer() = default;
@@ -47,6 +54,13 @@ public:
     virtual void returned(ProcId /*process*/, PeId /*pe*/, Call /*call*/, Participant::Do /*result*/,
                           std::uint32_t /*view*/, Version /*version*/) {}
     virtual void gave_list(ProcId /*process*/, std::uint32_t /*view*/, const std::vector<FailedPe>& /*list*/) {}
+    virtual void gave_list_as_substitute(PeId /*pe*/, const std::vector<FailedPe>& /*list*/) {}
+    // state: the last value that it has decided.
+    virtual void gave_up(ProcId /*process*/, PeId /*pe*/, const JobState& /*state*/) {}
+    virtual void must_stop(ProcId /*process*/, const JobState& /*state*/, const Stop& /*why*/) {}
+    virtual void restored(ProcId /*process*/, RestoredFrom /*where*/) {}
+    virtual void shadow_sent_anew(ProcId /*process*/) {}
+    virtual void bit_flipped(const Place& /*place*/) {}
     virtual void live_memory(ProcId /*process*/, PeId /*pe*/, Version /*version*/, const Content& /*content*/) {}
     virtual void copy_begun(const Place& /*place*/) {}
     virtual void copy_done(const Place& /*place*/, Version /*version*/, const Content& /*content*/) {}

@@ -41,6 +41,8 @@ struct Tally {
     std::uint64_t values = 0;
     std::uint64_t recoveries = 0;
     std::map<std::string, std::uint64_t> ends;
+    std::uint64_t jobs = 0;
+    sft::sim::Coverage coverage;
 };
 
 const char* name_of(sft::EndReason reason) {
@@ -72,6 +74,8 @@ Tally run_share(const std::string& program, const Options& options, std::uint64_
     for (std::uint64_t i = offset; i < options.seeds && tally.failures < options.failures_max; i += step) {
         const std::uint64_t seed = options.first + i;
         const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false);
+        ++tally.jobs;
+        tally.coverage.add(outcome.coverage);
         tally.events += outcome.statistics.events;
         tally.values += outcome.n_values;
         tally.recoveries += outcome.n_views;
@@ -80,6 +84,10 @@ Tally run_share(const std::string& program, const Options& options, std::uint64_
             ++tally.failures;
             report(program, seed, outcome.violation);
         }
+    }
+    if (const std::string missing = tally.coverage.what_is_missing(tally.jobs); !missing.empty()) {
+        ++tally.failures;
+        fmt::print("too little has happened in {} jobs: {}\n", tally.jobs, missing);
     }
     return tally;
 }
@@ -90,7 +98,7 @@ void print(const Tally& tally, const Options& options) {
         for (const auto& [end, n] : tally.ends) {
             fmt::print(" {} {},", n, end);
         }
-        fmt::print("\n");
+        fmt::print("\n{}\n", tally.coverage.to_string());
     }
     std::fflush(stdout);
 }
@@ -121,9 +129,16 @@ int run_seeds(const std::string& program, const Options& options) {
 
 // Whether the simulator finds a bug that was put in on purpose.
 int hunt(const std::string& program, const Options& options) {
+    sft::sim::Coverage coverage;
     for (std::uint64_t i = 0; i < options.seeds; ++i) {
         const std::uint64_t seed = options.first + i;
         const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false);
+        coverage.add(outcome.coverage);
+        const std::string missing = coverage.what_is_missing(i + 1);
+        if (outcome.violation.empty() && !missing.empty()) {
+            fmt::print("{}: found after {} seeds: {}\n", options.mutation, i + 1, missing);
+            return 0;
+        }
         if (outcome.violation.empty()) {
             continue;
         }

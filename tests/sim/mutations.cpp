@@ -46,6 +46,11 @@ const std::vector<std::string>& mutation_names() {
         "forget_lost_watchers",
         "accuse_whoever",
         "trust_every_port",
+        "shadow_reads_corrupt",
+        "fetch_from_keeper_to_be",
+        "majority_stops",
+        "failed_omits_one",
+        "further_not_filled",
 #endif
     };
     return names;
@@ -58,7 +63,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 33, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 38, "name the new bug above");
 #endif
     return true;
 }

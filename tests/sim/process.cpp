@@ -161,6 +161,7 @@ void SimProcess::enter_restart() {
         if (!is_named) {
             list.insert(list.end(), state().further.begin(), state().further.end());
         }
+        world_.tell(&Observer::gave_list_as_substitute, pe_, list);
     } else {
         world_.tell(&Observer::gave_list, self_, state().view, list);
     }
@@ -205,6 +206,7 @@ void SimProcess::act(Participant::Do what) {
         case Participant::Do::protect: begin_work(what); return;
         case Participant::Do::give_up:
             world_.trace(self_, "has a corrupt copy and ends the job");
+            world_.tell(&Observer::gave_up, self_, pe_, state());
             request_end(EndReason::requested);
             return;
         default: returned(what);
@@ -391,7 +393,12 @@ void SimProcess::heard_of_death(const Death& death) {
     }
 }
 
-void SimProcess::must_stop(const Stop& /*why*/) { world_.leave(self_, Gone::stopped_itself); }
+void SimProcess::must_stop(const Stop& why) {
+    if (is_alive()) {
+        world_.tell(&Observer::must_stop, self_, state(), why);
+        world_.leave(self_, Gone::stopped_itself);
+    }
+}
 
 // Heartbeats by message to those next in the ring; who is watched for another reason is looked at.
 void SimProcess::tick() {

@@ -40,6 +40,7 @@ Outcome run_seed(std::uint64_t seed, bool with_trace) {
     Summary summary(outcome);
     std::vector<Observer*> observers = checkers.observers();
     observers.push_back(&summary);
+    observers.push_back(&outcome.coverage);
     World world(scenario, std::move(observers), verdict, with_trace);
     world.run();
     outcome.statistics = world.statistics();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/sim/coverage.hpp"
 #include "tests/sim/world.hpp"
 
 namespace sft::sim {
@@ -15,6 +16,7 @@ struct Outcome {
     EndReason end_reason{};
     std::uint64_t n_values = 0;
     std::uint32_t n_views = 0;
+    Coverage coverage;
     bool is_stopped = false;  // by a partition: no side had a majority
 };
 

@@ -1,0 +1,262 @@
+// What a decided value must look like after the one before: built anew here, field by field, from the stages and the
+// deaths that are new, and compared as a whole.
+#include <algorithm>
+
+#include "shmem_ft/base/report.hpp"
+#include "tests/sim/checkers.hpp"
+
+namespace sft::sim {
+namespace {
+
+bool is_dead(const JobState& state, ProcId process) {
+    return std::any_of(state.deaths.begin(), state.deaths.end(),
+                       [&](const Death& death) { return death.process == process; });
+}
+
+bool holds(const Scenario& scenario, const JobState& state, ProcId process) {
+    for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
+        if (holder_in(state.replacements, PeId(pe)) == process) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Ascending: those who join later have higher numbers.
+std::vector<ProcId> spares_of(const Scenario& scenario, const JobState& state) {
+    std::vector<ProcId> spares;
+    for (std::int32_t process = scenario.shape.n_pes; process < scenario.shape.n_processes; ++process) {
+        spares.emplace_back(process);
+    }
+    for (const Joined& joined : state.joined) {
+        spares.push_back(joined.process);
+    }
+    std::erase_if(spares, [&](ProcId spare) { return is_dead(state, spare) || holds(scenario, state, spare); });
+    return spares;
+}
+
+ProcId witness_of(const Scenario& scenario, const JobState& state) {
+    const ProcId holder = holder_in(state.replacements, PeId(0));
+    std::vector<ProcId> spares = spares_of(scenario, state);
+    std::erase_if(spares, [&](ProcId spare) { return spare < holder; });
+    const auto elsewhere = std::find_if(spares.begin(), spares.end(), [&](ProcId spare) {
+        return node_of(scenario, spare) != node_of(scenario, holder);
+    });
+    return elsewhere != spares.end() ? *elsewhere : spares.empty() ? kNoProc : spares.front();
+}
+
+void expose(JobState& state, PeId pe) {
+    state.exposed.push_back(pe);
+    std::sort(state.exposed.begin(), state.exposed.end());
+    state.exposed.erase(std::unique(state.exposed.begin(), state.exposed.end()), state.exposed.end());
+}
+
+// The deaths that `after` has and `state` has not. Result: whose PEs they were.
+std::vector<FailedPe> enter_deaths(const Scenario& scenario, JobState& state, const JobState& after) {
+    std::vector<FailedPe> failed;
+    JobState settled = state;
+    settled.replacements = state.settled;
+    const std::vector<ProcId> keepers = expected_keepers(scenario, settled);
+    for (std::size_t i = state.deaths.size(); i < after.deaths.size(); ++i) {
+        const Death& death = after.deaths[i];
+        state.deaths.push_back(death);
+        for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
+            if (holder_in(state.replacements, PeId(pe)) == death.process) {
+                failed.push_back({PeId(pe), death.reason});
+            }
+            if (keepers[static_cast<std::size_t>(pe)] == death.process) {
+                expose(state, PeId(pe));
+            }
+        }
+        if (state.witness == death.process) {
+            state.witness = kNoProc;
+        }
+    }
+    return failed;
+}
+
+// The PEs that a plan gives to others: to the lowest spares, on the node or in the memory domain where they were if
+// somebody is there. (An only PE goes to its witness.)
+std::string wrong_takeovers(const Scenario& scenario, const JobState& before, const JobState& entered,
+                            const JobState& after) {
+    using Group = std::pair<NodeId, DomainId>;
+    const auto group_of = [&](ProcId process) {
+        return Group(node_of(scenario, process), domain_of(scenario, process));
+    };
+    struct Takeover {
+        Group from;
+        Group to;
+    };
+    std::vector<ProcId> taken;
+    std::vector<Takeover> takeovers;
+    for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
+        const ProcId old = holder_in(before.replacements, PeId(pe));
+        const ProcId now = holder_in(after.replacements, PeId(pe));
+        if (is_dead(after, now)) {
+            return format("PE %d has a holder that is dead", pe);
+        }
+        if (now == old) {
+            continue;
+        }
+        const bool is_exposed =
+            std::find(entered.exposed.begin(), entered.exposed.end(), PeId(pe)) != entered.exposed.end();
+        if (!is_dead(after, old) || is_exposed) {
+            return format("PE %d is given away, and %s", pe, is_exposed ? "has no copy" : "its holder lives");
+        }
+        taken.push_back(now);
+        takeovers.push_back({group_of(old), group_of(now)});
+    }
+    std::sort(taken.begin(), taken.end());
+    std::vector<ProcId> spares = spares_of(scenario, entered);
+    if (scenario.shape.n_pes == 1) {
+        spares = {entered.witness};
+    }
+    if (taken.size() > spares.size() || !std::equal(taken.begin(), taken.end(), spares.begin())) {
+        return "others than the lowest spares take over";
+    }
+    for (const Takeover& away : takeovers) {
+        const bool could_stay = std::any_of(takeovers.begin(), takeovers.end(), [&](const Takeover& other) {
+            return away.from != away.to && other.to == away.from && other.from != other.to;
+        });
+        if (could_stay && (scenario.nodes || scenario.shape.domains != nullptr)) {
+            return "a PE moves away, and a spare from where it was goes elsewhere";
+        }
+    }
+    return {};
+}
+
+std::vector<PeId> pes_of(const std::vector<FailedPe>& failed) {
+    std::vector<PeId> pes;
+    for (const FailedPe& item : failed) {
+        pes.push_back(item.pe);
+    }
+    return pes;
+}
+
+// Whether there was reason to end is the end checker's; here is what the value says about it.
+std::string wrong_end(const Scenario& scenario, const JobState& before, JobState entered,
+                      const std::vector<FailedPe>& failed, const JobState& after) {
+    const bool is_asked = after.end_reason == EndReason::requested || after.end_reason == EndReason::past_the_end;
+    std::vector<PeId> without_holder;
+    for (const Death& death : entered.deaths) {
+        for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
+            if (holder_in(entered.replacements, PeId(pe)) == death.process) {
+                without_holder.emplace_back(pe);
+            }
+        }
+    }
+    const auto is_exposed = [&](PeId pe) {
+        return std::find(entered.exposed.begin(), entered.exposed.end(), pe) != entered.exposed.end() ||
+               (scenario.shape.n_pes == 1 && entered.witness == kNoProc);
+    };
+    std::vector<PeId> lost;
+    if (after.end_reason == EndReason::nothing_committed && before.stage != Stage::faulted && !failed.empty()) {
+        entered.failed = failed;
+        lost = pes_of(failed);
+    } else if (!is_asked) {
+        entered.further.insert(entered.further.end(), failed.begin(), failed.end());
+    }
+    if (after.end_reason == EndReason::all_died) {
+        lost = pes_of(entered.further);
+    } else if (after.end_reason == EndReason::copies_lost) {
+        std::copy_if(without_holder.begin(), without_holder.end(), std::back_inserter(lost), is_exposed);
+    } else if (after.end_reason == EndReason::no_spare) {
+        const std::size_t n_spares =
+            scenario.shape.n_pes == 1 ? 1 : std::min(without_holder.size(), spares_of(scenario, entered).size());
+        lost.assign(without_holder.begin() + static_cast<std::ptrdiff_t>(n_spares), without_holder.end());
+    }
+    const bool is_of_plan = after.end_reason == EndReason::copies_lost || after.end_reason == EndReason::no_spare;
+    entered.attempt += is_of_plan ? 1 : 0;
+    entered.stage = Stage::ended;
+    entered.end_reason = after.end_reason;
+    entered.exit_status = is_asked ? after.exit_status : kExitError;
+    entered.ended_by = is_asked ? after.ended_by : kNoProc;
+    entered.lost = lost;
+    if (is_asked && (after.exit_status == 0 || after.ended_by == kNoProc)) {
+        return "nobody has asked for the end";
+    }
+    return entered == after ? "" : "the value that ends the job is not what follows";
+}
+
+// Nobody has died who matters; or only the witness of an only PE; or somebody joins; or the lists were wrong.
+std::string wrong_pause(JobState entered, const std::vector<FailedPe>& failed, const JobState& before,
+                        const JobState& after) {
+    if (before.joined.size() != after.joined.size()) {
+        JobState expected = before;
+        expected.index = after.index;
+        expected.joined = after.joined;
+        return expected == after ? "" : "more changes than who has joined";
+    }
+    if (before.deaths.size() != after.deaths.size()) {
+        const bool is_of_witness = before.witness != kNoProc && entered.witness == kNoProc;
+        return entered == after && failed.empty() && is_of_witness ? "" : "a death without consequence is agreed on";
+    }
+    entered.rejections += 1;
+    return entered == after ? "" : "more changes than that a restart was refused";
+}
+
+}  // namespace
+
+std::string wrong_start(const Scenario& scenario, const JobState& first) {
+    JobState expected;
+    if (scenario.shape.n_pes == 1) {
+        expected.witness = witness_of(scenario, expected);
+    }
+    return expected == first ? "" : to_string(first);
+}
+
+std::string wrong_step(const Scenario& scenario, const JobState& before, const JobState& after) {
+    const bool is_single = scenario.shape.n_pes == 1;
+    JobState entered = before;
+    entered.index = before.index + 1;
+    const std::vector<FailedPe> failed = enter_deaths(scenario, entered, after);
+    if (after.stage == Stage::ended) {
+        return wrong_end(scenario, before, std::move(entered), failed, after);
+    }
+    if (after.stage == before.stage && after.stage != Stage::planned) {
+        return wrong_pause(std::move(entered), failed, before, after);
+    }
+    if (after.stage == Stage::planned && before.joined.size() != after.joined.size()) {
+        return wrong_pause(std::move(entered), failed, before, after);
+    }
+    const bool takes_deaths = after.stage == Stage::faulted || after.stage == Stage::planned;
+    if (!takes_deaths && after.deaths.size() != before.deaths.size()) {
+        return "deaths are agreed on in a step that has nothing to do with them";
+    }
+    entered.stage = after.stage;
+    if (after.stage == Stage::faulted) {
+        if (failed.empty()) {
+            return "a fault without the death of a holder";
+        }
+        entered.failed = failed;
+        entered.further.clear();
+    } else if (after.stage == Stage::planned) {
+        const std::string wrong = wrong_takeovers(scenario, before, entered, after);
+        if (!wrong.empty()) {
+            return wrong;
+        }
+        entered.further.insert(entered.further.end(), failed.begin(), failed.end());
+        entered.attempt += 1;
+        entered.replacements = after.replacements;
+    } else if (after.stage == Stage::running && before.stage == Stage::folding) {
+        entered.version = before.version.next();
+    } else if (after.stage == Stage::restored && is_single) {
+        if (before.witness == kNoProc || before.witness == holder_in(before.replacements, PeId(0))) {
+            entered.witness = witness_of(scenario, before);
+            expose(entered, PeId(0));
+        }
+    } else if (after.stage == Stage::running) {
+        entered.view += 1;
+        entered.attempt = 0;
+        entered.settled = before.replacements;
+        entered.failed.clear();
+        entered.further.clear();
+        entered.exposed.clear();
+        if (is_single && before.witness == kNoProc) {
+            expose(entered, PeId(0));
+        }
+    }
+    return entered == after ? "" : "not what follows from the deaths that are new in it";
+}
+
+}  // namespace sft::sim

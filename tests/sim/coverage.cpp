@@ -1,0 +1,151 @@
+#include "tests/sim/coverage.hpp"
+
+#include <cstddef>
+
+#include "shmem_ft/base/report.hpp"
+
+namespace sft::sim {
+namespace {
+
+struct Floor {
+    const char* name;
+    double per_job;  // about a third of what there is
+};
+
+// In the order of the enumeration.
+constexpr std::array<Floor, static_cast<std::size_t>(Feat::count_)> kFloors = {{
+    {"commits", 0},
+    {"faults", 0},
+    {"plans", 0},
+    {"plans after a further death", 0},
+    {"recoveries", 0},
+    {"substitutes", 0},
+    {"late spares", 0},
+    {"takeovers by late spares", 0},
+    {"folds", 0},
+    {"restores from local copies", 0},
+    {"restores from shadows", 0},
+    {"mended copies", 0},
+    {"new shadows", 0},
+    {"new witnesses", 0},
+    {"refused restarts", 0},
+    {"given up", 0},
+    {"stopped in a minority", 0},
+    {"stopped as excluded", 0},
+    {"finished", 0},
+    {"ended: no spare", 0},
+    {"ended: copies lost", 0},
+    {"ended: all died", 0},
+    {"ended: nothing committed", 0},
+    {"ended: past the end", 0},
+    {"ended: requested", 0},
+}};
+
+}  // namespace
+
+void Coverage::decided(ProcId /*process*/, const JobState& before, const JobState& after) {
+    if (after.index <= seen_index_) {
+        return;
+    }
+    seen_index_ = after.index;
+    for (std::size_t i = before.joined.size(); i < after.joined.size(); ++i) {
+        count(Feat::late_spares);
+    }
+    if (after.joined.size() != before.joined.size()) {
+        return;
+    }
+    for (const Replacement& replacement : after.replacements) {
+        const bool is_new = holder_in(before.replacements, replacement.pe) != replacement.process;
+        if (is_new && has_joined(after, replacement.process)) {
+            count(Feat::late_takeovers);
+        }
+    }
+    if (after.rejections != before.rejections) {
+        count(Feat::rejections);
+    }
+    if (after.witness != before.witness && after.witness != kNoProc) {
+        count(Feat::new_witnesses);
+    }
+    switch (after.stage) {
+        case Stage::running:
+            if (before.stage == Stage::folding) {
+                count(Feat::commits);
+            } else if (before.stage == Stage::restored) {
+                count(Feat::recoveries);
+            }
+            break;
+        case Stage::faulted: count(Feat::faults); break;
+        case Stage::planned: count(after.attempt > 1 ? Feat::later_plans : Feat::plans); break;
+        case Stage::finished: count(Feat::finished); break;
+        case Stage::ended:
+            switch (after.end_reason) {
+                case EndReason::no_spare: count(Feat::no_spare); break;
+                case EndReason::copies_lost: count(Feat::copies_lost); break;
+                case EndReason::all_died: count(Feat::all_died); break;
+                case EndReason::nothing_committed: count(Feat::nothing_committed); break;
+                case EndReason::past_the_end: count(Feat::past_the_end); break;
+                case EndReason::requested: count(Feat::requested); break;
+                case EndReason::none:
+                case EndReason::mismatched_calls: break;
+            }
+            break;
+        case Stage::shipping:
+        case Stage::folding:
+        case Stage::restored: break;
+    }
+}
+
+void Coverage::returned(ProcId process, PeId pe, Call /*call*/, Participant::Do result, std::uint32_t /*view*/,
+                        Version /*version*/) {
+    if (result == Participant::Do::resumed && process.value() != pe.value()) {
+        count(Feat::substitutes);
+    }
+}
+
+void Coverage::copy_done(const Place& place, Version /*version*/, const Content& /*content*/) {
+    if (place.slot < 0) {
+        count(Feat::folds);
+    }
+}
+
+void Coverage::gave_up(ProcId /*process*/, PeId /*pe*/, const JobState& /*state*/) { count(Feat::give_ups); }
+
+void Coverage::must_stop(ProcId /*process*/, const JobState& /*state*/, const Stop& why) {
+    count(why.reason == Stop::Reason::no_quorum ? Feat::minorities : Feat::exclusions);
+}
+
+void Coverage::restored(ProcId /*process*/, RestoredFrom where) {
+    count(where == RestoredFrom::own_copy ? Feat::own_restores
+          : where == RestoredFrom::shadow ? Feat::shadow_restores
+                                          : Feat::mends);
+}
+
+void Coverage::shadow_sent_anew(ProcId /*process*/) { count(Feat::new_shadows); }
+
+void Coverage::add(const Coverage& other) noexcept {
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+        counts_[i] += other.counts_[i];
+    }
+}
+
+std::string Coverage::what_is_missing(std::uint64_t n_jobs) const {
+    std::string text;
+    for (std::size_t i = 0; i < counts_.size() && n_jobs >= kJobsMin; ++i) {
+        const auto floor = static_cast<std::uint64_t>(kFloors[i].per_job * static_cast<double>(n_jobs));
+        if (counts_[i] < floor) {
+            text += format("%s%s: %llu, at least %llu", text.empty() ? "" : "; ", kFloors[i].name,
+                           static_cast<unsigned long long>(counts_[i]), static_cast<unsigned long long>(floor));
+        }
+    }
+    return text;
+}
+
+std::string Coverage::to_string() const {
+    std::string text;
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+        text += format("%s%s %llu", i == 0 ? "" : ", ", kFloors[i].name, static_cast<unsigned long long>(counts_[i]));
+    }
+    return text;
+}
+
+}  // namespace sft::sim
