@@ -9,6 +9,7 @@
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/mpi_beside.hpp"
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
@@ -242,6 +243,22 @@ void Runtime::end_wait(const std::string& why) noexcept {
         pes = unreplaceable_.pes;
     }
     const std::string line = name_failed(coordinator_->state(), pes) + " " + why;
+    note_last_line(line);
+    if (channel_.is_connected()) {
+        tell_end(line);  // before anybody can end because of it
+    }
+    coordinator_->request_end(EndReason::requested, kExitError);
+}
+
+// Whoever waits inside MPI for the dead PE would never come back to us. decided() ends the process, wherever it is.
+void Runtime::end_with_mpi(const Death& death) {
+    const JobState state = coordinator_->state();
+    const PeId pe = coordinator_->shape().held_by(state, death.process);
+    if (pe == kNoPe || is_over(state) || !is_inside_mpi()) {
+        return;
+    }
+    const std::string line = format("PE %d failed (%s), and the program uses MPI, which does not go on after that",
+                                    pe.value(), describe(death.reason).c_str());
     note_last_line(line);
     if (channel_.is_connected()) {
         tell_end(line);  // before anybody can end because of it

@@ -23,7 +23,6 @@
 #include "shmem_ft/base/realtime.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/hang_watch.hpp"
-#include "shmem_ft/mpi_beside.hpp"
 #include "shmem_ft/node_guard.hpp"
 #include "shmem_ft/runtime.hpp"
 
@@ -365,22 +364,6 @@ void Runtime::heard_of_death(const Death& death) {
     }
     control_.slot(self()).doorbell.ring();
     end_with_mpi(death);
-}
-
-// Whoever waits inside MPI for the dead PE would never come back to us. decided() ends the process, wherever it is.
-void Runtime::end_with_mpi(const Death& death) {
-    const JobState state = coordinator_->state();
-    const PeId pe = coordinator_->shape().held_by(state, death.process);
-    if (pe == kNoPe || is_over(state) || !is_inside_mpi()) {
-        return;
-    }
-    const std::string line = format("PE %d failed (%s), and the program uses MPI, which does not go on after that",
-                                    pe.value(), describe(death.reason).c_str());
-    note_last_line(line);
-    if (channel_.is_connected()) {
-        tell_end(line);  // before anybody can end because of it
-    }
-    coordinator_->request_end(EndReason::requested, kExitError);
 }
 
 void Runtime::decided(const JobState& before, const JobState& after) {

@@ -11,8 +11,7 @@ import sys
 import tempfile
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPTIONS = None
 LIMIT_S = 90
 
@@ -130,7 +129,7 @@ class Mpi(InFolder):
         super().setUp()
         self.program = self.folder / "mpi_beside"
         library = pathlib.Path(OPTIONS.library)
-        run("mpicc", HERE / "mpi_beside.c", f"-I{ROOT / 'include'}", library, f"-Wl,-rpath,{library.parent}", "-o",
+        run("mpicc", OPTIONS.mpi_program, f"-I{ROOT / 'include'}", library, f"-Wl,-rpath,{library.parent}", "-o",
             self.program)
 
     def test_the_same_result_as_under_mpirun(self):
@@ -159,7 +158,7 @@ class Mpi(InFolder):
 def main():
     global OPTIONS
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("oshrun", "oshcc", "shmem-ft", "library"):
+    for name in ("oshrun", "oshcc", "shmem-ft", "mpi-program", "library"):
         parser.add_argument(f"--{name}", required=True)
     OPTIONS, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])
