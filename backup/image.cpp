@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "backup/far_image.hpp"
 #include "backup/image_layout.hpp"
 #include "shmem_ft/base/raw_memory.hpp"
@@ -14,9 +17,21 @@ std::byte* at_mutable(const AddressRange& range, std::size_t offset) {
     return reinterpret_cast<std::byte*>(range.begin + offset);
 }
 
-void punch(int fd, std::size_t first_block, std::size_t end_block) {
-    ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first_block * kBlockBytes),
-                static_cast<off_t>((end_block - first_block) * kBlockBytes));
+// The blocks read as zeros afterwards: as a hole, or, if the kernel makes none, because zeros are written.
+void punch(const LiveState& live, std::size_t first_block, std::size_t end_block) {
+    const std::size_t begin = first_block * kBlockBytes;
+    const std::size_t end = std::min(live.heap.bytes, end_block * kBlockBytes);
+    if (::fallocate(live.heap_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+                    static_cast<off_t>(end - begin)) == 0) {
+        return;
+    }
+    each_existing_run(live.heap_fd, live.heap.bytes, [&](std::size_t first, std::size_t last) {
+        const std::size_t from = std::max(begin, first * kBlockBytes);
+        const std::size_t to = std::min(end, last * kBlockBytes);
+        if (from < to) {
+            std::memset(at_mutable(live.heap, from), 0, to - from);
+        }
+    });
 }
 
 }  // namespace
@@ -213,7 +228,7 @@ Findings Image::load(Version version, const LiveState& live, const Image* other)
             continue;
         }
         if (absent_from < block) {
-            punch(live.heap_fd, absent_from, block);
+            punch(live, absent_from, block);
         }
         absent_from = block + 1;
         if (!loader.load(heap_, live.heap, {block * kBlockBytes, block_bytes(heap_.bytes, block)})) {
@@ -221,7 +236,7 @@ Findings Image::load(Version version, const LiveState& live, const Image* other)
         }
     }
     if (absent_from < blocks_of(live.heap.bytes)) {
-        punch(live.heap_fd, absent_from, blocks_of(live.heap.bytes));
+        punch(live, absent_from, blocks_of(live.heap.bytes));
     }
     fault_point(FaultPoint::restore_middle);
     for (const ByteExtent& extent : live.saved) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,16 +28,18 @@ inline constexpr std::uint64_t kAbsent = 0;
     return reinterpret_cast<const std::byte*>(range.begin + offset);
 }
 
-// Calls visit(first_block, end_block) for each run of blocks of the file in which some page exists.
+// Calls visit(first_block, end_block) for each run of blocks of the file in which some page exists. Where the kernel
+// does not tell, all of them count as existing: to take data for a hole would lose it.
 template <class Visit>
 void each_existing_run(int fd, std::size_t bytes, Visit&& visit) {
     std::size_t done = 0;  // blocks
     off_t position = 0;
     while (static_cast<std::size_t>(position) < bytes) {
-        const off_t data = ::lseek(fd, position, SEEK_DATA);
-        if (data < 0) {
-            break;
+        off_t data = ::lseek(fd, position, SEEK_DATA);
+        if (data < 0 && errno == ENXIO) {
+            break;  // no more data
         }
+        data = data < 0 ? position : data;
         const off_t hole = ::lseek(fd, data, SEEK_HOLE);
         const auto end_byte = hole < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(hole));
         const std::size_t first = std::max(done, static_cast<std::size_t>(data) / kBlockBytes);

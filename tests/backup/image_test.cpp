@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -50,6 +51,24 @@ TEST_F(ImageTest, HolesComeBackAsHoles) {
     EXPECT_LE(static_cast<std::size_t>(info.st_blocks) * 512, kBlockBytes) << "only the block that existed exists";
     EXPECT_EQ(live.heap.address()[5 * kBlockBytes], std::byte{9});
     EXPECT_EQ(live.heap.address()[7 * kBlockBytes], std::byte{0});
+}
+
+// What the kernel refused was not looked at: blocks that had been holes kept what was written later, and where it did
+// not say what exists nothing was stored.
+TEST_F(ImageTest, NothingIsLostWhereTheKernelMakesAndTellsNoHoles) {
+    const int read_only = ::open(("/proc/self/fd/" + std::to_string(live.heap.fd())).c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(read_only, 0);
+    live.heap.address()[5 * kBlockBytes] = std::byte{9};
+    const auto heap = live.heap_bytes();
+    for (const int refusing_fd : {read_only, -1}) {
+        LiveState refusing = live.state;
+        refusing.heap_fd = refusing_fd;
+        image.store(Version(1), refusing);
+        live.scribble(random, 500);
+        ASSERT_TRUE(image.load(Version(1), refusing).intact());
+        ASSERT_EQ(live.heap_bytes(), heap) << refusing_fd;
+    }
+    ::close(read_only);
 }
 
 TEST_F(ImageTest, ABlockThatBecameAHoleIsForgotten) {
