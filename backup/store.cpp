@@ -4,13 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "backup/store_use.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/transport/net/network.hpp"
-#include "shmem_ft/transport/shm/control.hpp"
 
 namespace sft {
 
@@ -28,7 +26,8 @@ bool BackupStore::create(BackupMode mode, const LiveState& live, std::int32_t n_
         }
         // Private pages, huge where the kernel grants them: faulting in small ones takes longer than the copy itself.
         if (::mprotect(local_.address(), local_.bytes(), PROT_READ | PROT_WRITE) != 0) {
-            error = format("cannot get %zu bytes for the local copy: %s", local_.bytes(), std::strerror(errno));
+            error =
+                format("cannot get %zu bytes for the local copy: %s", local_.bytes(), describe_error(errno).c_str());
             return false;
         }
         ::madvise(local_.address(), local_.bytes(), MADV_HUGEPAGE);
@@ -69,30 +68,49 @@ Image BackupStore::shadow_slot(Version version, const LiveState& live) const noe
     return far_ != nullptr ? far_->slot(version, live) : slot(shadow_.address(), version, live);
 }
 
-bool BackupStore::use_keeper(const Door& door, PeId pe, const LiveState& live, std::string& error) {
+// Opens a keeper's store on this node and shows the room of the PE in it.
+Reach BackupStore::show_room(Window& window, const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
+    const std::size_t room = room_bytes(live);
+    const auto of_keeper = [&] {
+        return door.process != kNoProc ? format("process %d (pid %d)", door.process.value(), door.pid)
+                                       : format("pid %d", door.pid);
+    };
+    const Opening opening = open_descriptor_of(door.pid, door.start_time, door.store_fd);
+    if (opening.reach != Reach::opened) {
+        trouble = {format("cannot open the store of %s: %s", of_keeper().c_str(),
+                          opening.reach == Reach::gone ? "it is gone" : describe_error(opening.error).c_str()),
+                   opening.error};
+        return opening.reach;
+    }
+    std::string error;
+    const bool is_shown = (window.address() != nullptr || window.reserve(room, error)) &&
+                          window.show(opening.fd, pe.index() * room, error);
+    const int problem = errno;
+    ::close(opening.fd);
+    if (!is_shown) {
+        trouble = {format("the store of %s: %s", of_keeper().c_str(), error.c_str()), problem};
+        return Reach::cannot_be_opened;
+    }
+    return Reach::opened;
+}
+
+Reach BackupStore::use_keeper(const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
     const Use use(*this);
     pe_ = pe;
     has_shadow_ = shadow_readable_ = false;
     far_.reset();
     shadow_versions_[0] = shadow_versions_[1] = kNoVersion;
     if (door.is_far()) {
-        return use_far(door, pe, live, error);
+        return use_far(door, pe, live, trouble);
     }
-    const int fd = open_descriptor_of(door.pid, door.store_fd);
-    if (fd < 0) {
-        error = format("cannot open the store of process %d: %s", door.pid, std::strerror(errno));
-        return false;
-    }
-    const std::size_t room = room_bytes(live);
-    has_shadow_ = shadow_readable_ =
-        (shadow_.address() != nullptr || shadow_.reserve(room, error)) && shadow_.show(fd, pe.index() * room, error);
-    ::close(fd);
+    const Reach reach = show_room(shadow_, door, pe, live, trouble);
+    has_shadow_ = shadow_readable_ = reach == Reach::opened;
     if (has_shadow_) {
         // A substitute finds the shadow that its predecessor has shipped.
         shadow_versions_[0] = slot(shadow_.address(), Version(0), live).version();
         shadow_versions_[1] = slot(shadow_.address(), Version(1), live).version();
     }
-    return has_shadow_;
+    return reach;
 }
 
 void BackupStore::forget_keeper() noexcept {
@@ -184,25 +202,17 @@ bool BackupStore::roll_back(Version version, const LiveState& live) {
 
 template <class Load>
 BackupStore::Fetched BackupStore::with_shadow(const Door& door, PeId pe, Version version, const LiveState& live,
-                                              std::string* why, Load&& load) {
-    const std::size_t room = room_bytes(live);
-    std::string error;
+                                              Trouble* trouble, Load&& load) {
+    Trouble unheard;
+    Trouble& told = trouble != nullptr ? *trouble : unheard;
     Window window;
     FarShadow far;
-    if (door.is_far()) {
-        if (!open_far(far, door, pe, live, error) || !far.read_front(version, live)) {
-            return Fetched::keeper_gone;
-        }
-    } else {
-        const int fd = open_descriptor_of(door.pid, door.store_fd);
-        if (fd < 0) {
-            return Fetched::keeper_gone;
-        }
-        const bool shown = window.reserve(room, error) && window.show(fd, pe.index() * room, error);
-        ::close(fd);
-        if (!shown) {
-            return Fetched::keeper_gone;
-        }
+    const Reach reach = door.is_far() ? open_far(far, door, pe, live, told) : show_room(window, door, pe, live, told);
+    if (reach == Reach::cannot_be_opened) {
+        return Fetched::cannot_be_opened;
+    }
+    if (reach == Reach::gone || (door.is_far() && !far.read_front(version, live))) {
+        return Fetched::keeper_gone;
     }
     Image image = door.is_far() ? far.slot(version, live) : slot(window.address(), version, live);
     const Findings findings = load(image);
@@ -212,22 +222,19 @@ BackupStore::Fetched BackupStore::with_shadow(const Door& door, PeId pe, Version
     if (findings.gone) {
         return Fetched::keeper_gone;
     }
-    if (why != nullptr) {
-        const std::string keeper =
-            door.process != kNoProc ? format("%d", door.process.value()) : format("%d", door.pid);
-        *why = tell(pe, findings, image, format("its shadow at process %s, the only copy", keeper.c_str()));
-    }
+    const std::string keeper = door.process != kNoProc ? format("%d", door.process.value()) : format("%d", door.pid);
+    told.what = tell(pe, findings, image, format("its shadow at process %s, the only copy", keeper.c_str()));
     return Fetched::corrupt;
 }
 
 BackupStore::Fetched BackupStore::fetch(const Door& door, PeId pe, Version version, const LiveState& live,
-                                        std::string* why) {
-    return with_shadow(door, pe, version, live, why, [&](Image& image) { return image.load(version, live); });
+                                        Trouble* trouble) {
+    return with_shadow(door, pe, version, live, trouble, [&](Image& image) { return image.load(version, live); });
 }
 
 BackupStore::Fetched BackupStore::fetch_front(const Door& door, PeId pe, Version version, const LiveState& live,
-                                              std::size_t heap_bytes, std::string* why) {
-    return with_shadow(door, pe, version, live, why,
+                                              std::size_t heap_bytes, Trouble* trouble) {
+    return with_shadow(door, pe, version, live, trouble,
                        [&](Image& image) { return image.load_front(version, live, heap_bytes); });
 }
 

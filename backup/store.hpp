@@ -34,6 +34,7 @@
 #include "backup/image.hpp"
 #include "shmem_ft/base/config.hpp"
 #include "shmem_ft/base/ids.hpp"
+#include "shmem_ft/base/process_watch.hpp"
 #include "symheap/segment.hpp"
 
 namespace sft {
@@ -43,6 +44,7 @@ public:
     // Where a keeper's store can be opened: on this node through its process, else through the network.
     struct Door {
         std::int32_t pid = 0;
+        std::uint64_t start_time = 0;
         int store_fd = -1;
         ProcId process = kNoProc;
         Network* network = nullptr;  // null: on this node
@@ -59,8 +61,8 @@ public:
     [[nodiscard]] const Segment& segment() const noexcept { return kept_; }
 
     // Opens the room for `pe`'s shadow at a keeper, whatever was used before; what the old keeper has stays there.
-    // False: the keeper is gone (error says what failed).
-    [[nodiscard]] bool use_keeper(const Door& door, PeId pe, const LiveState& live, std::string& error);
+    // Unless it is opened: `trouble` says what failed and why.
+    [[nodiscard]] Reach use_keeper(const Door& door, PeId pe, const LiveState& live, Trouble& trouble);
     void forget_keeper() noexcept;
 
     // keeper_gone: a far keeper has died, and there is no shadow until the next use_keeper().
@@ -74,14 +76,14 @@ public:
     // explanation() says what is missing.
     [[nodiscard]] bool roll_back(Version version, const LiveState& live);
 
-    enum class Fetched { done, keeper_gone, corrupt };
-    // `pe`'s state of `version`, from the store of its keeper, into the live memory of this process. `why`, if given,
-    // gets the explanation of `corrupt`.
+    enum class Fetched { done, keeper_gone, cannot_be_opened, corrupt };
+    // `pe`'s state of `version`, from the store of its keeper, into the live memory of this process. `trouble`, if
+    // given, gets the explanation of anything but `done`.
     [[nodiscard]] static Fetched fetch(const Door& door, PeId pe, Version version, const LiveState& live,
-                                       std::string* why = nullptr);
+                                       Trouble* trouble = nullptr);
     // Only what Image::load_front loads.
     [[nodiscard]] static Fetched fetch_front(const Door& door, PeId pe, Version version, const LiveState& live,
-                                             std::size_t heap_bytes, std::string* why = nullptr);
+                                             std::size_t heap_bytes, Trouble* trouble = nullptr);
 
     // ---- integrity ----
 
@@ -123,7 +125,9 @@ private:
 
     template <class Load>
     [[nodiscard]] static Fetched with_shadow(const Door& door, PeId pe, Version version, const LiveState& live,
-                                             std::string* why, Load&& load);
+                                             Trouble* trouble, Load&& load);
+    [[nodiscard]] static Reach show_room(Window& window, const Door& door, PeId pe, const LiveState& live,
+                                         Trouble& trouble);
 
     // The two copies, as far as they are expected to hold the committed version.
     struct Pair {
@@ -135,9 +139,9 @@ private:
     [[nodiscard]] Pair copies(const LiveState& live) const noexcept;
     [[nodiscard]] bool has_local_copy() const noexcept { return mode_ == BackupMode::double_copy; }
     [[nodiscard]] Image shadow_slot(Version version, const LiveState& live) const noexcept;
-    [[nodiscard]] static bool open_far(FarShadow& far, const Door& door, PeId pe, const LiveState& live,
-                                       std::string& error);
-    [[nodiscard]] bool use_far(const Door& door, PeId pe, const LiveState& live, std::string& error);
+    [[nodiscard]] static Reach open_far(FarShadow& far, const Door& door, PeId pe, const LiveState& live,
+                                        Trouble& trouble);
+    [[nodiscard]] Reach use_far(const Door& door, PeId pe, const LiveState& live, Trouble& trouble);
     [[nodiscard]] bool ship_far(Version version, const LiveState& live, ImageStats& stats) noexcept;
     [[nodiscard]] std::string lost_with_keeper(Version version) const;
     [[nodiscard]] Findings mend_front(Image& image, const Image* other) const;

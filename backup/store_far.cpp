@@ -1,4 +1,5 @@
 // The shadow at a keeper on another node.
+#include <cerrno>
 #include <utility>
 
 #include "backup/store_use.hpp"
@@ -6,33 +7,38 @@
 
 namespace sft {
 
-bool BackupStore::open_far(FarShadow& far, const Door& door, PeId pe, const LiveState& live, std::string& error) {
+// What can fail is the memory for the mirror, which says nothing about the keeper.
+Reach BackupStore::open_far(FarShadow& far, const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
     std::unique_ptr<StoreWire> own;
     if (door.wire == nullptr) {
         own = make_network_wire(*door.network, door.process);
     }
     StoreWire& wire = door.wire != nullptr ? *door.wire : *own;
-    return far.open(wire, std::move(own), pe.index() * room_bytes(live), live, error);
+    if (!far.open(wire, std::move(own), pe.index() * room_bytes(live), live, trouble.what)) {
+        trouble.error = errno;
+        return Reach::cannot_be_opened;
+    }
+    return Reach::opened;
 }
 
-bool BackupStore::use_far(const Door& door, PeId pe, const LiveState& live, std::string& error) {
+Reach BackupStore::use_far(const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
     auto far = std::make_unique<FarShadow>();
-    if (!open_far(*far, door, pe, live, error)) {
-        return false;
+    if (const Reach reach = open_far(*far, door, pe, live, trouble); reach != Reach::opened) {
+        return reach;
     }
     keeper_ = door.process;
     // A substitute finds what its predecessor has shipped; on a new keeper there is nothing.
     for (const Version parity : {Version(0), Version(1)}) {
         if (!far->read_front(parity, live)) {
-            error = format("process %d, the keeper, is gone", keeper_.value());
-            return false;
+            trouble.what = format("process %d, the keeper, is gone", keeper_.value());
+            return Reach::gone;
         }
         shadow_versions_[parity.index()] = far->slot(parity, live).version();
         slot_differs_[parity.index()].reset(far->slot(parity, live).blocks());
     }
     far_ = std::move(far);
     has_shadow_ = shadow_readable_ = true;
-    return true;
+    return Reach::opened;
 }
 
 bool BackupStore::ship_far(Version version, const LiveState& live, ImageStats& stats) noexcept {

@@ -436,6 +436,32 @@ bool Coordinator::await_death(ProcId process, std::int64_t end_ns) {
                              [&] { return contains(agreement_.known_deaths(), process); });
 }
 
+bool Coordinator::await_end(std::int64_t end_ns) {
+    Lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::nanoseconds(std::max<std::int64_t>(end_ns - now_ns(), 0)),
+                             [&] { return is_over(agreement_.decided()); });
+}
+
+bool Coordinator::has_trouble() const {
+    const Lock lock(mutex_);
+    return mailbox_->has_trouble();
+}
+
+std::optional<Trouble> Coordinator::lasting_trouble(std::int64_t begin_ns) const {
+    const Lock lock(mutex_);
+    return mailbox_->lasting_trouble(begin_ns);
+}
+
+std::vector<Mailbox::Lost> Coordinator::lost_connections() const {
+    const Lock lock(mutex_);
+    return mailbox_->lost();
+}
+
+void Coordinator::settle_lost(ProcId process) {
+    const Lock lock(mutex_);
+    mailbox_->settle_lost(process);
+}
+
 std::vector<Death> Coordinator::known_deaths() const {
     const Lock lock(mutex_);
     return agreement_.known_deaths();

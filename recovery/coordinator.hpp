@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,8 @@ public:
     [[nodiscard]] bool is_dead(ProcId process) const;
     // Sleeps until that is so. False: that time has come (now_ns()).
     [[nodiscard]] bool await_death(ProcId process, std::int64_t end_ns);
+    // Sleeps until the job is over for everybody. False: that time has come (now_ns()).
+    [[nodiscard]] bool await_end(std::int64_t end_ns);
     [[nodiscard]] std::vector<Death> known_deaths() const;  // sorted by process
     [[nodiscard]] ProcId leader() const;
     // Whether this process leads. Never waits, so it may be asked anywhere.
@@ -108,6 +111,11 @@ public:
     void process_left(ProcId process, Stage how);
     void request_join(std::vector<ProcId> everybody, NodeId node);
     [[nodiscard]] int fd() const noexcept { return mailbox_->fd(); }
+    // What fails while everybody lives (transport/mail/mailbox.hpp).
+    [[nodiscard]] bool has_trouble() const;
+    [[nodiscard]] std::optional<Trouble> lasting_trouble(std::int64_t begin_ns) const;
+    [[nodiscard]] std::vector<Mailbox::Lost> lost_connections() const;
+    void settle_lost(ProcId process);
     // Several nodes (transport/mail/mailbox.hpp). probe_node_of: all processes of the node that are not known to be
     // dead.
     [[nodiscard]] std::vector<RemoteMail::Gone> take_gone();

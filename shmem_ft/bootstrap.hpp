@@ -44,6 +44,7 @@ static_assert(std::is_trivially_copyable_v<BootCard>);
 struct SegmentCard {
     std::int32_t pid = 0;
     std::int32_t control_fd = -1;
+    std::uint64_t start_time = 0;  // of the process
 };
 
 class Bootstrap {

@@ -109,46 +109,6 @@ bool Runtime::create_memory(std::string& error) {
     return true;
 }
 
-bool Runtime::map_peer(PeId pe, ProcId holder, std::string& error) {
-    PeerEntry& entry = entries_[pe.index()];
-    if (pe == me_) {
-        entry.heap_difference.store(0);
-        entry.globals_difference.store(0);
-        return true;
-    }
-    if (is_remote(holder)) {
-        mapped_holder_[pe.index()] = holder;
-        entry.globals_difference.store(kRemote);
-        entry.heap_difference.store(kRemote);
-        network_->set_holder(pe, holder);
-        return true;
-    }
-    if (network_ != nullptr) {
-        network_->set_holder(pe, kNoProc);
-    }
-    const ProcessSlot& slot = control_.slot(holder);
-    const int heap_fd = open_descriptor_of(slot.pid, slot.heap_fd);
-    const int globals_fd = slot.globals_fd < 0 ? -1 : open_descriptor_of(slot.pid, slot.globals_fd);
-    bool shown = heap_fd >= 0 && heap_windows_[pe.index()].show(heap_fd, 0, error);
-    if (live_.globals.bytes != 0) {
-        shown = shown && globals_fd >= 0 && globals_windows_[pe.index()].show(globals_fd, 0, error);
-    }
-    for (const int fd : {heap_fd, globals_fd}) {
-        if (fd >= 0) {
-            ::close(fd);
-        }
-    }
-    if (!shown) {
-        return false;
-    }
-    mapped_holder_[pe.index()] = holder;
-    entry.globals_difference.store(reinterpret_cast<std::intptr_t>(globals_windows_[pe.index()].address()) -
-                                   static_cast<std::intptr_t>(live_.globals.begin));
-    entry.heap_difference.store(reinterpret_cast<std::intptr_t>(heap_windows_[pe.index()].address()) -
-                                static_cast<std::intptr_t>(live_.heap.begin));
-    return true;
-}
-
 void Runtime::connect_channels() {
     const JobShape& shape = coordinator_->shape();
     const JobState state = coordinator_->state();
@@ -187,8 +147,6 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     Doorbell* doorbell = &control_.slot(self()).doorbell;
     engine_.waiter = Waiter(doorbell, &engine_.gate, style_of_job(control_));
     engine_.copy = Copier::for_this_processor();
-    const JobShape& shape = coordinator_->shape();
-    const JobState state = coordinator_->state();
     for (std::size_t i = 0; i < n_pes; ++i) {
         const PeId peer(static_cast<std::int32_t>(i));
         if (peer != me_ && (!heap_windows_[i].reserve(live_.heap.bytes, error) ||
@@ -199,23 +157,13 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
             // What it writes before it joins would land in memory that is being rolled back; protect() maps the others.
             entries_[i].heap_difference.store(peer == me_ ? 0 : kUnreachable);
             entries_[i].globals_difference.store(peer == me_ ? 0 : kUnreachable);
-            continue;
-        }
-        // A peer that cannot be mapped has just died: the service thread will know in a moment.
-        std::string gone;
-        const ProcId holder = shape.holder(state, peer);
-        const std::lock_guard lock(view_mutex_);
-        if (!map_peer(peer, holder, gone) && !coordinator_->is_dead(holder) &&
-            process_start_time(control_.slot(holder).pid) != 0) {
-            error = format(
-                "cannot map the memory of PE %zu (%s): /proc/PID/fd of processes of the same user must be "
-                "readable",
-                i, gone.c_str());
-            return false;
         }
     }
+    if (!is_substitute_ && !map_peers(error)) {
+        return false;
+    }
     {
-        const std::lock_guard lock(view_mutex_);
+        const Locked lock(view_mutex_);
         mark_dead_peers();  // whose deaths came before their memory was mapped
     }
     connect_channels();
@@ -223,10 +171,15 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     if (is_substitute_) {
         return true;
     }
-    const ProcId keeper = shape.keeper(state, me_);
+    const ProcId keeper = coordinator_->shape().keeper(coordinator_->state(), me_);
     if (keeper != kNoProc && config_.backup_mode != BackupMode::none) {
+        // If it is gone there is no shadow, and its death will be known before anything is shipped.
+        Trouble trouble;
         keeper_in_use_ = keeper;
-        return store_.use_keeper(door_of(keeper), me_, live_, error);
+        if (store_.use_keeper(door_of(keeper), me_, live_, trouble) == Reach::cannot_be_opened) {
+            error = trouble.what;
+            return false;
+        }
     }
     return true;
 }
@@ -373,7 +326,9 @@ bool Runtime::start(int generation, std::string& error) {
             return false;
         }
     }
-    start_service();
+    if (!start_service(error)) {
+        return false;
+    }
     if (!config_.join.empty()) {
         ask_to_join();
     } else if (!bootstrap_.is_one_node()) {

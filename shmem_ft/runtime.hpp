@@ -16,10 +16,10 @@
 #include <poll.h>
 #include <setjmp.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +30,7 @@
 #include "shmem_ft/base/config.hpp"
 #include "shmem_ft/base/fault_action.hpp"
 #include "shmem_ft/base/job_channel.hpp"
+#include "shmem_ft/base/mutex.hpp"
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/bootstrap.hpp"
 #include "shmem_ft/data_guard.hpp"
@@ -68,10 +69,11 @@ public:
     void finish() noexcept;
 
     // Ends the job on all PEs with one line.
-    [[noreturn]] void fail_job(const std::string& line, EndReason reason = EndReason::requested) noexcept;
+    [[noreturn]] void fail_job(const std::string& line, EndReason reason = EndReason::requested) noexcept
+        SFT_EXCLUDES(view_mutex_);
     [[noreturn]] void global_exit(int status) noexcept;
     // This process has learnt that the job has been ended by another one.
-    [[noreturn]] void leave_ended_job() noexcept;
+    [[noreturn]] void leave_ended_job() noexcept SFT_EXCLUDES(view_mutex_);
     static void flush_output() noexcept;
 
     int checkpoint() noexcept;
@@ -96,6 +98,8 @@ public:
     void take_thread_level() noexcept;
     // exit() was called: tell the others how, for kernels that do not.
     void record_exit(int status) noexcept;
+    // The library ends this process with exit(), whose handlers may call it.
+    void wait_for_nobody(int status) noexcept;
     // In a child made by fork(): own copies of what the parent shares with its peers.
     void privatize_after_fork() noexcept;
 
@@ -107,7 +111,7 @@ public:
 
 private:
     // JobObserver: runtime_service.cpp
-    void heard_of_death(const Death& death) override;
+    void heard_of_death(const Death& death) override SFT_EXCLUDES(view_mutex_);
     void end_with_mpi(const Death& death);
     void decided(const JobState& before, const JobState& after) override;
     void must_stop(const Stop& why) override;
@@ -119,8 +123,13 @@ private:
     [[nodiscard]] bool join_running_job(std::string& error);
     void ask_to_join();
     void watch_joined() noexcept;
+    void end_by_service(const std::string& line) noexcept SFT_EXCLUDES(view_mutex_);
+    void look_for_trouble() noexcept;
+    void release_reserve() noexcept;
     [[nodiscard]] bool take_pe(PeId pe, std::string& error);
-    [[nodiscard]] bool map_peer(PeId pe, ProcId holder, std::string& error);
+    [[nodiscard]] Reach map_peer(PeId pe, ProcId holder, Trouble& trouble) SFT_REQUIRES(view_mutex_);
+    [[nodiscard]] Reach show_memory(PeId pe, ProcId holder, Trouble& trouble);
+    [[nodiscard]] bool map_peers(std::string& error) SFT_EXCLUDES(view_mutex_);
     [[nodiscard]] bool become_substitute(std::string& error);
     [[nodiscard]] bool start_scrubber(std::string& error);
     void connect_channels();
@@ -134,7 +143,7 @@ private:
     [[nodiscard]] bool meet_the_others(int generation, std::string& error);
     [[nodiscard]] BootCard own_card() const;
     [[nodiscard]] bool compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const;
-    void publish_slot();
+    [[nodiscard]] bool publish_slot(std::string& error);
     [[nodiscard]] bool say_hello(std::string& error);
     void watch_start();
     void enter(StartStep step) noexcept;
@@ -161,7 +170,7 @@ private:
 
     // runtime_service.cpp
     [[nodiscard]] bool watch_processes(std::string& error);
-    void start_service();
+    [[nodiscard]] bool start_service(std::string& error);
     void stop_service() noexcept;
     [[nodiscard]] DataGuard::Options data_guard_options();
     void list_polled(std::vector<pollfd>& polled, std::vector<ProcId>& watched);
@@ -176,7 +185,7 @@ private:
     void tell_agreed_loss(ProcId process) noexcept;
     void leave_with_node() noexcept;
     void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
-    void mark_dead_peers() noexcept;
+    void mark_dead_peers() noexcept SFT_REQUIRES(view_mutex_);
     PeId sleep_as_spare() noexcept;
 
     // runtime_status.cpp
@@ -189,23 +198,31 @@ private:
     [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
-    [[nodiscard]] Done must_be_gone(ProcId process, const std::string& why) noexcept;
+    [[nodiscard]] Done must_be_gone(ProcId process, Reach reach, const Trouble& trouble) noexcept
+        SFT_EXCLUDES(view_mutex_);
+    struct ClosedPeer {
+        ProcId process = kNoProc;
+        Reach reach = Reach::opened;
+        Trouble trouble;
+    };
+    [[nodiscard]] ClosedPeer show_new_holders(const JobState& state) SFT_EXCLUDES(view_mutex_);
     [[nodiscard]] std::string lost_copy(const JobState& state) const;
     [[nodiscard]] Done become_restored(const JobState& state);
     void tell_end(const std::string& line) noexcept;
-    void note_last_line(const std::string& line) noexcept;
+    void note_last_line(const std::string& line) noexcept SFT_EXCLUDES(view_mutex_);
+    [[noreturn]] void leave_alone() noexcept;
     [[nodiscard]] bool prepare_as_substitute();
 
     // runtime_policy.cpp
     [[nodiscard]] bool check_status() noexcept;
-    [[nodiscard]] std::vector<FailedPe> failed() const;
-    void set_failed(std::vector<FailedPe> failed);
+    [[nodiscard]] std::vector<FailedPe> failed() const SFT_EXCLUDES(list_mutex_);
+    void set_failed(std::vector<FailedPe> failed) SFT_EXCLUDES(list_mutex_);
     [[nodiscard]] bool is_fault_known() const;
     void wait_is_due() noexcept;
     void ask_for_spares(const std::vector<PeId>& pes) noexcept;
     void set_wait_timer(std::int64_t at_ns) noexcept;
     [[nodiscard]] bool handler_ends(int reason, const std::vector<PeId>& pes) noexcept;
-    void end_wait(const std::string& why) noexcept;
+    void end_wait(const std::string& why) noexcept SFT_EXCLUDES(view_mutex_);
 
     // runtime_heap.cpp
     void* replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
@@ -257,8 +274,8 @@ private:
     std::uint32_t restored_init_calls_ = 0;
     std::uint32_t committed_init_calls_ = 0;
     std::uint64_t replayed_heap_calls_ = 0;
-    std::mutex calls_mutex_;  // held during checkpoint(), restart(), finish() and a status check
-    mutable std::mutex list_mutex_;
+    Mutex calls_mutex_{MutexRank::calls};  // held during checkpoint(), restart(), finish() and a status check
+    mutable Mutex list_mutex_{MutexRank::list};
     std::vector<FailedPe> failed_;  // since the last status check; protected by list_mutex_
     struct OnFault {
         FaultAction action = FaultAction::go_on;
@@ -273,23 +290,27 @@ private:
 
     // What only onlookers are told. The mutex keeps the two threads that publish apart; the coordinator may be asked
     // something while it is held, never the other way round.
-    std::mutex status_mutex_;
+    Mutex status_mutex_{MutexRank::status};
     std::atomic<std::int64_t> committed_ns_{0};
     std::atomic<std::uint64_t> stored_bytes_{0};
     std::atomic<std::uint32_t> incarnation_{0};
     std::atomic<std::int64_t> published_ns_{0};
     std::atomic<std::uint64_t> published_checked_{0};  // of the counters in there
 
-    std::mutex view_mutex_;
-    std::string last_line_;    // why this process ends the job, said by either thread; protected by view_mutex_
-    std::vector<int> pidfds_;  // by process; -1: self, ended or finalized
+    Mutex view_mutex_{MutexRank::view};
+    std::string last_line_ SFT_GUARDED_BY(view_mutex_);  // why this process ends the job, said by either thread
+    std::vector<int> pidfds_;                            // by process; -1: self, ended or finalized
     std::size_t n_joined_watched_ = 0;
     std::atomic<bool> is_stopping_{false};
     std::vector<ProcId> early_;  // had ended before anybody could watch them
     FailureEvents failure_events_;
-    std::mutex told_mutex_;
+    Mutex told_mutex_{MutexRank::told};
     std::vector<ProcId> told_;  // failed, says the launcher; protected by told_mutex_
     int stop_fd_ = -1;
+    std::array<int, 8> reserve_ = {-1, -1, -1, -1, -1, -1, -1, -1};  // descriptors to be had for the end of the job
+    std::int64_t leave_by_ns_ = 0;         // the service thread has asked for the end of the job; 0: it has not
+    std::int64_t unwatched_since_ns_ = 0;  // a spare that has joined cannot be watched; 0: all are
+    int unwatched_error_ = 0;
     // While a spare is awaited; protected by view_mutex_.
     struct Unreplaceable {
         std::vector<PeId> pes;

@@ -51,7 +51,7 @@ int Runtime::checkpoint() noexcept {
     if (!joined_) {
         return 1;  // SHMEM_FT_FAILURE: a substitute goes on to shmem_query_fault and joins in shmem_restart_pes
     }
-    const std::lock_guard calls(calls_mutex_);
+    const Locked calls(calls_mutex_);
     const std::int64_t begin = now_ns();
     fault_point(FaultPoint::checkpoint_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -78,7 +78,8 @@ void Runtime::ship(Version version) {
         // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
         keeper_in_use_ = kNoProc;
         const JobState state = coordinator_->state();
-        static_cast<void>(must_be_gone(coordinator_->shape().keeper_to_be(state, me_), "it does not take the copy"));
+        static_cast<void>(must_be_gone(coordinator_->shape().keeper_to_be(state, me_), Reach::cannot_be_opened,
+                                       {"it does not take the copy"}));
     }
 }
 
@@ -90,12 +91,12 @@ void Runtime::fold(Version version) {
 // ---- query ----
 
 std::vector<FailedPe> Runtime::failed() const {
-    const std::lock_guard lock(list_mutex_);
+    const Locked lock(list_mutex_);
     return failed_;
 }
 
 void Runtime::set_failed(std::vector<FailedPe> failed) {
-    const std::lock_guard lock(list_mutex_);
+    const Locked lock(list_mutex_);
     failed_ = std::move(failed);
 }
 
@@ -153,7 +154,7 @@ std::string Runtime::explain(const JobState& state) const {
 
 void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const std::int64_t begin = now_ns();
-    const std::lock_guard calls(calls_mutex_);
+    const Locked calls(calls_mutex_);
     fault_point(joined_ ? FaultPoint::restart_enter : FaultPoint::substitute_joins);
     if (joined_ && lost_initialisation()) {
         fail_job(
@@ -196,7 +197,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     joined_ = true;
     engine_.replay.active = false;
     {
-        const std::lock_guard lock(view_mutex_);
+        const Locked lock(view_mutex_);
         engine_.gate.pending.store(false);
         mark_dead_peers();  // somebody may have died since
     }
@@ -212,32 +213,6 @@ std::string Runtime::lost_copy(const JobState& state) const {
     return name_failed(state, {me_}) + ", and so has the process that kept the copy of the last checkpoint";
 }
 
-// What could not be opened at `process` tells that it has died; then its death will be decided about. If it has not,
-// nobody would decide anything, so this process has to say what is wrong.
-Duties::Done Runtime::must_be_gone(ProcId process, const std::string& why) noexcept {
-    constexpr int kPatience_ms = 10'000;
-    if (is_remote(process)) {
-        constexpr std::int64_t kNsPerMs = 1'000'000;
-        if (!coordinator_->await_death(process, now_ns() + kPatience_ms * kNsPerMs)) {
-            fail_job(format("PE %d cannot reach the memory of process %d on another node: %s", me_.load().value(),
-                            process.value(), why.c_str()));
-        }
-        return Done::source_gone;
-    }
-    const ProcessSlot& slot = control_.slot(process);
-    const int pidfd = open_process(slot.pid, slot.start_time);
-    if (pidfd >= 0) {
-        pollfd end{pidfd, POLLIN, 0};
-        const int ended = ::poll(&end, 1, kPatience_ms);
-        ::close(pidfd);
-        if (ended == 0) {
-            fail_job(format("PE %d cannot reach the memory of process %d (pid %d): %s", me_.load().value(),
-                            process.value(), slot.pid, why.c_str()));
-        }
-    }
-    return Done::source_gone;
-}
-
 Duties::Done Runtime::become_restored(const JobState& state) {
     if (joined_) {
         return store_.roll_back(state.version, live_) ? Done::ok : Done::corrupt;
@@ -250,14 +225,14 @@ Duties::Done Runtime::become_restored(const JobState& state) {
         store_.explain(lost_copy(state));
         return Done::corrupt;
     }
-    std::string why;
-    errno = 0;
-    switch (BackupStore::fetch(door_of(keeper), me_, state.version, live_, &why)) {
+    Trouble trouble;
+    switch (BackupStore::fetch(door_of(keeper), me_, state.version, live_, &trouble)) {
         case BackupStore::Fetched::done: return Done::ok;
-        case BackupStore::Fetched::keeper_gone: return must_be_gone(keeper, std::strerror(errno));
+        case BackupStore::Fetched::keeper_gone: return must_be_gone(keeper, Reach::gone, trouble);
+        case BackupStore::Fetched::cannot_be_opened: return must_be_gone(keeper, Reach::cannot_be_opened, trouble);
         case BackupStore::Fetched::corrupt: break;
     }
-    store_.explain(why);
+    store_.explain(trouble.what);
     return Done::corrupt;
 }
 
@@ -283,15 +258,8 @@ Duties::Done Runtime::protect(const JobState& state) {
     // The new holders are known now: show their memory where that of the dead ones was.
     const JobShape& shape = coordinator_->shape();
     fault_point(FaultPoint::remap);
-    {
-        const std::lock_guard lock(view_mutex_);
-        for (std::int32_t i = 0; i < shape.n_pes; ++i) {
-            const ProcId holder = shape.holder(state, PeId(i));
-            std::string gone;
-            if (mapped_holder_[PeId(i).index()] != holder && !map_peer(PeId(i), holder, gone)) {
-                return must_be_gone(holder, gone);
-            }
-        }
+    if (const ClosedPeer found = show_new_holders(state); found.reach != Reach::opened) {
+        return must_be_gone(found.process, found.reach, found.trouble);
     }
     fault_point(FaultPoint::protect_begin);
     forget_dead();
@@ -299,13 +267,14 @@ Duties::Done Runtime::protect(const JobState& state) {
     const bool moved = shape.needs_new_shadow(state, me_);
     const Version version = state.version;
     if (config_.backup_mode != BackupMode::none && keeper != kNoProc) {
-        std::string gone;
         // A shadow that has not moved is looked for again, too, if the one before in this recovery, which died, was to
         // get it.
         if (moved || keeper != keeper_in_use_) {
             keeper_in_use_ = kNoProc;
-            if (!store_.use_keeper(door_of(keeper), me_, live_, gone)) {
-                return must_be_gone(keeper, gone);
+            Trouble trouble;
+            const Reach reach = store_.use_keeper(door_of(keeper), me_, live_, trouble);
+            if (reach != Reach::opened) {
+                return must_be_gone(keeper, reach, trouble);
             }
             keeper_in_use_ = keeper;
         }
@@ -313,7 +282,7 @@ Duties::Done Runtime::protect(const JobState& state) {
             const BackupStore::Shipped shipped = store_.ship(version, live_);
             if (shipped.keeper_gone) {
                 keeper_in_use_ = kNoProc;
-                return must_be_gone(keeper, "it does not take the copy");
+                return must_be_gone(keeper, Reach::cannot_be_opened, {"it does not take the copy"});
             }
             stored_bytes_.store(shipped.bytes_stored);
         }
@@ -337,12 +306,12 @@ bool Runtime::prepare_as_substitute() {
             return false;
         }
         const ProcId keeper = coordinator_->shape().keeper(state, me_);
-        std::string why;
+        Trouble trouble;
         if (keeper == kNoProc) {
             fail_job(lost_copy(state) + ": the data is lost");
         }
         const auto fetched =
-            BackupStore::fetch_front(door_of(keeper), me_, state.version, live_, Heap::journal_bytes(), &why);
+            BackupStore::fetch_front(door_of(keeper), me_, state.version, live_, Heap::journal_bytes(), &trouble);
         if (fetched == BackupStore::Fetched::done) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
             engine_.init_depth = 0;  // the program's own calls count until the version's number comes with its memory
@@ -350,8 +319,10 @@ bool Runtime::prepare_as_substitute() {
             return true;
         }
         if (fetched == BackupStore::Fetched::corrupt) {
-            fail_job(why + ": the data is lost");  // nobody else would notice
+            fail_job(trouble.what + ": the data is lost");  // nobody else would notice
         }
+        static_cast<void>(must_be_gone(
+            keeper, fetched == BackupStore::Fetched::keeper_gone ? Reach::gone : Reach::cannot_be_opened, trouble));
         // The keeper has died, and its death will be decided about.
         coordinator_->wait_until([&](const JobState& now) { return now.index != state.index; });
     }

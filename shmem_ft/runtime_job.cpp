@@ -55,6 +55,14 @@ void at_exit(int status, void*) {
     }
 }
 
+// The program may call anything in its exit handlers (atexit(shmem_finalize) is a habit), while the others are busy
+// with something else.
+void at_leave(int status) {
+    if (g_runtime != nullptr && ::getpid() == g_owner_pid) {
+        g_runtime->wait_for_nobody(status);
+    }
+}
+
 // The globals are shared memory, so parent and child would write the same ones. The child copies them first thing;
 // until it has, the parent waits, so that the copy is that of the moment of fork(). The pipe tells the parent, also
 // when the child dies before it is done. The lock keeps the children of other threads from holding this pipe open.
@@ -100,6 +108,7 @@ void install_hooks() {
     if (!g_hooks_installed) {
         g_hooks_installed = true;
         ::on_exit(at_exit, nullptr);
+        set_leave_hook(at_leave);
         ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     }
 }
@@ -169,18 +178,50 @@ void Runtime::tell_end(const std::string& line) noexcept {
 }
 
 void Runtime::note_last_line(const std::string& line) noexcept {
-    const std::lock_guard lock(view_mutex_);
+    const Locked lock(view_mutex_);
     last_line_ = line;
 }
 
-void Runtime::fail_job(const std::string& line, EndReason reason) noexcept {
-    note_last_line(line);
-    if (channel_.is_connected()) {
-        tell_end(line);  // before anybody can end because of it
+// What the program has printed is not lost. Only a stream that is free is flushed: this may be the service thread, and
+// the application's may hold one for ever, waiting for input.
+void Runtime::flush_output() noexcept {
+    for (FILE* const stream : {stdout, stderr}) {
+        if (::ftrylockfile(stream) == 0) {
+            ::fflush_unlocked(stream);
+            ::funlockfile(stream);
+        }
     }
-    coordinator_->request_end(reason, kExitError);
-    coordinator_->wait_until([](const JobState& state) { return is_over(state); });
-    leave_ended_job();
+}
+
+// By whichever thread comes here first, unless another one is on its way out through shmem_global_exit, with the exit
+// handlers of the program.
+void Runtime::leave_ended_job() noexcept {
+    const pid_t exiting = exiting_thread_.load();
+    if ((exiting != 0 && exiting != ::gettid()) || is_leaving_.test_and_set()) {
+        sleep_until_the_end();
+    }
+    const JobState state = coordinator_->state();
+    if (config_.unreplaced == Unreplaced::handler && coordinator_->leader() == self() &&
+        (state.end_reason == EndReason::copies_lost || state.end_reason == EndReason::nothing_committed ||
+         state.end_reason == EndReason::all_died)) {
+        static_cast<void>(handler_ends(job::kDataLost, state.lost));
+    }
+    // What followed from the deaths everybody can tell, and oshrun takes what it hears first; without it one has to do.
+    const bool is_mine = state.ended_by == self();
+    std::string line;
+    if (is_mine) {
+        const Locked lock(view_mutex_);
+        line = last_line_;
+    } else {
+        line = explain(state);
+    }
+    if (!line.empty() && (channel_.is_connected() || is_mine || coordinator_->leader() == self())) {
+        tell_end(line);
+    }
+    flush_output();
+    say_goodbye(Stage::ended);
+    control_.slot(self()).state.store(ProcessState::ended);
+    ::_exit(state.exit_status);
 }
 
 void Runtime::global_exit(int status) noexcept {
@@ -208,8 +249,17 @@ void Runtime::record_exit(int status) noexcept {
     report(JobEventKind::exiting, status, 0, "", now_ns(), 0);
 }
 
+// From here on every wait of a call ends at once, as if a fault were pending, and whoever watches this process takes no
+// exit handler that stands still for work.
+void Runtime::wait_for_nobody(int status) noexcept {
+    if (!finished_) {
+        control_.slot(self()).exit_status.store(static_cast<std::uint32_t>(status & 0xff) + 1);
+    }
+    engine_.gate.pending.store(true);
+}
+
 void Runtime::finish() noexcept {
-    const std::lock_guard calls(calls_mutex_);
+    const Locked calls(calls_mutex_);
     fault_point(FaultPoint::finalize_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     quiet_network();
@@ -292,6 +342,9 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
 }
 
 void finalize() noexcept {
+    if (is_leaving()) {
+        return;  // others are elsewhere, and hear of the end of this process
+    }
     if (g_engine == nullptr) {
         report_not_initialized("shmem_finalize");
     }
@@ -359,11 +412,19 @@ void heap_free(void* address) noexcept {
     }
 }
 
-int checkpoint_all() noexcept { return g_runtime == nullptr ? -2 : g_runtime->checkpoint(); }
+int checkpoint_all() noexcept {
+    constexpr int kNotInitialized = -2;
+    constexpr int kFailure = 1;
+    return g_runtime == nullptr ? kNotInitialized : is_leaving() ? kFailure : g_runtime->checkpoint();
+}
 void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept {
     g_runtime->query_fault(pes, pes_status, numpes);
 }
-void restart_pes(const int* pes, std::size_t numpes) noexcept { g_runtime->restart(pes, numpes); }
+void restart_pes(const int* pes, std::size_t numpes) noexcept {
+    if (!is_leaving()) {
+        g_runtime->restart(pes, numpes);
+    }
+}
 int algo_init() noexcept { return g_runtime->algo_init(); }
 int protected_losses() noexcept { return g_runtime->protected_losses(); }
 bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept {
@@ -371,7 +432,7 @@ bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept 
 }
 void on_unreplaced(UnreplacedHandler handler, void* context) noexcept { g_runtime->on_unreplaced(handler, context); }
 jmp_buf* rollback_point() noexcept { return g_runtime->rollback_point(); }
-jmp_buf* meet_fault(const char* routine) noexcept { return g_runtime->meet_fault(routine); }
+jmp_buf* meet_fault(const char* routine) noexcept { return is_leaving() ? nullptr : g_runtime->meet_fault(routine); }
 
 }  // namespace job
 }  // namespace sft

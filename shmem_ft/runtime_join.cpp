@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/process_watch.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/runtime.hpp"
@@ -22,7 +23,19 @@ bool Runtime::join_running_job(std::string& error) {
         error = format("SHMEM_FT_JOIN=%s: not PID:DESCRIPTOR", config_.join.c_str());
         return false;
     }
-    if (!control_.attach(pid, descriptor, error)) {
+    if (!control_.attach(pid, process_start_time(pid), descriptor, error)) {
+        return false;
+    }
+    // oshrun has only the number of the process, which may by now be that of another one, with a segment of another
+    // job.
+    bool is_of_process = false;
+    for (std::int32_t process = 0; process < control_.n_slots(); ++process) {
+        const ProcessSlot& slot = control_.slot(ProcId(process));
+        is_of_process = is_of_process || (slot.pid == pid && slot.start_time == process_start_time(pid));
+    }
+    if (!is_of_process) {
+        error = format("SHMEM_FT_JOIN=%s: the process with that pid is not of the job whose segment it has open",
+                       config_.join.c_str());
         return false;
     }
     const ProcId self(Bootstrap::rank_by_environment());
@@ -38,7 +51,9 @@ bool Runtime::join_running_job(std::string& error) {
         (!bootstrap_.is_one_node() && !read_node_map(error)) || !open_doors(first, error)) {
         return false;
     }
-    publish_slot();
+    if (!publish_slot(error)) {
+        return false;
+    }
     if (bootstrap_.is_one_node()) {
         read_domains();
     } else {
@@ -76,8 +91,16 @@ void Runtime::watch_joined() noexcept {
             continue;
         }
         const ProcessSlot& slot = control_.slot(process);
-        pidfds_[process.index()] = open_process(slot.pid, slot.start_time);
-        if (pidfds_[process.index()] < 0) {
+        const Opening opening = open_process(slot.pid, slot.start_time);
+        if (opening.reach == Reach::cannot_be_opened) {
+            // Alive perhaps, and not watched: tried again, and for how long is look_for_trouble()'s to say.
+            unwatched_error_ = opening.error;
+            unwatched_since_ns_ = unwatched_since_ns_ == 0 ? now_ns() : unwatched_since_ns_;
+            return;
+        }
+        unwatched_since_ns_ = 0;
+        pidfds_[process.index()] = opening.fd;
+        if (opening.reach == Reach::gone) {
             coordinator_->process_died({process, {FailureKind::died, 0}, true});
         }
     }

@@ -85,15 +85,20 @@ bool Runtime::compare_cards(const BootCard& mine, const BootCard& first, std::st
     return error.empty();
 }
 
-void Runtime::publish_slot() {
+bool Runtime::publish_slot(std::string& error) {
     ProcessSlot& slot = control_.slot(self());
     slot.pid = ::getpid();
     slot.start_time = process_start_time(slot.pid);
+    if (slot.start_time == 0) {
+        error = format("cannot read /proc/%d/stat: %s", slot.pid, describe_error(errno).c_str());
+        return false;
+    }
     slot.heap_fd = heap_segment_.fd();
     slot.globals_fd = globals_.segment().fd();
     slot.store_fd = store_.fd();
     slot.memory_domain = find_domain().value() + 1;
     slot.state.store(ProcessState::ready, std::memory_order_release);
+    return true;
 }
 
 // Where this process is bound, if that is to decide where copies are kept. Then what it owns shall lie there as well,
@@ -163,7 +168,7 @@ bool Runtime::prepare_cards(BootCard& card, SegmentCard& segment, std::string& e
     }
     control_.header().node = nodes[self().index()].value();
     control_.header().n_nodes = NodeMap(nodes).n_nodes();
-    segment = {.pid = ::getpid(), .control_fd = control_.fd()};
+    segment = {.pid = ::getpid(), .control_fd = control_.fd(), .start_time = process_start_time(::getpid())};
     if (self() == ProcId(0)) {
         const std::optional<MailToken> token = make_mail_token();
         if (!token) {
@@ -189,7 +194,7 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
     enter(StartStep::meeting);
     const bool leads_node = self() == bootstrap_.node_leader();
     if (!bootstrap_.share_cards(first, segment, generation, error) || !compare_cards(mine, first, error) ||
-        (!leads_node && !control_.attach(segment.pid, segment.control_fd, error))) {
+        (!leads_node && !control_.attach(segment.pid, segment.start_time, segment.control_fd, error))) {
         return false;
     }
     if (leads_node) {
@@ -200,7 +205,9 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
     if (!store_.create(config_.backup_mode, live_, control_.n_pes(), error) || !open_doors(first, error)) {
         return false;
     }
-    publish_slot();
+    if (!publish_slot(error)) {
+        return false;
+    }
     enter(StartStep::publishing);
     const bool is_one_node = bootstrap_.is_one_node();
     if (!is_one_node && !bootstrap_.publish_contact(own_contact(), generation, error)) {

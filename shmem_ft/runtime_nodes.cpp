@@ -321,6 +321,7 @@ void Runtime::leave_with_node() noexcept {
 BackupStore::Door Runtime::door_of(ProcId process) const {
     const ProcessSlot& slot = control_.slot(process);
     return {.pid = slot.pid,
+            .start_time = slot.start_time,
             .store_fd = slot.store_fd,
             .process = process,
             .network = is_remote(process) ? network_.get() : nullptr};

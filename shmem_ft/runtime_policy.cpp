@@ -39,7 +39,7 @@ bool Runtime::on_fault(FaultAction action, job::FaultHandler handler, void* cont
         case FaultAction::abort: break;
         default: return false;
     }
-    const std::lock_guard lock(list_mutex_);
+    const Locked lock(list_mutex_);
     on_fault_ = {action, handler, context};
     return true;
 }
@@ -76,7 +76,7 @@ bool Runtime::check_status() noexcept {
         return false;
     }
     // All threads that meet the fault come here; one of them does it, and the others find it done.
-    const std::lock_guard calls(calls_mutex_);
+    const Locked calls(calls_mutex_);
     if (!failed().empty()) {
         return true;
     }
@@ -98,7 +98,7 @@ bool Runtime::check_status() noexcept {
 jmp_buf* Runtime::meet_fault(const char* routine) noexcept {
     OnFault chosen;
     {
-        const std::lock_guard lock(list_mutex_);
+        const Locked lock(list_mutex_);
         chosen = on_fault_;
     }
     const std::uint32_t fault_number = restarts_.load() + 1;
@@ -137,7 +137,7 @@ jmp_buf* Runtime::meet_fault(const char* routine) noexcept {
 // handler, and later when the bound has passed. If the leader dies, the next one begins to count anew.
 
 void Runtime::on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept {
-    const std::lock_guard lock(view_mutex_);
+    const Locked lock(view_mutex_);
     unreplaceable_.handler = handler;
     unreplaceable_.context = context;
 }
@@ -162,7 +162,7 @@ void Runtime::ask_for_spares(const std::vector<PeId>& pes) noexcept {
 
 void Runtime::awaits_spares(const std::vector<PeId>& pes) {
     constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-    const std::lock_guard lock(view_mutex_);
+    const Locked lock(view_mutex_);
     const bool is_new = unreplaceable_.pes.empty();
     unreplaceable_.pes = pes;
     unreplaceable_.is_handler_due = config_.unreplaced == Unreplaced::handler;
@@ -198,7 +198,7 @@ void Runtime::wait_is_due() noexcept {
     if (::read(wait_timer_fd_, &expirations, sizeof expirations) < 0) {
         return;  // it was set anew meanwhile
     }
-    std::unique_lock lock(view_mutex_);
+    Locked lock(view_mutex_);
     if (unreplaceable_.pes.empty()) {
         return;
     }
@@ -226,7 +226,7 @@ bool Runtime::handler_ends(int reason, const std::vector<PeId>& pes) noexcept {
     job::UnreplacedHandler handler = nullptr;
     void* context = nullptr;
     {
-        const std::lock_guard lock(view_mutex_);
+        const Locked lock(view_mutex_);
         handler = unreplaceable_.handler;
         context = unreplaceable_.context;
     }
@@ -235,19 +235,14 @@ bool Runtime::handler_ends(int reason, const std::vector<PeId>& pes) noexcept {
     return handler == nullptr || handler(reason, numbers.data(), numbers.size(), context) == 0;
 }
 
-// By the service thread, which must go on to hear what follows: decided() ends the process.
+// By the service thread.
 void Runtime::end_wait(const std::string& why) noexcept {
     std::vector<PeId> pes;
     {
-        const std::lock_guard lock(view_mutex_);
+        const Locked lock(view_mutex_);
         pes = unreplaceable_.pes;
     }
-    const std::string line = name_failed(coordinator_->state(), pes) + " " + why;
-    note_last_line(line);
-    if (channel_.is_connected()) {
-        tell_end(line);  // before anybody can end because of it
-    }
-    coordinator_->request_end(EndReason::requested, kExitError);
+    end_by_service(name_failed(coordinator_->state(), pes) + " " + why);
 }
 
 // Whoever waits inside MPI for the dead PE would never come back to us. decided() ends the process, wherever it is.

@@ -4,6 +4,7 @@
 // Every process watches every other one of its node through a pidfd, so whichever processes survive, somebody reports.
 // The thread sleeps in poll; it costs nothing while nothing happens.
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <system_error>
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/realtime.hpp"
@@ -61,22 +63,32 @@ bool Runtime::watch_processes(std::string& error) {
             error = format("process %d of the job ended inside shmem_init", process);
             return false;
         }
-        const int pidfd = open_process(slot.pid, slot.start_time);
-        if (pidfd < 0 && errno != 0) {
-            error = format("cannot watch process %d (pid %d): %s", process, slot.pid, std::strerror(errno));
+        const Opening opening = open_process(slot.pid, slot.start_time);
+        if (opening.reach == Reach::cannot_be_opened) {
+            error = format("cannot watch process %d (pid %d): %s", process, slot.pid,
+                           describe_error(opening.error).c_str());
             return false;
         }
-        if (pidfd < 0) {
+        if (opening.reach == Reach::gone) {
             early_.push_back(ProcId(process));
         }
-        pidfds_[ProcId(process).index()] = pidfd;
+        pidfds_[ProcId(process).index()] = opening.fd;
     }
     return true;
 }
 
-void Runtime::start_service() {
+bool Runtime::start_service(std::string& error) {
     stop_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     wait_timer_fd_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    bool has_all = stop_fd_ >= 0 && wait_timer_fd_ >= 0;
+    for (int& fd : reserve_) {
+        fd = has_all ? ::fcntl(stop_fd_, F_DUPFD_CLOEXEC, 0) : -1;
+        has_all = fd >= 0;
+    }
+    if (!has_all) {
+        error = format("cannot have the descriptors of the service thread: %s", describe_error(errno).c_str());
+        return false;
+    }
     // Signals are the application's business: its threads get them.
     sigset_t all;
     sigset_t before;
@@ -84,13 +96,18 @@ void Runtime::start_service() {
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     // Nobody has watched it before; of the node of one that joins that is not known.
     control_.slot(self()).presence_ns.store(config_.join.empty() ? now_ns() : NodeWatch::kNever);
-    service_ = std::thread([this] {
-        if (config_.realtime) {
-            prefer_this_thread();
-        }
-        serve();
-    });
+    try {
+        service_ = std::thread([this] {
+            if (config_.realtime) {
+                prefer_this_thread();
+            }
+            serve();
+        });
+    } catch (const std::system_error& problem) {
+        error = format("the system gives no service thread: %s", problem.what());
+    }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return service_.joinable();
 }
 
 void Runtime::stop_service() noexcept {
@@ -101,6 +118,7 @@ void Runtime::stop_service() noexcept {
         [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
         service_.join();
     }
+    release_reserve();
     for (int* const fd : {&stop_fd_, &wait_timer_fd_}) {
         if (*fd >= 0) {
             ::close(*fd);
@@ -155,8 +173,10 @@ void Runtime::serve() noexcept {
     for (;;) {
         list_polled(polled, watched);
         const std::int64_t now = now_ns();
-        const int timeout_ms =
+        const int trouble_ms = leave_by_ns_ != 0 || unwatched_since_ns_ != 0 || coordinator_->has_trouble() ? 100 : -1;
+        const int watch_ms =
             shorter(shorter(hang_watch.timeout_ms(now), node_guard.timeout_ms(now)), data_guard.timeout_ms(now));
+        const int timeout_ms = shorter(trouble_ms, watch_ms);
         if (::poll(polled.data(), polled.size(), timeout_ms) < 0 && errno != EINTR) {
             die("PE %d: cannot watch the processes of the job: %s", me_.load().value(), std::strerror(errno));
         }
@@ -177,6 +197,9 @@ void Runtime::serve() noexcept {
         if (polled[2].revents != 0) {
             coordinator_->pump();
             look_for_gone();
+        }
+        if (trouble_ms >= 0) {
+            look_for_trouble();
         }
         lose_nodes(node_guard.tick(now_ns()));
         if (data_guard.tick(now_ns())) {
@@ -259,7 +282,7 @@ void Runtime::look_for_gone() noexcept {
 // A thread of PMIx.
 void Runtime::told_of_failure(ProcId process) {
     {
-        const std::lock_guard lock(told_mutex_);
+        const Locked lock(told_mutex_);
         told_.push_back(process);
     }
     const std::uint64_t one = 1;
@@ -270,7 +293,7 @@ void Runtime::told_of_failure(ProcId process) {
 void Runtime::look_at_told() {
     std::vector<ProcId> told;
     {
-        const std::lock_guard lock(told_mutex_);
+        const Locked lock(told_mutex_);
         told.swap(told_);
     }
     for (const ProcId process : told) {
@@ -356,7 +379,7 @@ void Runtime::heard_of_death(const Death& death) {
         tell_agreed_loss(death.process);
     }
     {
-        const std::lock_guard lock(view_mutex_);
+        const Locked lock(view_mutex_);
         mark_dead_peers();
     }
     if (network_ != nullptr && is_remote(death.process)) {
@@ -420,48 +443,6 @@ PeId Runtime::sleep_as_spare() noexcept {
         ::_exit(0);
     }
     return pe;
-}
-
-// What the program has printed is not lost. Only a stream that is free is flushed: this may be the service thread, and
-// the application's may hold one for ever, waiting for input.
-void Runtime::flush_output() noexcept {
-    for (FILE* const stream : {stdout, stderr}) {
-        if (::ftrylockfile(stream) == 0) {
-            ::fflush_unlocked(stream);
-            ::funlockfile(stream);
-        }
-    }
-}
-
-// By whichever thread comes here first, unless another one is on its way out through shmem_global_exit, with the exit
-// handlers of the program.
-void Runtime::leave_ended_job() noexcept {
-    const pid_t exiting = exiting_thread_.load();
-    if ((exiting != 0 && exiting != ::gettid()) || is_leaving_.test_and_set()) {
-        sleep_until_the_end();
-    }
-    const JobState state = coordinator_->state();
-    if (config_.unreplaced == Unreplaced::handler && coordinator_->leader() == self() &&
-        (state.end_reason == EndReason::copies_lost || state.end_reason == EndReason::nothing_committed ||
-         state.end_reason == EndReason::all_died)) {
-        static_cast<void>(handler_ends(job::kDataLost, state.lost));
-    }
-    // What followed from the deaths everybody can tell, and oshrun takes what it hears first; without it one has to do.
-    const bool is_mine = state.ended_by == self();
-    std::string line;
-    if (is_mine) {
-        const std::lock_guard lock(view_mutex_);
-        line = last_line_;
-    } else {
-        line = explain(state);
-    }
-    if (!line.empty() && (channel_.is_connected() || is_mine || coordinator_->leader() == self())) {
-        tell_end(line);
-    }
-    flush_output();
-    say_goodbye(Stage::ended);
-    control_.slot(self()).state.store(ProcessState::ended);
-    ::_exit(state.exit_status);
 }
 
 }  // namespace sft

@@ -12,7 +12,7 @@ constexpr std::int64_t kRefreshNs = 100'000'000;
 }  // namespace
 
 void Runtime::publish_status() noexcept {
-    const std::lock_guard lock(status_mutex_);
+    const Locked lock(status_mutex_);
     const Coordinator::Knowledge known = coordinator_->knowledge();
     const JobShape& shape = coordinator_->shape();
     const BackupStore::Counters blocks = store_.counters();

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
+#include "shmem_ft/base/process_watch.hpp"
 #include "shmem_ft/base/report.hpp"
 
 namespace sft {
@@ -31,7 +31,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
 bool Segment::create(const char* name, std::size_t bytes, std::string& error) {
     fd_ = ::memfd_create(name, MFD_CLOEXEC);
     if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) {
-        error = format("cannot create %zu bytes of shared memory (%s): %s", bytes, name, std::strerror(errno));
+        error = format("cannot create %zu bytes of shared memory (%s): %s", bytes, name, describe_error(errno).c_str());
         return false;
     }
     bytes_ = bytes;
@@ -43,7 +43,7 @@ bool Segment::map_at(void* address, std::string& error) {
     void* mapped = ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed, fd_, 0);
     if (mapped == MAP_FAILED || (address != nullptr && mapped != address)) {
         error = format("cannot map %zu bytes of shared memory at %p: %s", bytes_, address,
-                       mapped == MAP_FAILED ? std::strerror(errno) : "the address is taken");
+                       mapped == MAP_FAILED ? describe_error(errno).c_str() : "the address is taken");
         if (mapped != MAP_FAILED) {
             ::munmap(mapped, bytes_);
         }
@@ -56,7 +56,7 @@ bool Segment::map_at(void* address, std::string& error) {
 bool Segment::map_over(void* address, std::string& error) {
     void* mapped = ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0);
     if (mapped == MAP_FAILED) {
-        error = format("cannot map shared memory over %p: %s", address, std::strerror(errno));
+        error = format("cannot map shared memory over %p: %s", address, describe_error(errno).c_str());
         return false;
     }
     address_ = mapped;
@@ -82,7 +82,7 @@ Window::Window(Window&& other) noexcept
 bool Window::reserve(std::size_t bytes, std::string& error) {
     void* mapped = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) {
-        error = format("cannot reserve %zu bytes of addresses: %s", bytes, std::strerror(errno));
+        error = format("cannot reserve %zu bytes of addresses: %s", bytes, describe_error(errno).c_str());
         return false;
     }
     address_ = mapped;
@@ -94,7 +94,7 @@ bool Window::show(int fd, std::size_t offset, std::string& error) {
     void* mapped = ::mmap(address_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
                           static_cast<off_t>(offset));
     if (mapped == MAP_FAILED) {
-        error = format("cannot map %zu bytes of another process: %s", bytes_, std::strerror(errno));
+        error = format("cannot map %zu bytes of another process: %s", bytes_, describe_error(errno).c_str());
         return false;
     }
     // A child made by fork() must not reach into other PEs.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -63,9 +64,11 @@ public:
         std::snprintf(path, sizeof path, "/proc/%d/stat", pid);
         const int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0) {
+            error_ = errno;
             return;
         }
         const ssize_t bytes = read(fd, text_.data(), text_.size() - 1);
+        error_ = bytes < 0 ? errno : ESRCH;
         close(fd);
         if (bytes <= 0) {
             return;
@@ -87,9 +90,13 @@ public:
         return position;
     }
 
+    // Why there are no fields.
+    [[nodiscard]] int error() const noexcept { return error_; }
+
 private:
     std::array<char, 2048> text_{};
     const char* rest_ = nullptr;
+    int error_ = 0;
 };
 
 // A zombie's status is in its stat file. The file may by now belong to somebody else with the same pid: only when the
@@ -153,22 +160,88 @@ bool is_traced(std::int32_t pid) noexcept {
     return line != nullptr && std::strtol(line + std::strlen(kLine), nullptr, 10) != 0;
 }
 
-int open_process(std::int32_t pid, std::uint64_t start_time) noexcept {
+Opening look_at_process(std::int32_t pid, std::uint64_t start_time) noexcept {
+    const StatFields stat(pid);
+    const char* state = stat.field(kStateField);
+    const char* start = stat.field(kStartTimeField);
+    if (state != nullptr && start != nullptr) {
+        const bool is_it = std::strtoull(start, nullptr, 10) == start_time && *state != 'Z' && *state != 'X';
+        return {.reach = is_it ? Reach::opened : Reach::gone};
+    }
+    // That there is no file is no proof yet: a system may hide what a process is not to see.
+    if (kill(pid, 0) != 0 && errno == ESRCH) {
+        return {.reach = Reach::gone};
+    }
+    return {.reach = Reach::cannot_be_opened, .error = stat.error()};
+}
+
+Opening open_process(std::int32_t pid, std::uint64_t start_time) noexcept {
     const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     if (pidfd < 0) {
-        if (errno == ESRCH) {
-            errno = 0;
-        }
-        return -1;
+        const int error = errno;
+        // The pid may by now be that of somebody's thread, for which there is no pidfd.
+        const bool is_gone = error == ESRCH || look_at_process(pid, start_time).reach == Reach::gone;
+        return {.reach = is_gone ? Reach::gone : Reach::cannot_be_opened, .error = is_gone ? 0 : error};
     }
     // Compared after the opening: if the pid had been given to another process before, the times differ; if it is given
     // away from now on, the pidfd is not affected.
-    if (process_start_time(pid) != start_time) {
-        close(pidfd);
-        errno = 0;
-        return -1;
+    const StatFields stat(pid);
+    const char* start = stat.field(kStartTimeField);
+    if (start != nullptr && std::strtoull(start, nullptr, 10) == start_time) {
+        return {.reach = Reach::opened, .fd = pidfd};
     }
-    return pidfd;
+    const bool is_there = syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) == 0 || errno != ESRCH;
+    close(pidfd);
+    if (start != nullptr || !is_there) {
+        return {.reach = Reach::gone};
+    }
+    return {.reach = Reach::cannot_be_opened, .error = stat.error()};
+}
+
+Opening open_descriptor_of(std::int32_t pid, std::uint64_t start_time, int fd) noexcept {
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+    const int opened = open(path, O_RDWR | O_CLOEXEC);
+    const int error = errno;
+    // After the opening, as above: who has the pid now and began when our process did had it before, too.
+    const Opening look = look_at_process(pid, start_time);
+    if (opened >= 0 && look.reach == Reach::opened) {
+        return {.reach = Reach::opened, .fd = opened};
+    }
+    if (opened >= 0) {
+        close(opened);
+        return look;
+    }
+    if (look.reach == Reach::gone) {
+        return look;
+    }
+    return {.reach = Reach::cannot_be_opened, .error = error};
+}
+
+bool is_lack(int error) noexcept {
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC;
+}
+
+std::string describe_error(int error) {
+    const char* name = strerrordesc_np(error);
+    const std::string text = name != nullptr ? name : "unknown error";
+    rlimit limit{};
+    switch (error) {
+        case EMFILE:
+            if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+                return text + ": all " + std::to_string(limit.rlim_cur) +
+                       " descriptors of this process are in use: raise the limit (ulimit -n)";
+            }
+            return text;
+        case ENFILE: return text + ": raise the limit fs.file-max";
+        case ENOMEM: return text + ": there is no memory, or too many mappings (vm.max_map_count)";
+        case EACCES:
+        case EPERM:
+            return text +
+                   ": the processes of a job must be able to open each other's /proc/PID/fd (one user, and no "
+                   "prctl(PR_SET_DUMPABLE, 0))";
+        default: return text;
+    }
 }
 
 FailureReason reason_of_end(int pidfd, std::int32_t pid) noexcept {

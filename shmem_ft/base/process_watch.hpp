@@ -40,8 +40,38 @@ struct FailureReason {
 // A debugger or the like is attached to it.
 [[nodiscard]] bool is_traced(std::int32_t pid) noexcept;
 
-// A pidfd for the process with that pid and start time. -1: it is gone (errno 0) or cannot be watched (errno set).
-[[nodiscard]] int open_process(std::int32_t pid, std::uint64_t start_time) noexcept;
+// What became of trying to open a process, or what it has open. Gone takes proof: nobody has its pid, or somebody else
+// (another start time). Whatever else fails says nothing about the process: the trouble may be here (no descriptors, no
+// memory), or it lives and does not let itself be opened. Nobody may take that for a death, which the others would
+// never hear of.
+enum class Reach : std::uint8_t { opened, gone, cannot_be_opened };
+
+struct Opening {
+    Reach reach = Reach::gone;
+    int fd = -1;    // if opened
+    int error = 0;  // errno, if it cannot be opened
+};
+
+// The same for those who pass it on: what could not be done, for the user, and the errno (0: none that says anything).
+struct Trouble {
+    std::string what;
+    int error = 0;
+};
+
+// Whether the process with that pid and start time is still there: opened (it lives), or else as above. One that has
+// ended and was not reaped yet is gone.
+[[nodiscard]] Opening look_at_process(std::int32_t pid, std::uint64_t start_time) noexcept;
+
+// A pidfd for the process with that pid and start time, which may have ended but not been reaped.
+[[nodiscard]] Opening open_process(std::int32_t pid, std::uint64_t start_time) noexcept;
+
+// A descriptor of our own for what that process has open as `fd`.
+[[nodiscard]] Opening open_descriptor_of(std::int32_t pid, std::uint64_t start_time, int fd) noexcept;
+
+// The trouble is not the other process but what this one, or the system, has no more of.
+[[nodiscard]] bool is_lack(int error) noexcept;
+// "Too many open files: raise the limit of 1024 open files (ulimit -n)": the error, and the remedy if there is one.
+[[nodiscard]] std::string describe_error(int error);
 
 // REQUIRES: pidfd is readable (the process has ended). Asks the kernel in every way it offers (PIDFD_GET_INFO from
 // Linux 6.15 on, else the zombie's stat); kind is `died` when none of them tells.

@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kLineBytesMax = 1024;
 
 SFT_LIBRARY_STATE std::atomic<pid_t> g_exiting_thread{0};
+SFT_LIBRARY_STATE std::atomic<void (*)(int)> g_leave_hook{nullptr};
 
 void write_line(const char* prefix, const char* format, std::va_list arguments) noexcept {
     char line[kLineBytesMax];
@@ -47,8 +48,15 @@ void exit_once(int status) noexcept {
     if (!g_exiting_thread.compare_exchange_strong(nobody, self) && nobody != self) {
         sleep_until_the_end();
     }
+    if (const auto hook = nobody == 0 ? g_leave_hook.load() : nullptr) {
+        hook(status);
+    }
     std::exit(status);
 }
+
+bool is_leaving() noexcept { return g_exiting_thread.load() != 0; }
+
+void set_leave_hook(void (*hook)(int status)) noexcept { g_leave_hook.store(hook); }
 
 void sleep_until_the_end() noexcept {
     for (;;) {

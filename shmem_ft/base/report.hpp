@@ -10,6 +10,11 @@ namespace sft {
 // only: an error that concerns the job goes through the runtime, which ends the others too.
 [[noreturn]] void die(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
 
+// The library is ending this process by exit(): what its exit handlers call must wait for nobody.
+[[nodiscard]] bool is_leaving() noexcept;
+// Called once on that way, before the exit handlers.
+void set_leave_hook(void (*hook)(int status)) noexcept;
+
 // exit(), by the first thread that comes here; the others sleep until the process is gone.
 [[noreturn]] void exit_once(int status) noexcept;
 [[noreturn]] void sleep_until_the_end() noexcept;

@@ -102,8 +102,9 @@ void measure(NetNode& node, std::size_t bytes) {
     door.process = kKeeper;
     door.network = &node.network;
     std::string error;
+    Trouble trouble;
     if (!store.create(BackupMode::double_copy, bench.live, 1, error) ||
-        !store.use_keeper(door, kMe, bench.live, error)) {
+        store.use_keeper(door, kMe, bench.live, trouble) != Reach::opened) {
         die("%s", error.c_str());
     }
     const auto ship = [&] { store.ship(Version(++bench.version), bench.live); };

@@ -33,7 +33,8 @@ protected:
     void use(BackupMode mode) {
         std::string error;
         ASSERT_TRUE(owner.create(mode, live.state, 3, error)) << error;
-        ASSERT_TRUE(owner.use_keeper(door(wire), kMe, live.state, error)) << error;
+        Trouble trouble;
+        ASSERT_EQ(owner.use_keeper(door(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
     }
     void checkpoint() {
         version = version.next();
@@ -44,8 +45,9 @@ protected:
         LiveMemory substitute(kBlocks);
         std::mt19937 noise(3);
         substitute.scribble(noise, 50);
-        std::string why;
-        ASSERT_EQ(BackupStore::fetch(door(keeper), kMe, wanted, substitute.state, &why), Fetched::done) << why;
+        Trouble trouble;
+        ASSERT_EQ(BackupStore::fetch(door(keeper), kMe, wanted, substitute.state, &trouble), Fetched::done)
+            << trouble.what;
         ASSERT_TRUE(State(substitute) == stored) << "version " << wanted.value();
     }
     // Some changes, new blocks, and sometimes holes.
@@ -98,7 +100,8 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
             case 1: {  // another keeper, which may have old versions
                 std::swap(keeper, unused);
                 std::string error;
-                ASSERT_TRUE(owner.use_keeper(door(*keeper), kMe, live.state, error)) << error;
+                Trouble trouble;
+                ASSERT_EQ(owner.use_keeper(door(*keeper), kMe, live.state, trouble), Reach::opened) << trouble.what;
                 ASSERT_FALSE(owner.ship(version, live.state).keeper_gone);
                 expect_at(*keeper, version, stored);
                 expect_at(*unused, version, stored);  // stays until everybody is protected
@@ -112,7 +115,8 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
                 std::string error;
                 ASSERT_TRUE(owner.create(GetParam(), live.state, 3, error)) << error;
                 owner.fold(version, live.state);
-                ASSERT_TRUE(owner.use_keeper(door(*keeper), kMe, live.state, error)) << error;
+                Trouble trouble;
+                ASSERT_EQ(owner.use_keeper(door(*keeper), kMe, live.state, trouble), Reach::opened) << trouble.what;
                 break;
             }
             default: break;
@@ -151,7 +155,8 @@ TEST_P(Far, ASubstituteKnowsWhatItsPredecessorHasShipped) {
     std::string error;
     ASSERT_TRUE(substitute.create(GetParam(), live.state, 3, error)) << error;
     substitute.fold(version, live.state);
-    ASSERT_TRUE(substitute.use_keeper(door(wire), kMe, live.state, error)) << error;
+    Trouble trouble;
+    ASSERT_EQ(substitute.use_keeper(door(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
     live.heap.address()[3 * kBlockBytes] ^= std::byte{1};
     EXPECT_EQ(substitute.ship(version.next(), live.state).bytes_copied, kBlockBytes);
 }
@@ -166,7 +171,8 @@ TEST_P(Far, EntriesBehindAHeapThatShrankDoNotComeBack) {
     std::string error;
     const auto begin = [&] {
         ASSERT_TRUE(store.create(GetParam(), large.state, 3, error)) << error;
-        ASSERT_TRUE(store.use_keeper(door(keeper), kMe, large.state, error)) << error;
+        Trouble trouble;
+        ASSERT_EQ(store.use_keeper(door(keeper), kMe, large.state, trouble), Reach::opened) << trouble.what;
     };
     const auto ship = [&](std::uint32_t number) {
         ASSERT_FALSE(store.ship(Version(number), large.state).keeper_gone);
@@ -189,8 +195,9 @@ TEST_P(Far, EntriesBehindAHeapThatShrankDoNotComeBack) {
     large.heap.address()[1100 * kBlockBytes] = std::byte{3};
     ship(5);
     LiveMemory substitute(kLargeBlocks);
-    std::string why;
-    ASSERT_EQ(BackupStore::fetch(door(keeper), kMe, Version(5), substitute.state, &why), Fetched::done) << why;
+    Trouble trouble;
+    ASSERT_EQ(BackupStore::fetch(door(keeper), kMe, Version(5), substitute.state, &trouble), Fetched::done)
+        << trouble.what;
     EXPECT_TRUE(State(substitute) == State(large));
 }
 
@@ -212,7 +219,8 @@ TEST_P(Far, AShipMayEndAnywhere) {
         BackupStore store;
         std::string error;
         ASSERT_TRUE(store.create(GetParam(), live.state, 3, error)) << error;
-        ASSERT_TRUE(store.use_keeper(door(dying), kMe, live.state, error)) << error;
+        Trouble trouble;
+        ASSERT_EQ(store.use_keeper(door(dying), kMe, live.state, trouble), Reach::opened) << trouble.what;
         dying.lives_for = steps;
         was_complete = !store.ship(version.next(), live.state).keeper_gone;
         // The owner is dead and not the keeper: what had arrived is what its substitute finds.
@@ -231,7 +239,7 @@ TEST_P(Far, AShipMayEndAnywhere) {
         BackupStore successor;
         ASSERT_TRUE(successor.create(GetParam(), substitute.state, 3, error)) << error;
         successor.fold(version, substitute.state);
-        ASSERT_TRUE(successor.use_keeper(door(found), kMe, substitute.state, error)) << error;
+        ASSERT_EQ(successor.use_keeper(door(found), kMe, substitute.state, trouble), Reach::opened) << trouble.what;
         ASSERT_FALSE(successor.ship(version.next(), substitute.state).keeper_gone);
         expect_at(found, version.next(), before);
     }
@@ -248,7 +256,8 @@ TEST_P(Far, AKeeperMayDieAnywhereInAShip) {
     for (std::size_t steps = 1; !survived; ++steps) {
         wire.memory = memory;
         std::string error;
-        ASSERT_TRUE(owner.use_keeper(door(wire), kMe, live.state, error)) << error;
+        Trouble trouble;
+        ASSERT_EQ(owner.use_keeper(door(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
         wire.lives_for = steps;
         live.scribble(random, 100);
         survived = !owner.ship(version.next(), live.state).keeper_gone;
@@ -265,7 +274,8 @@ TEST_P(Far, AKeeperMayDieAnywhereInAShip) {
     // A new keeper gets everything.
     FakeWire fresh(store_bytes(live.state));
     std::string error;
-    ASSERT_TRUE(owner.use_keeper(door(fresh), kMe, live.state, error)) << error;
+    Trouble trouble;
+    ASSERT_EQ(owner.use_keeper(door(fresh), kMe, live.state, trouble), Reach::opened) << trouble.what;
     const BackupStore::Shipped all = owner.ship(version, live.state);
     EXPECT_EQ(all.bytes_copied, all.bytes_stored);
     expect_at(fresh, version, State(live));
@@ -311,6 +321,7 @@ TEST_P(Far, KeepersChangeBetweenNodes) {
     ASSERT_TRUE(near.create(GetParam(), live.state, 3, error)) << error;
     BackupStore::Door near_door;
     near_door.pid = ::getpid();
+    near_door.start_time = process_start_time(::getpid());
     near_door.store_fd = near.fd();
     for (int i = 0; i < 40; ++i) {
         change();
@@ -318,7 +329,8 @@ TEST_P(Far, KeepersChangeBetweenNodes) {
         const State stored(live);
         const bool to_far = i % 2 == 1;
         const BackupStore::Door next = to_far ? door(wire) : near_door;
-        ASSERT_TRUE(owner.use_keeper(next, kMe, live.state, error)) << error;
+        Trouble trouble;
+        ASSERT_EQ(owner.use_keeper(next, kMe, live.state, trouble), Reach::opened) << trouble.what;
         ASSERT_FALSE(owner.ship(version, live.state).keeper_gone);
         LiveMemory substitute(kBlocks);
         for (const BackupStore::Door& where : {near_door, door(wire)}) {
@@ -346,10 +358,11 @@ TEST_P(Far, FlippedBitsAreNamedOrMended) {
         ASSERT_NE(what, "");
         ASSERT_NE(wire.memory, memory) << what;
         LiveMemory substitute(kBlocks);
-        std::string why;
+        Trouble trouble;
         if (what.find("globals") == std::string::npos) {  // of which not all is loaded
-            ASSERT_EQ(BackupStore::fetch(door(wire), kMe, version, substitute.state, &why), Fetched::corrupt) << what;
-            ASSERT_NE(why.find("its shadow at process 7, the only copy"), std::string::npos) << why;
+            ASSERT_EQ(BackupStore::fetch(door(wire), kMe, version, substitute.state, &trouble), Fetched::corrupt)
+                << what;
+            ASSERT_NE(trouble.what.find("its shadow at process 7, the only copy"), std::string::npos) << trouble.what;
         }
         const bool in_front = what.find("header") != std::string::npos || what.find("checksum") != std::string::npos;
         // Header and table are here as well, so they are mended with one copy, too.
@@ -461,7 +474,9 @@ TEST_F(FarDamage, ADeadKeeperIsNotTakenForDamage) {
         survived = wire.is_alive();
         wire.lives_for = SIZE_MAX;
         std::string error;
-        ASSERT_TRUE(survived || owner.use_keeper(door(wire), kMe, live.state, error)) << error;
+        Trouble trouble;
+        ASSERT_TRUE(survived || owner.use_keeper(door(wire), kMe, live.state, trouble) == Reach::opened)
+            << trouble.what;
     }
     EXPECT_GT(steps, 4U);
     wire.lives_for = 5;

@@ -139,7 +139,8 @@ protected:
         std::string error;
         ASSERT_TRUE(keeper.create(mode, live.state, 3, error)) << error;
         ASSERT_TRUE(owner.create(mode, live.state, 3, error)) << error;
-        ASSERT_TRUE(owner.use_keeper(door(), kMe, live.state, error)) << error;
+        Trouble trouble;
+        ASSERT_EQ(owner.use_keeper(door(), kMe, live.state, trouble), Reach::opened) << trouble.what;
         live.scribble(random, 30);
         checkpoint();
     }
@@ -148,7 +149,7 @@ protected:
         owner.ship(version, live.state);
         owner.fold(version, live.state);
     }
-    [[nodiscard]] BackupStore::Door door() const { return {::getpid(), keeper.fd()}; }
+    [[nodiscard]] BackupStore::Door door() const { return {::getpid(), process_start_time(::getpid()), keeper.fd()}; }
 
     LiveMemory live{40};
     BackupStore keeper;
@@ -178,13 +179,14 @@ TEST_F(Damage, TheShadowIsMendedFromTheLocalCopy) {
     for (std::uint64_t seed = 0; seed < kFlips; ++seed) {
         const std::string what = owner.flip_bit(Copy::shadow, seed, live.state);
         LiveMemory substitute(40);
-        std::string why;
-        ASSERT_EQ(BackupStore::fetch(door(), kMe, version, substitute.state, &why), BackupStore::Fetched::corrupt)
+        Trouble trouble;
+        ASSERT_EQ(BackupStore::fetch(door(), kMe, version, substitute.state, &trouble), BackupStore::Fetched::corrupt)
             << what;
-        ASSERT_NE(why.find("PE 1 "), std::string::npos) << why;
-        ASSERT_NE(why.find("shadow"), std::string::npos) << why;
+        ASSERT_NE(trouble.what.find("PE 1 "), std::string::npos) << trouble.what;
+        ASSERT_NE(trouble.what.find("shadow"), std::string::npos) << trouble.what;
         ASSERT_TRUE(owner.mend(live.state)) << what << ": " << owner.explanation();
-        ASSERT_EQ(BackupStore::fetch(door(), kMe, version, substitute.state, &why), BackupStore::Fetched::done) << why;
+        ASSERT_EQ(BackupStore::fetch(door(), kMe, version, substitute.state, &trouble), BackupStore::Fetched::done)
+            << trouble.what;
         ASSERT_EQ(State(substitute), stored) << what;
     }
     EXPECT_EQ(owner.counters().repaired, static_cast<std::uint64_t>(kFlips));
@@ -279,9 +281,10 @@ TEST_F(Damage, AStoreTornByADeathStaysDetectedAndLeavesNothingBehind) {
         ::signal(SIGSEGV, SIG_DFL);
         ::signal(SIGBUS, SIG_DFL);
         std::string error;
+        Trouble trouble;
         BackupStore dying;
         if (!dying.create(BackupMode::single_copy, live.state, 3, error) ||
-            !dying.use_keeper(door(), kMe, live.state, error)) {
+            dying.use_keeper(door(), kMe, live.state, trouble) != Reach::opened) {
             ::_exit(1);
         }
         std::memset(live.heap.address(), 7, live.heap.bytes());
@@ -305,7 +308,8 @@ TEST_F(Damage, AStoreTornByADeathStaysDetectedAndLeavesNothingBehind) {
     BackupStore store;
     std::string error;
     ASSERT_TRUE(store.create(BackupMode::double_copy, successor.state, 3, error)) << error;
-    ASSERT_TRUE(store.use_keeper(door(), kMe, successor.state, error)) << error;
+    Trouble trouble;
+    ASSERT_EQ(store.use_keeper(door(), kMe, successor.state, trouble), Reach::opened) << trouble.what;
     store.ship(next, successor.state);
     store.fold(next, successor.state);
     EXPECT_TRUE(store.mend(successor.state)) << store.explanation();

@@ -80,7 +80,8 @@ protected:
         await([&] { return node.board.values[0] == 1; });
         std::string error;
         ASSERT_TRUE(owner.create(BackupMode::double_copy, live.state, kPes, error)) << error;
-        ASSERT_TRUE(owner.use_keeper(door(node), kMe, live.state, error)) << error;
+        Trouble trouble;
+        ASSERT_EQ(owner.use_keeper(door(node), kMe, live.state, trouble), Reach::opened) << trouble.what;
     }
 };
 
@@ -98,8 +99,9 @@ TEST_P(NetBackup, WhatIsShippedComesBack) {
             const Version version(number);
             ASSERT_FALSE(owner.ship(version, live.state).keeper_gone);
             owner.fold(version, live.state);
-            std::string why;
-            ASSERT_EQ(BackupStore::fetch(door(node), kMe, version, substitute.state, &why), Fetched::done) << why;
+            Trouble trouble;
+            ASSERT_EQ(BackupStore::fetch(door(node), kMe, version, substitute.state, &trouble), Fetched::done)
+                << trouble.what;
             ASSERT_TRUE(State(substitute) == State(live)) << number;
         }
         for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -137,8 +139,9 @@ TEST_P(NetBackup, AnOwnerMayBeKilledWhileItShips) {
             node.network.forget(ProcId(kOwner));
             const Version committed(static_cast<std::uint32_t>(node.board.values[2].load()));
             LiveMemory live(kBlocks);
-            std::string why;
-            ASSERT_EQ(BackupStore::fetch(door(node), kMe, committed, live.state, &why), Fetched::done) << why;
+            Trouble trouble;
+            ASSERT_EQ(BackupStore::fetch(door(node), kMe, committed, live.state, &trouble), Fetched::done)
+                << trouble.what;
             EXPECT_TRUE(State(live) == KnownState::of(committed, kBlocks));
             const Version next = committed.next();
             if (BackupStore::fetch(door(node), kMe, next, live.state) == Fetched::done) {
@@ -153,7 +156,7 @@ TEST_P(NetBackup, AnOwnerMayBeKilledWhileItShips) {
             store.fold(committed, live.state);
             ASSERT_FALSE(store.ship(next, live.state).keeper_gone);
             LiveMemory again(kBlocks);
-            ASSERT_EQ(BackupStore::fetch(door(node), kMe, next, again.state, &why), Fetched::done) << why;
+            ASSERT_EQ(BackupStore::fetch(door(node), kMe, next, again.state, &trouble), Fetched::done) << trouble.what;
             EXPECT_TRUE(State(again) == State(live));
             node.reach(3);
         });

@@ -17,9 +17,10 @@ protected:
         std::string error;
         ASSERT_TRUE(keeper.create(GetParam(), live.state, 3, error)) << error;
         ASSERT_TRUE(owner.create(GetParam(), live.state, 3, error)) << error;
-        ASSERT_TRUE(owner.use_keeper(door(), kMe, live.state, error)) << error;
+        Trouble trouble;
+        ASSERT_EQ(owner.use_keeper(door(), kMe, live.state, trouble), Reach::opened) << trouble.what;
     }
-    [[nodiscard]] BackupStore::Door door() const { return {::getpid(), keeper.fd()}; }
+    [[nodiscard]] BackupStore::Door door() const { return {::getpid(), process_start_time(::getpid()), keeper.fd()}; }
 
     LiveMemory live{20};
     BackupStore keeper;
@@ -62,12 +63,19 @@ TEST_P(StoreTest, ADeadKeeperIsNoticedAndItsMemoryStillServesTheOwner) {
     owner.ship(Version(1), live.state);
     owner.fold(Version(1), live.state);
     const auto heap = live.heap_bytes();
-    const BackupStore::Door gone = door();
+    const BackupStore::Door closed = door();
+    BackupStore::Door gone = closed;
+    ++gone.start_time;  // somebody else has its pid, and has the very descriptor
+    Trouble trouble;
+    EXPECT_EQ(BackupStore::fetch(gone, kMe, Version(1), live.state, &trouble), BackupStore::Fetched::keeper_gone);
     keeper.release();
     live.scribble(random, 50);
     EXPECT_TRUE(owner.roll_back(Version(1), live.state));
     EXPECT_EQ(live.heap_bytes(), heap);
-    EXPECT_EQ(BackupStore::fetch(gone, kMe, Version(1), live.state), BackupStore::Fetched::keeper_gone);
+    // It lives, so that its store cannot be opened is no death.
+    EXPECT_EQ(BackupStore::fetch(closed, kMe, Version(1), live.state, &trouble),
+              BackupStore::Fetched::cannot_be_opened);
+    EXPECT_EQ(trouble.error, ENOENT) << trouble.what;
 }
 
 TEST_P(StoreTest, AVersionThatIsNotThereIsNotReturned) {

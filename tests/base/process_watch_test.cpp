@@ -4,12 +4,14 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <functional>
+#include <vector>
 
 namespace sft {
 namespace {
@@ -31,7 +33,7 @@ public:
         close(gate[0]);
         gate_ = gate[1];
         start_time_ = process_start_time(pid_);
-        pidfd_ = open_process(pid_, start_time_);
+        pidfd_ = open_process(pid_, start_time_).fd;
     }
     ~Child() {
         release();
@@ -155,11 +157,11 @@ TEST(ReasonOfEnd, WhileSomebodyReapsAtTheSameTime) {
 }
 
 TEST(OpenProcess, NamesAProcessByPidAndStartTime) {
-    EXPECT_EQ(open_process(getpid(), process_start_time(getpid()) + 1), -1);
-    EXPECT_EQ(errno, 0);
-    const int pidfd = open_process(getpid(), process_start_time(getpid()));
-    EXPECT_GE(pidfd, 0);
-    close(pidfd);
+    EXPECT_EQ(open_process(getpid(), process_start_time(getpid()) + 1).reach, Reach::gone);
+    const Opening opening = open_process(getpid(), process_start_time(getpid()));
+    EXPECT_EQ(opening.reach, Reach::opened);
+    EXPECT_GE(opening.fd, 0);
+    close(opening.fd);
 }
 
 TEST(OpenProcess, AProcessThatIsGone) {
@@ -171,18 +173,82 @@ TEST(OpenProcess, AProcessThatIsGone) {
         start_time = child.start_time();
         EXPECT_GT(start_time, 0U);
     }
-    EXPECT_EQ(open_process(pid, start_time), -1);
-    EXPECT_EQ(errno, 0);
+    EXPECT_EQ(open_process(pid, start_time).reach, Reach::gone);
+    EXPECT_EQ(open_descriptor_of(pid, start_time, 0).reach, Reach::gone);
     EXPECT_EQ(process_start_time(pid), 0U);
 }
 
 TEST(OpenProcess, AZombieCanStillBeOpened) {
     Child child([] { _exit(4); });
     child.await_end();
-    const int pidfd = open_process(child.pid(), child.start_time());
+    EXPECT_EQ(look_at_process(child.pid(), child.start_time()).reach, Reach::gone);
+    const int pidfd = open_process(child.pid(), child.start_time()).fd;
     ASSERT_GE(pidfd, 0);
     EXPECT_EQ(reason_of_end(pidfd, child.pid()), (FailureReason{FailureKind::exited, 4}));
     close(pidfd);
+}
+
+// Leaves that many descriptors to be had, until it goes.
+class Shortage {
+public:
+    explicit Shortage(int left) {
+        getrlimit(RLIMIT_NOFILE, &before_);
+        const rlimit few{64, before_.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &few);
+        for (int fd; (fd = dup(STDERR_FILENO)) >= 0;) {
+            taken_.push_back(fd);
+        }
+        for (; left > 0; --left) {
+            close(taken_.back());
+            taken_.pop_back();
+        }
+    }
+    ~Shortage() {
+        for (const int fd : taken_) {
+            close(fd);
+        }
+        setrlimit(RLIMIT_NOFILE, &before_);
+    }
+    Shortage(const Shortage&) = delete;
+    Shortage& operator=(const Shortage&) = delete;
+
+private:
+    rlimit before_{};
+    std::vector<int> taken_;
+};
+
+// With no or one descriptor left everything failed like this for a process that was gone, so it was taken for gone.
+TEST(Shortage, OfDescriptorsKillsNobody) {
+    Child child([] { pause(); });
+    for (const int left : {0, 1}) {
+        const Shortage shortage(left);
+        for (const Opening& opening : {open_process(child.pid(), child.start_time()),
+                                       open_descriptor_of(child.pid(), child.start_time(), STDERR_FILENO)}) {
+            EXPECT_EQ(opening.reach, Reach::cannot_be_opened) << left;
+            EXPECT_EQ(opening.error, EMFILE) << left;
+        }
+    }
+    {
+        const Shortage shortage(2);
+        const Opening opening = open_process(child.pid(), child.start_time());
+        EXPECT_EQ(opening.reach, Reach::opened);
+        close(opening.fd);
+    }
+    EXPECT_NE(describe_error(EMFILE).find("ulimit -n"), std::string::npos);
+    kill(child.pid(), SIGKILL);
+}
+
+TEST(OpenDescriptor, OfSomebodyWithTheSamePidIsNotTaken) {
+    Child child([] { pause(); });
+    EXPECT_EQ(open_descriptor_of(child.pid(), child.start_time() + 1, STDERR_FILENO).reach, Reach::gone);
+    const Opening opening = open_descriptor_of(child.pid(), child.start_time(), STDERR_FILENO);
+    // The output of a test may be a socket, which cannot be opened this way.
+    EXPECT_NE(opening.reach, Reach::gone);
+    const Opening closed = open_descriptor_of(child.pid(), child.start_time(), 1000);
+    EXPECT_EQ(closed.reach, Reach::cannot_be_opened);
+    EXPECT_EQ(closed.error, ENOENT);
+    close(opening.fd);
+    kill(child.pid(), SIGKILL);
 }
 
 TEST(StartTime, ANameWithSpacesAndBracketsDoesNotConfuse) {

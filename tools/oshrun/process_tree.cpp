@@ -164,18 +164,24 @@ bool is_stopped(std::int32_t pid) {
 }
 
 bool send_signal(const ProcessName& process, int signal) {
-    const Fd pidfd(open_process(process.pid, process.start_time));
+    const Fd pidfd(open_process(process.pid, process.start_time).fd);
     return pidfd && syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0) == 0;
 }
 
 void wait_for_any_end(const std::set<ProcessName>& processes, int timeout_ms) {
+    constexpr int kUnwatchedMs = 50;  // until the next look, if one of them cannot be watched
     std::vector<Fd> pidfds;
     std::vector<pollfd> entries;
     for (const ProcessName& process : processes) {
-        pidfds.emplace_back(open_process(process.pid, process.start_time));
-        if (!pidfds.back()) {
-            return;  // it has ended
+        const Opening opening = open_process(process.pid, process.start_time);
+        if (opening.reach == Reach::gone) {
+            return;
         }
+        if (opening.reach == Reach::cannot_be_opened) {
+            timeout_ms = std::min(timeout_ms, kUnwatchedMs);
+            continue;
+        }
+        pidfds.emplace_back(opening.fd);
         entries.push_back({.fd = pidfds.back().get(), .events = POLLIN, .revents = 0});
     }
     poll(entries.data(), entries.size(), timeout_ms);

@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/report.hpp"
 
 namespace sft {
@@ -41,8 +42,6 @@ std::uint64_t key_of(ProcId process) noexcept {
 constexpr std::size_t kEventsAtOnce = 32;
 // One sender's flood must not keep the others waiting.
 constexpr int kFramesAtOnce = 64;
-// How long what the kernel gives no sign for is left alone: a full queue of connections, no descriptors.
-constexpr timespec kRetryAfter{.tv_sec = 0, .tv_nsec = 1'000'000};
 // The kernel's own overhead, which counts against the size of a socket's buffer.
 constexpr std::size_t kPacketOverhead = 1024;
 
@@ -94,6 +93,8 @@ bool Mailbox::open(const Options& options, std::string& error_line) {
     options_ = options;
     owner_ = getpid();
     has_complained_ = false;
+    trouble_ = LastingTrouble();
+    lost_.clear();
     epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (epoll_fd_ < 0 || timer_ < 0) {
@@ -106,8 +107,12 @@ bool Mailbox::open(const Options& options, std::string& error_line) {
         return false;
     }
     buffer_.resize(sizeof(FrameHead) + options.bytes_max);
-    watch(EPOLL_CTL_ADD, listener_, EPOLLIN, key_of(Source::listener, 0));
-    watch(EPOLL_CTL_ADD, timer_, EPOLLIN, key_of(Source::timer, 0));
+    if (!watch(EPOLL_CTL_ADD, listener_, EPOLLIN, key_of(Source::listener, 0)) ||
+        !watch(EPOLL_CTL_ADD, timer_, EPOLLIN, key_of(Source::timer, 0))) {
+        error_line = format("cannot wait for messages of other processes: %s", describe_error(errno).c_str());
+        close();
+        return false;
+    }
     if (options_.remote.listen_on.is_set()) {
         if (!remote_.open({.listen_on = options_.remote.listen_on,
                            .self = options_.self,
@@ -120,7 +125,11 @@ bool Mailbox::open(const Options& options, std::string& error_line) {
             close();
             return false;
         }
-        watch(EPOLL_CTL_ADD, remote_.fd(), EPOLLIN, key_of(Source::remote, 0));
+        if (!watch(EPOLL_CTL_ADD, remote_.fd(), EPOLLIN, key_of(Source::remote, 0))) {
+            error_line = format("cannot wait for messages of other nodes: %s", describe_error(errno).c_str());
+            close();
+            return false;
+        }
     }
     return true;
 }
@@ -174,11 +183,18 @@ void Mailbox::close() noexcept {
 // In a child of the application the descriptors, the epoll set above all, are those of its parent.
 bool Mailbox::is_mine() const noexcept { return owner_ != 0 && owner_ == getpid(); }
 
-void Mailbox::watch(int operation, int fd, std::uint32_t events, std::uint64_t key) const noexcept {
+bool Mailbox::watch(int operation, int fd, std::uint32_t events, std::uint64_t key) const noexcept {
     epoll_event event{};
     event.events = events;
     event.data.u64 = key;
-    epoll_ctl(epoll_fd_, operation, fd, &event);
+    return epoll_ctl(epoll_fd_, operation, fd, &event) == 0;
+}
+
+// Changing what is watched takes no memory, so it does not fail.
+void Mailbox::watch_listener(bool is_wanted) noexcept {
+    is_listener_paused_ = !is_wanted;
+    static_cast<void>(
+        watch(EPOLL_CTL_MOD, listener_, is_wanted ? std::uint32_t{EPOLLIN} : 0U, key_of(Source::listener, 0)));
 }
 
 // Taken out of the set and shut down by name: closing does neither while a child of the application has a copy.
@@ -253,8 +269,8 @@ Mailbox::Outcome Mailbox::transmit(ProcId to, Peer& peer, iovec* parts, std::siz
             case EINTR: break;
             case EAGAIN: wait_for_room(to, peer, true); return Outcome::later;
             case ENOBUFS:
-            case ENOMEM: retry_soon("send to", errno); return Outcome::later;
-            default: drop(peer); return Outcome::gone;
+            case ENOMEM: retry_soon("send to other processes", errno); return Outcome::later;
+            default: lose(to, peer, errno); return Outcome::gone;
         }
     }
     return Outcome::sent;
@@ -264,7 +280,7 @@ Mailbox::Outcome Mailbox::transmit(ProcId to, Peer& peer, iovec* parts, std::siz
 Mailbox::Outcome Mailbox::connect(ProcId to, Peer& peer) {
     const int fd = make_socket();
     if (fd < 0) {
-        retry_soon("connect to", errno);
+        retry_soon("connect to other processes", errno);
         return Outcome::later;
     }
     make_room(fd, buffer_.size());
@@ -273,28 +289,33 @@ Mailbox::Outcome Mailbox::connect(ProcId to, Peer& peer) {
         const int error = errno;
         ::close(fd);
         if (error == ECONNREFUSED) {
-            drop(peer);
+            lose(to, peer, error);
             return Outcome::gone;
         }
-        retry_soon("connect to", error);
+        retry_soon("connect to other processes", error);
         return Outcome::later;
     }
     if (!is_of_same_user(fd)) {  // it is dead, and somebody else has taken its name
         ::close(fd);
-        drop(peer);
+        lose(to, peer, EACCES);
         return Outcome::gone;
+    }
+    // Without any event asked for, the end of the connection is still told.
+    if (!watch(EPOLL_CTL_ADD, fd, 0, key_of(to))) {
+        const int error = errno;
+        ::close(fd);
+        retry_soon("connect to other processes", error);
+        return Outcome::later;
     }
     peer.fd = fd;
     peer.waits_for_room = false;
-    // Without any event asked for, the end of the connection is still told.
-    watch(EPOLL_CTL_ADD, fd, 0, key_of(to));
     return Outcome::sent;
 }
 
 void Mailbox::wait_for_room(ProcId to, Peer& peer, bool waits) noexcept {
     if (peer.waits_for_room != waits && peer.fd >= 0) {
         peer.waits_for_room = waits;
-        watch(EPOLL_CTL_MOD, peer.fd, waits ? std::uint32_t{EPOLLOUT} : 0U, key_of(to));
+        static_cast<void>(watch(EPOLL_CTL_MOD, peer.fd, waits ? std::uint32_t{EPOLLOUT} : 0U, key_of(to)));
     }
 }
 
@@ -323,6 +344,7 @@ void Mailbox::forget(ProcId process) {
         remote_.forget(process);
     } else if (is_mine()) {
         drop(peers_[process.value()]);
+        settle_lost(process);
     }
 }
 
@@ -361,7 +383,7 @@ bool Mailbox::pump(const Sink& sink) {
                 const ProcId process(static_cast<std::int32_t>(number));
                 Peer& peer = peers_[process.value()];
                 if ((event.events & (EPOLLHUP | EPOLLERR)) != 0) {
-                    drop(peer);
+                    lose(process, peer, ECONNRESET);
                 } else if (!peer.is_gone) {
                     // Whatever becomes of them, nobody waits for an answer.
                     static_cast<void>(drain(process, peer));
@@ -382,19 +404,18 @@ void Mailbox::accept_all() {
             }
             if (errno != EAGAIN) {
                 // Out of descriptors or memory: the connection waits, and the listener would be ready all the time.
-                retry_soon("accept messages of", errno);
-                is_listener_paused_ = true;
-                watch(EPOLL_CTL_MOD, listener_, 0, key_of(Source::listener, 0));
+                retry_soon("accept messages of other processes", errno);
+                watch_listener(false);
             }
             return;
         }
-        if (!is_of_same_user(fd)) {
+        const std::uint32_t connection = ++last_connection_;
+        // If it cannot be watched, the sender hears that the connection has ended, and says so.
+        if (!is_of_same_user(fd) || !watch(EPOLL_CTL_ADD, fd, EPOLLIN, key_of(Source::incoming, connection))) {
             ::close(fd);
             continue;
         }
-        const std::uint32_t connection = ++last_connection_;
         incoming_[connection].fd = fd;
-        watch(EPOLL_CTL_ADD, fd, EPOLLIN, key_of(Source::incoming, connection));
     }
 }
 
@@ -415,6 +436,10 @@ bool Mailbox::receive_all(std::uint32_t connection, const Sink& sink) {
             continue;
         }
         if (bytes < 0 && errno == EAGAIN) {
+            break;
+        }
+        if (bytes < 0 && is_lack(errno)) {
+            retry_soon("receive messages of other processes", errno);
             break;
         }
         if (bytes <= 0 || (packet.msg_flags & MSG_TRUNC) != 0 ||
@@ -454,21 +479,10 @@ void Mailbox::hang_up(std::uint32_t connection) noexcept {
 void Mailbox::retry() {
     std::uint64_t expirations = 0;
     static_cast<void>(!read(timer_, &expirations, sizeof expirations));
-    if (std::exchange(is_listener_paused_, false)) {
-        watch(EPOLL_CTL_MOD, listener_, EPOLLIN, key_of(Source::listener, 0));
+    if (is_listener_paused_) {
+        watch_listener(true);
     }
     flush();
-}
-
-void Mailbox::retry_soon(const char* what, int error) noexcept {
-    // A full queue of connections is a matter of time; for the rest somebody may have to do something.
-    if (error != EAGAIN && !std::exchange(has_complained_, true)) {
-        say("cannot %s other processes, will try on: %s%s", what, strerrordesc_np(error),
-            error == EMFILE ? " (raise the limit: ulimit -n)" : "");
-    }
-    itimerspec once{};
-    once.it_value = kRetryAfter;
-    timerfd_settime(timer_, 0, &once, nullptr);
 }
 
 }  // namespace sft

@@ -44,6 +44,7 @@
 
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/transport/contact.hpp"
+#include "shmem_ft/transport/mail/lasting_trouble.hpp"
 #include "shmem_ft/transport/mail/remote_mail.hpp"
 
 struct iovec;
@@ -100,6 +101,23 @@ public:
     // `process` has been declared dead but may live: of what is sent to it the last message is kept.
     void give_up(ProcId process);
 
+    // ---- what fails while everybody lives ----
+
+    // Something has been refused for lack of descriptors or memory since before that time (now_ns()), however often it
+    // was tried again.
+    [[nodiscard]] std::optional<Trouble> lasting_trouble(std::int64_t begin_ns) const;
+    // Connections of this node that have ended though nobody has said that the process is dead. That is no proof of a
+    // death: the owner has to find out. What is sent to it is dropped.
+    struct Lost {
+        ProcId process;
+        std::int64_t since_ns = 0;
+        int error = 0;
+    };
+    [[nodiscard]] const std::vector<Lost>& lost() const noexcept { return lost_; }
+    // The owner knows why.
+    void settle_lost(ProcId process);
+    [[nodiscard]] bool has_trouble() const noexcept;
+
     // ---- several nodes ----
 
     // Where others reach this process; not set in a job on one node.
@@ -149,13 +167,15 @@ private:
     [[nodiscard]] Outcome drain(ProcId to, Peer& peer);
     void wait_for_room(ProcId to, Peer& peer, bool waits) noexcept;
     void drop(Peer& peer) noexcept;
+    void lose(ProcId process, Peer& peer, int error);
     void accept_all();
     bool receive_all(std::uint32_t connection, const Sink& sink);
     [[nodiscard]] bool check_head(Incoming& incoming, std::size_t bytes) const noexcept;
     void hang_up(std::uint32_t connection) noexcept;
     void retry();
     void retry_soon(const char* what, int error) noexcept;
-    void watch(int operation, int fd, std::uint32_t events, std::uint64_t key) const noexcept;
+    [[nodiscard]] bool watch(int operation, int fd, std::uint32_t events, std::uint64_t key) const noexcept;
+    void watch_listener(bool is_wanted) noexcept;
     void release(int& fd) const noexcept;
 
     [[nodiscard]] bool is_remote(ProcId process) const {
@@ -170,6 +190,8 @@ private:
     int timer_ = -1;  // runs while something has to be tried again that the kernel will not call us for
     bool is_listener_paused_ = false;
     bool has_complained_ = false;
+    LastingTrouble trouble_;
+    std::vector<Lost> lost_;
     std::unordered_map<std::int32_t, Peer> peers_;  // by process
     std::unordered_map<std::uint32_t, Incoming> incoming_;
     std::uint32_t last_connection_ = 0;

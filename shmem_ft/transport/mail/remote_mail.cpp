@@ -177,9 +177,7 @@ void RemoteMail::connect(ProcId process, Peer& peer) {
     }
     const int fd = make_tcp_socket(address.family);
     if (fd < 0) {
-        if (!std::exchange(has_lacked_, true)) {
-            say("cannot connect to other nodes, will try on: %s", strerrordesc_np(errno));
-        }
+        lacks("connect to other nodes", errno);
         return;
     }
     const SocketAddress to(address);

@@ -41,6 +41,7 @@
 #include "shmem_ft/base/ids.hpp"
 #include "shmem_ft/transport/contact.hpp"
 #include "shmem_ft/transport/mail/frame_stream.hpp"
+#include "shmem_ft/transport/mail/lasting_trouble.hpp"
 
 namespace sft {
 
@@ -112,6 +113,8 @@ public:
     void leave(std::uint64_t how);
     // For tests: every connection is reset, and none is made or accepted before the time (now_ns()).
     void cut_until(std::int64_t end_ns);
+    // Descriptors, memory.
+    [[nodiscard]] const LastingTrouble& trouble() const noexcept { return trouble_; }
 
 private:
     struct Waiting {
@@ -168,6 +171,7 @@ private:
     bool read_datagrams(const Sink& sink);
     void note_datagram(ProcId from);
     void accept_all();
+    void lacks(const char* what, int error);
     bool read_incoming(std::uint32_t connection, const Sink& sink);
     [[nodiscard]] bool take_hello(std::uint32_t connection, const FrameStream::Frame& frame);
     void refuse(std::uint32_t connection, const char* what);
@@ -191,6 +195,7 @@ private:
     bool is_listener_paused_ = false;
     bool has_complained_ = false;  // about strangers
     bool has_lacked_ = false;      // descriptors, memory
+    LastingTrouble trouble_;
     std::int64_t cut_end_ns_ = 0;
     std::unordered_map<std::int32_t, Peer> peers_;  // by process
     std::unordered_map<std::uint32_t, Incoming> incoming_;

@@ -77,6 +77,13 @@ bool RemoteMail::bind_both(std::string& error_line) {
     return is_bound;
 }
 
+void RemoteMail::lacks(const char* what, int error) {
+    trouble_.note(what, error, now_ns());
+    if (!std::exchange(has_lacked_, true)) {
+        say("warning: cannot %s, will try on: %s", what, describe_error(error).c_str());
+    }
+}
+
 std::vector<std::byte> RemoteMail::greeting(ProcId to) const {
     const Greeting own{.from = options_.self.value(), .to = to.value(), .secret = options_.secret};
     const std::span<const std::byte> bytes = std::as_bytes(std::span(&own, 1));
@@ -92,9 +99,7 @@ void RemoteMail::accept_all() {
             }
             if (errno != EAGAIN) {
                 // Out of descriptors or memory: the connection waits, and the listener would be ready all the time.
-                if (!std::exchange(has_lacked_, true)) {
-                    say("cannot accept connections of other nodes, will try on: %s", strerrordesc_np(errno));
-                }
+                lacks("accept connections of other nodes", errno);
                 is_listener_paused_ = true;
                 watch(EPOLL_CTL_MOD, listener_, 0, Source::listener, 0);
                 need_tick();

@@ -35,19 +35,14 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
 
 }  // namespace
 
-int open_descriptor_of(std::int32_t pid, int fd) noexcept {
-    char path[64];
-    std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
-    return ::open(path, O_RDWR | O_CLOEXEC);
-}
-
 ControlSegment::~ControlSegment() { detach(); }
 
 bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::string& error) {
     const Layout layout = layout_of(n_pes, n_processes);
     fd_ = ::memfd_create(kControlName, MFD_CLOEXEC);
     if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(layout.total)) != 0) {
-        error = format("cannot create the control segment (%zu bytes): %s", layout.total, std::strerror(errno));
+        error =
+            format("cannot create the control segment (%zu bytes): %s", layout.total, describe_error(errno).c_str());
         return false;
     }
     if (!map(layout.total, PROT_READ | PROT_WRITE, error)) {
@@ -63,16 +58,20 @@ bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::s
     return true;
 }
 
-bool ControlSegment::attach(std::int32_t pid, int fd, std::string& error) {
-    fd_ = open_descriptor_of(pid, fd);
-    struct stat info {};
-    if (fd_ < 0 || ::fstat(fd_, &info) != 0) {
-        error = format("cannot open the control segment of process %d: %s", pid, std::strerror(errno));
+bool ControlSegment::attach(std::int32_t pid, std::uint64_t start_time, int fd, std::string& error) {
+    const Opening opening = open_descriptor_of(pid, start_time, fd);
+    if (opening.reach != Reach::opened) {
+        error = format("cannot open the control segment of the process with pid %d: %s", pid,
+                       opening.reach == Reach::gone ? "it has ended" : describe_error(opening.error).c_str());
         return false;
     }
-    if (static_cast<std::size_t>(info.st_size) < sizeof(ControlHeader) ||
-        !map(static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE, error)) {
-        error = format("the control segment of process %d has a wrong size", pid);
+    fd_ = opening.fd;
+    struct stat info {};
+    if (::fstat(fd_, &info) != 0 || static_cast<std::size_t>(info.st_size) < sizeof(ControlHeader)) {
+        error = format("the control segment of the process with pid %d has a wrong size", pid);
+        return false;
+    }
+    if (!map(static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE, error)) {
         return false;
     }
     std::string ignored;
@@ -150,7 +149,7 @@ void ProcessSlot::note_death(FailureReason reason, std::int64_t seen_ns) noexcep
 bool ControlSegment::map(std::size_t bytes, int protection, std::string& error) {
     void* address = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd_, 0);
     if (address == MAP_FAILED) {
-        error = format("cannot map the control segment (%zu bytes): %s", bytes, std::strerror(errno));
+        error = format("cannot map the control segment (%zu bytes): %s", bytes, describe_error(errno).c_str());
         return false;
     }
     // A child made by fork() has no business here, and in a core dump it would be a lot of nothing.

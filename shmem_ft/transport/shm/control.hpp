@@ -103,8 +103,8 @@ public:
     // How `process` is reached; null: not known (yet).
     [[nodiscard]] const Contact* contact(ProcId process) const noexcept;
     void set_contact(ProcId process, const Contact& contact) noexcept;
-    // Maps the segment that process `pid` has open as `fd`.
-    [[nodiscard]] bool attach(std::int32_t pid, int fd, std::string& error);
+    // Maps the segment that the process with that pid and start time has open as `fd`.
+    [[nodiscard]] bool attach(std::int32_t pid, std::uint64_t start_time, int fd, std::string& error);
     // The same for a program outside of the job: nothing may be written to what it gives. An empty error: the process
     // is gone, or not ours to look at.
     [[nodiscard]] bool look(std::int32_t pid, int fd, std::string& error);
@@ -134,8 +134,5 @@ private:
     MeetingPoint* meeting_points_ = nullptr;
     ChannelRing* rings_ = nullptr;
 };
-
-// An open descriptor for what process `pid` has open as `fd`, or -1 with errno set.
-[[nodiscard]] int open_descriptor_of(std::int32_t pid, int fd) noexcept;
 
 }  // namespace sft
