@@ -1,0 +1,56 @@
+"""System calls that fail while everybody lives. The job recovers, or it ends in time with one line that says why."""
+
+import re
+
+from bench import check, check_ended, check_error, check_success
+
+
+def right_results(bench):
+    expected = bench.run(4, 0, "scarce")
+    check(expected.exit_code == 0 and len(expected.results()) == 4, "the run without trouble failed", expected)
+    return expected.results()
+
+
+def ends(mode, pattern, *arguments, spares=1):
+    """With a line, and nobody waits for ever: the bench counts a job that does not end as hung."""
+
+    def case(bench):
+        outcome = bench.run(4, spares, "scarce", "--mode", mode, *arguments)
+        check_error(outcome, pattern)
+        lines = [line for line in outcome.errors() if not line.startswith("shmem-ft: fault")]
+        check(len(set(lines)) == 1, f"{len(lines)} lines of errors", outcome)
+        check(not outcome.results(), "results of a job that failed", outcome)
+
+    return case
+
+
+def full(left):
+    """What the dead PE's connections give back may just be enough; if not, the line names the limit."""
+
+    def case(bench):
+        expected = right_results(bench)
+        outcome = bench.run(4, 1, "scarce", "--mode", "full", "--left", str(left))
+        if outcome.exit_code == 0:
+            check_success(outcome, expected)
+        else:
+            check_error(outcome, r"Too many open files: .*200 descriptors.*ulimit -n")
+
+    return case
+
+
+def ended_by_the_library(bench):
+    """shmem_finalize in an exit handler waited for the others, who waited for this PE."""
+    expected = right_results(bench)
+    outcome = bench.run(4, 1, "scarce", "--mode", "leave")
+    check_ended(outcome)
+    check(re.search(r"there is no PE 4", outcome.stderr), "the error is not named", outcome)
+    if outcome.exit_code == 0:
+        check_success(outcome, expected)
+
+
+CASES = {f"scarce-descriptors-{left}": full(left) for left in (0, 2)}
+CASES |= {
+    "scarce-store-shut": ends("shut", r"cannot reach the memory of process 2.*Permission denied"),
+    "scarce-connections-shut": ends("deaf", r"lost its connection to process \d"),
+    "ended-by-the-library": ended_by_the_library,
+}
