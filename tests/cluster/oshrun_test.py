@@ -2,6 +2,7 @@
 processes play what a test tells them (fake_pe). Exit code 77: no cluster can be made here."""
 
 import hashlib
+import json
 import os
 import re
 import signal
@@ -250,6 +251,21 @@ class Losses(Base):
 
     def test_everything_on_a_host_is_killed(self):
         self.check_loss(lambda: self.cluster.kill_host(2, is_silent=False), is_silent=False)
+
+    def test_the_end_comes_soon_after_the_last_pe(self):
+        # The launcher waits for the daemon of the lost host whatever it is told, and had two seconds to obey.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "events")
+            with self.start("--events", path, "--spare-nodes", "1", "-n", "4", "--spares", "2", FAKE_PE,
+                            "*:hello,init,out=ready,sleep=4,finalize,exit=0", environment=BOUND) as job:
+                job.await_ready(6)
+                self.cluster.kill_host(2)
+                self.assertEqual(job.wait(), 0, job.lines())
+            with open(path, encoding="utf-8") as file:
+                events = [json.loads(line) for line in file]
+        last_ns = max(event["t_ns"] for event in events if event["event"] == "ended" and event["reason"] == "exited with code 0")
+        (end_ns,) = [event["t_ns"] for event in events if event["event"] == "end"]
+        self.assertLess((end_ns - last_ns) / 1e9, 2.5)
 
     def test_a_link_is_cut(self):
         self.check_loss(lambda: self.cluster.cut(2))

@@ -21,6 +21,8 @@ namespace {
 constexpr std::int64_t kOrphanPatience_ns = 1'000'000'000;
 constexpr std::int64_t kLauncherQuiet_ns = 700'000'000;
 constexpr std::int64_t kLauncherLook_ns = 100'000'000;
+// For a launcher that is told to end to pass that on, when it will not end itself.
+constexpr std::int64_t kDeafLauncherPatience_ns = 200'000'000;
 
 }  // namespace
 
@@ -161,6 +163,8 @@ void Guardian::end_launcher_that_waits() {
     if (!may_launcher_wait_for_ever()) {
         return;
     }
+    // It waits for the daemon of a lost host whatever it is told.
+    const std::int64_t patience_ns = hub_.has_lost_any() ? kDeafLauncherPatience_ns : kLeftoverPatience_ns;
     const std::uint64_t bytes = bytes_moved_by(launcher_.pid());
     if (!launcher_quiet_since_ns_ || (bytes != launcher_bytes_ && !launcher_told_ns_)) {
         launcher_bytes_ = bytes;
@@ -169,7 +173,7 @@ void Guardian::end_launcher_that_waits() {
     if (!launcher_told_ns_ && now_ns() - *launcher_quiet_since_ns_ >= kLauncherQuiet_ns) {
         launcher_told_ns_ = now_ns();
         launcher_.signal(SIGTERM);
-    } else if (launcher_told_ns_ && now_ns() - *launcher_told_ns_ >= kLeftoverPatience_ns) {
+    } else if (launcher_told_ns_ && now_ns() - *launcher_told_ns_ >= patience_ns) {
         launcher_.signal(SIGKILL);
     }
 }
