@@ -1,15 +1,10 @@
 // Checksums of an image: checking, mending from another copy, and the hook that damages one.
-#if __has_include(<xxh_x86dispatch.h>)
-#include <xxh_x86dispatch.h>  // XXH3 with the widest vectors of this CPU: half the time of a checksum
-#else
-#include <xxhash.h>
-#endif
-
 #include <cstring>
 #include <random>
 
 #include "backup/far_image.hpp"
 #include "backup/image_layout.hpp"
+#include "shmem_ft/base/checksum.hpp"
 #include "shmem_ft/base/raw_memory.hpp"
 #include "shmem_ft/base/report.hpp"
 
@@ -19,13 +14,13 @@ namespace {
 template <class Head>
 std::uint64_t sum_of_header(std::uint64_t version, const Head& header) noexcept {
     const std::uint64_t words[] = {version, header.heap_blocks, header.table_sum};
-    return XXH3_64bits(words, sizeof words);
+    return checksum(words, sizeof words);
 }
 
 }  // namespace
 
 std::uint64_t Image::checksum(const std::byte* data, std::size_t bytes) noexcept {
-    const std::uint64_t sum = XXH3_64bits(data, bytes);
+    const std::uint64_t sum = sft::checksum(data, bytes);
     return sum == kAbsent ? 1 : sum;
 }
 
@@ -40,8 +35,8 @@ std::size_t Image::blocks() const noexcept { return first_block(library_) + bloc
 
 std::uint64_t Image::table_sum() const noexcept {
     const std::size_t rest = first_block(globals_);
-    const std::uint64_t heap_sum = XXH3_64bits(heap_.table, header_->heap_blocks * sizeof(std::uint64_t));
-    return XXH3_64bits_withSeed(globals_.table, (blocks() - rest) * sizeof(std::uint64_t), heap_sum);
+    const std::uint64_t heap_sum = sft::checksum(heap_.table, header_->heap_blocks * sizeof(std::uint64_t));
+    return sft::checksum(globals_.table, (blocks() - rest) * sizeof(std::uint64_t), heap_sum);
 }
 
 bool Image::holds(Version version) const noexcept {

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,6 +12,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "shmem_ft/base/checksum.hpp"
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/instruments.hpp"
 #include "shmem_ft/base/private_data.hpp"
@@ -268,7 +268,7 @@ std::uint64_t program_fingerprint() noexcept {
         const std::size_t bytes = std::min(static_cast<std::size_t>(info.st_size), kFingerprintBytesMax);
         void* file = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
         if (file != MAP_FAILED) {
-            fingerprint = XXH3_64bits(file, bytes) ^ static_cast<std::uint64_t>(info.st_size);
+            fingerprint = checksum(file, bytes) ^ static_cast<std::uint64_t>(info.st_size);
             ::munmap(file, bytes);
         }
     }

@@ -158,6 +158,9 @@ class Banned(Base):
         self.assert_one(self.check("backup/a.cpp", "#include <iostream>\n"), "iostream")
         self.assertEqual(self.check("tools/a.cpp", "#include <iostream>\n"), [])
 
+    def test_one_place_calls_the_checksum_library(self):
+        self.assert_one(self.check("backup/a.cpp", "#include <xxhash.h>\n"), "xxhash.h", "checksum.hpp")
+
     def test_sleeping_tests(self):
         text = "void t() { std::this_thread::sleep_for(1s); return usleep(3); }\n"
         self.assertEqual(len(self.check("tests/base/a.cpp", text)), 2)
