@@ -202,6 +202,28 @@ class Losses(unittest.TestCase):
             self.assertEqual((result.exit_code, result.lines), (0, []))
             self.assertEqual(job.leftovers(), [])
 
+    def test_whom_the_job_has_agreed_to_be_lost_is_ended(self):
+        script = ("-n", "2", "--spares", "1", FAKE_PE, "0:hello,init,out=ready,sleep=0.3,agreed=2,sleep=2,finalize,exit=0",
+                  "1:hello,init,out=ready,sleep=2,finalize,exit=0", "2:hello,init,out=ready,hang")
+        with self.start(*script, ready=3, env=THREE) as job:
+            self.assertTrue(eventually(lambda: set(by_rank(job)) == {0, 1}))
+            self.assertIsNone(job.process.poll())
+            result = job.wait()
+            self.assertEqual((result.exit_code, result.lines), (0, []))
+            self.assertEqual(job.leftovers(), [])
+
+    def test_a_silent_host_is_lost_as_soon_as_the_job_has_agreed_on_it(self):
+        script = ("-n", "2", "--spares", "1", FAKE_PE, "0:hello,init,out=ready,sleep=0.3,agreed=2,sleep=4,finalize,exit=0",
+                  "1:hello,init,out=ready,sleep=4,finalize,exit=0", "2:hello,init,out=ready,hang")
+        with self.start(*script, ready=3, env={**THREE, "SHMEM_FT_NODE_TIMEOUT": "1000"}) as job:
+            agent = agent_of(job, by_rank(job)[2])
+            os.kill(agent, signal.SIGSTOP)
+            result = job.wait()
+            self.assertEqual(result.exit_code, 0, result.stderr)
+            self.assertRegex(result.lines[0], "is lost, and with it spare 0: the job has agreed on that")
+            os.kill(agent, signal.SIGCONT)
+            self.assertEqual(job.leftovers(15), [])
+
     def test_a_stopped_process_that_others_have_found_dead_is_killed_at_once(self):
         script = ("-n", "2", FAKE_PE, "0:hello,init,out=ready,sleep=0.3,seen=1,hang", "1:hello,init,out=ready,stop,hang")
         with self.start(*script, ready=2) as job:
