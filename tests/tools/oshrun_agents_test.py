@@ -221,7 +221,6 @@ class Losses(unittest.TestCase):
             result = job.wait()
             self.assertEqual(result.exit_code, 0, result.stderr)
             self.assertRegex(result.lines[0], "is lost, and with it spare 0: the job has agreed on that")
-            os.kill(agent, signal.SIGCONT)
             self.assertEqual(job.leftovers(15), [])
 
     def test_a_stopped_process_that_others_have_found_dead_is_killed_at_once(self):
