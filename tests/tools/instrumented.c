@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 enum { N_STEPS = 40, N_BLOCKS = 200, N_WORDS = 3000 };
 
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
         }
         exchange_blocks();
         if (what[0] == 's') {
-            usleep(100 * 1000);
+            nanosleep(&(struct timespec){.tv_nsec = 100 * 1000 * 1000}, NULL);
         }
         for (int i = 0; i < N_WORDS; ++i) {
             words[i] += me + i + step + name[11] + last[4];

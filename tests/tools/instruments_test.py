@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-SOURCE = os.path.join(os.environ["SFT_SOURCE_DIR"], "tests", "tools", "instrumented.c")
+SOURCE = os.environ["INSTRUMENTED"]
 PES = 3
 KILL = "kill pe 1 at fold_begin visit 7; kill pe 0 at ship_middle visit 12"
 # GCC's sanitizers are shared libraries, Clang's lie among the globals of the program.

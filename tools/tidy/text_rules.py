@@ -57,6 +57,7 @@ ALLOWED = {
     ("shmem_ft/ops/copy.cpp", "volatile"): "an instruction whose outputs are not looked at",
     ("tools/oshrun/process_tree.cpp", "nanosleep"): "processes that are not children have no event before pidfds",
     ("tests/tools/fake_pe.cpp", "nanosleep"): "plays a program that computes for a while",
+    ("tests/tools/instrumented.c", "nanosleep"): "a step that takes long enough to be looked at",
     ("shmem_ft/ops/locks.cpp", "nanosleep"): "a word on another node is asked for, which rings no bell",
     ("tools/oshrun/agent_start.cpp", "nanosleep"): "a name that somebody has bound but does not listen at yet has no event",
     ("tests/conformance/progress.c", "nanosleep"): "a PE that is late; any lateness will do",
