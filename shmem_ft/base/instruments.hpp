@@ -8,6 +8,8 @@ namespace sft {
 
 [[nodiscard]] bool is_address_sanitized() noexcept;
 [[nodiscard]] bool is_thread_sanitized() noexcept;
+// Valgrind runs the program on a processor of its own, with the system calls that it knows.
+[[nodiscard]] bool is_under_valgrind() noexcept;
 
 // ThreadSanitizer keeps most of the addresses for its shadow. Here is a part that it leaves to the program, from the
 // mapping that GCC and Clang have on x86-64 with 48 bits; programs that are position independent lie behind it.
