@@ -139,6 +139,7 @@ private:
     std::vector<std::set<ProcId>> copies_;  // by PE, of the last committed version
     std::vector<ProcId> shadows_;           // by PE, as of the last time that everybody was protected
     std::map<ProcId, std::map<ProcId, Death>> heard_;
+    std::set<NodeId> given_way_;
     bool has_anybody_left_ = false;  // because the job is over
     std::set<std::pair<ProcId, EndReason>> requests_;
     std::set<ProcId> has_joined_;

@@ -82,8 +82,18 @@ void EndChecker::heard_of_death(ProcId process, const Death& death) {
 // Too few are left under its own value, which lists the deaths that are agreed on; or others have called it dead; or
 // the job is over for others, and it does not know.
 void EndChecker::must_stop(ProcId process, const JobState& state, const Stop& why) {
+    const NodeId own = node_of(account_.scenario, process);
+    if (why.reason == Stop::Reason::gives_way) {
+        given_way_.insert(own);
+        const bool is_heavier = account_.scenario.only_cut && own != lighter_node(account_.scenario);
+        if (account_.scenario.detection != Detection::nodes || is_heavier) {
+            verdict_.fail("end", format("process %d gives way, and its node is not the one to go", process.value()));
+        }
+        return;
+    }
     if (why.reason == Stop::Reason::excluded) {
-        if (!account_.declared.contains(process) && !is_too_late(process) && !has_anybody_left_) {
+        if (!account_.declared.contains(process) && !is_too_late(process) && !has_anybody_left_ &&
+            !given_way_.contains(own)) {
             verdict_.fail("end", format("process %d takes itself for excluded, and nobody has declared it dead",
                                         process.value()));
         }
