@@ -321,12 +321,7 @@ bool Runtime::start(int generation, std::string& error) {
     publish_status();
     fault_point(FaultPoint::init_ready);
     enter(StartStep::taking_pe);
-    if (!starts_as_spare) {
-        if (!take_pe(PeId(self().value()), error)) {
-            return false;
-        }
-    }
-    if (!start_service(error)) {
+    if ((!starts_as_spare && !take_pe(PeId(self().value()), error)) || !start_service(error)) {
         return false;
     }
     if (!config_.join.empty()) {
