@@ -310,9 +310,10 @@ DataGuard::Options Runtime::data_guard_options() {
 // A death that everybody can see and none of whose consequences has to be thought of here: recovery is there for it.
 void Runtime::leave_with_node() noexcept {
     flush_output();
-    for (const int pidfd : pidfds_) {
-        if (pidfd >= 0) {
-            ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
+    for (std::size_t i = 0; i < pidfds_.size(); ++i) {
+        if (pidfds_[i] >= 0) {
+            const ProcessSlot& slot = control_.slot(ProcId(static_cast<std::int32_t>(i)));
+            kill_process(pidfds_[i], slot.pid, slot.start_time);
         }
     }
     ::kill(::getpid(), SIGKILL);

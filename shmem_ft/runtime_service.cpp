@@ -165,7 +165,8 @@ void Runtime::serve() noexcept {
     DataGuard data_guard(data_guard_options(), now_ns());
     const auto kill = [this](ProcId process) {
         if (pidfds_[process.index()] >= 0) {
-            ::syscall(SYS_pidfd_send_signal, pidfds_[process.index()], SIGKILL, nullptr, 0);
+            const ProcessSlot& slot = control_.slot(process);
+            kill_process(pidfds_[process.index()], slot.pid, slot.start_time);
         }
     };
     std::vector<pollfd> polled;

@@ -186,8 +186,11 @@ namespace {
 
 // Where there are no pidfds (valgrind of Debian 12): a descriptor that becomes readable when the process is gone,
 // because a thread looks for it. Nothing tells how it ended, and no signal goes through it.
-int watch_by_looking(std::int32_t pid, std::uint64_t start_time) noexcept {
+Opening watch_by_looking(std::int32_t pid, std::uint64_t start_time) noexcept {
     constexpr int kLook_ms = 20;
+    if (const Opening look = look_at_process(pid, start_time); look.reach != Reach::opened) {
+        return look;
+    }
     const int fd = ::eventfd(0, EFD_CLOEXEC);
     const int told = fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
     int error = told < 0 ? errno : 0;
@@ -211,25 +214,24 @@ int watch_by_looking(std::int32_t pid, std::uint64_t start_time) noexcept {
     }
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (error == 0) {
-        return fd;
+        return {.reach = Reach::opened, .fd = fd};
     }
     for (const int opened : {fd, told}) {
         if (opened >= 0) {
             ::close(opened);
         }
     }
-    errno = error;
-    return -1;
+    return {.reach = Reach::cannot_be_opened, .error = error};
 }
 
 }  // namespace
 
 Opening open_process(std::int32_t pid, std::uint64_t start_time) noexcept {
-    // Valgrind does not only refuse the call, but says so at length.
-    int pidfd = is_under_valgrind() ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-    if (is_under_valgrind() || (pidfd < 0 && errno == ENOSYS)) {
-        pidfd = watch_by_looking(pid, start_time);
+    // Valgrind does not only refuse the calls, but says so at length.
+    if (is_under_valgrind()) {
+        return watch_by_looking(pid, start_time);
     }
+    const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     if (pidfd < 0) {
         const int error = errno;
         // The pid may by now be that of somebody's thread, for which there is no pidfd.
@@ -297,8 +299,19 @@ std::string describe_error(int error) {
     }
 }
 
+void kill_process(int pidfd, std::int32_t pid, std::uint64_t start_time) noexcept {
+    if (!is_under_valgrind()) {
+        syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
+    } else if (look_at_process(pid, start_time).reach == Reach::opened) {
+        kill(pid, SIGKILL);
+    }
+}
+
 FailureReason reason_of_end(int pidfd, std::int32_t pid) noexcept {
     FailureReason reason{FailureKind::died, 0};
+    if (is_under_valgrind()) {
+        return reason;  // what was opened is no pidfd
+    }
     // The process may be reaped between the first two questions, and then the first one has an answer.
     if (ask_pidfd(pidfd, reason) || ask_stat(pidfd, pid, reason) || ask_pidfd(pidfd, reason)) {
         return reason;

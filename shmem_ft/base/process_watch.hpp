@@ -62,7 +62,8 @@ struct Trouble {
 // ended and was not reaped yet is gone.
 [[nodiscard]] Opening look_at_process(std::int32_t pid, std::uint64_t start_time) noexcept;
 
-// A pidfd for the process with that pid and start time, which may have ended but not been reaped.
+// A pidfd for the process with that pid and start time, which may have ended but not been reaped. Under valgrind, which
+// knows no pidfds, another descriptor that becomes readable when the process is gone.
 [[nodiscard]] Opening open_process(std::int32_t pid, std::uint64_t start_time) noexcept;
 
 // A descriptor of our own for what that process has open as `fd`.
@@ -72,6 +73,9 @@ struct Trouble {
 [[nodiscard]] bool is_lack(int error) noexcept;
 // "Too many open files: raise the limit of 1024 open files (ulimit -n)": the error, and the remedy if there is one.
 [[nodiscard]] std::string describe_error(int error);
+
+// By the descriptor that open_process has given.
+void kill_process(int pidfd, std::int32_t pid, std::uint64_t start_time) noexcept;
 
 // REQUIRES: pidfd is readable (the process has ended). Asks the kernel in every way it offers (PIDFD_GET_INFO from
 // Linux 6.15 on, else the zombie's stat); kind is `died` when none of them tells.
