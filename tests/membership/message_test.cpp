@@ -35,6 +35,12 @@ public:
         if (message.kind == MessageKind::join) {
             message.node = NodeId(below(64));
         }
+        if (message.kind == MessageKind::ping || message.kind == MessageKind::heartbeat ||
+            message.kind == MessageKind::stalled) {
+            message.asked_ns = static_cast<std::int64_t>(word());
+            message.node = NodeId(below(64) - 1);
+            message.testimony = static_cast<Testimony>(below(3));
+        }
         return message;
     }
 
@@ -130,13 +136,16 @@ TEST(Message, TheFormIsFixed) {
     message.index = 0x1122334455667788;
     message.deaths = {{ProcId(9), {FailureKind::signal, 15}, true}};
     message.asked_ns = 0x0102030405060708;
+    message.node = NodeId(0x0a0b0c0d);
+    message.testimony = Testimony::silent;
     const auto bytes = encode(message);
     const unsigned char head[] = {12, 4, 3, 2, 1, 5, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
-    ASSERT_EQ(bytes.size(), 67U);
+    ASSERT_EQ(bytes.size(), 72U);
     for (std::size_t i = 0; i < sizeof head; ++i) {
         EXPECT_EQ(std::to_integer<int>(bytes[i]), head[i]) << i;
     }
-    const unsigned char tail[] = {1, 0, 0, 0, 9, 0, 0, 0, 1, 15, 0, 1, 8, 7, 6, 5, 4, 3, 2, 1};
+    const unsigned char tail[] = {1, 0, 0, 0, 9, 0, 0, 0,    1,    15,   0,    1, 8,
+                                  7, 6, 5, 4, 3, 2, 1, 0x0d, 0x0c, 0x0b, 0x0a, 2};
     for (std::size_t i = 0; i < sizeof tail; ++i) {
         EXPECT_EQ(std::to_integer<int>(bytes[bytes.size() - sizeof tail + i]), tail[i]) << i;
     }
@@ -212,6 +221,19 @@ TEST(Message, ValuesOutOfRangeAreRefused) {
     EXPECT_TRUE(is_refused([](Message& m) { m.state->lost[0] = kNoPe; }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->failed[0].reason.kind = static_cast<FailureKind>(7); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.deaths[0].process = kNoProc; }));
+    EXPECT_FALSE(is_refused([](Message& m) {
+        m.kind = MessageKind::heartbeat;
+        m.node = kNoNode;
+    })) << "most questions are about no other node";
+    EXPECT_TRUE(is_refused([](Message& m) {
+        m.kind = MessageKind::heartbeat;
+        m.node = NodeId(-2);
+    }));
+    EXPECT_TRUE(is_refused([](Message& m) {
+        m.kind = MessageKind::heartbeat;
+        m.node = kNoNode;
+        m.testimony = static_cast<Testimony>(3);
+    }));
 }
 
 TEST(Message, SortedListsAreChecked) {
