@@ -66,6 +66,10 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
         presence_ns_ = options_.self.value() < shape.n_processes ? now_ns : kNever;
     }
     const std::vector<ProcId> living_here = living[own.index()];
+    has_living_.clear();
+    for (const std::vector<ProcId>& list : living) {
+        has_living_.push_back(!list.empty());
+    }
     note_lost_watchers(living, state, dead);
     neighbours_ = find_neighbours(std::move(living), own, now_ns);
     for (Neighbour& neighbour : neighbours_) {
@@ -238,6 +242,19 @@ bool NodeWatch::counts_for_less(NodeId node) const {
     return own.n_pes == 0 ? own_ < node : own.lowest < other.lowest;
 }
 
+// One of them watches the other, as far as this process knows who lives.
+bool NodeWatch::are_neighbours(NodeId a, NodeId b) const {
+    const auto n_nodes = static_cast<std::int32_t>(has_living_.size());
+    const auto is_near = [&](NodeId from, NodeId to) {
+        std::int32_t n_between = 0;
+        for (std::int32_t at = (from.value() + 1) % n_nodes; at != to.value(); at = (at + 1) % n_nodes) {
+            n_between += has_living_[static_cast<std::size_t>(at)] ? 1 : 0;
+        }
+        return n_between < options_.fan;
+    };
+    return is_near(a, b) || is_near(b, a);
+}
+
 NodeWatch::Verdict NodeWatch::judge(const Neighbour& silent, std::int64_t now_ns) const {
     if (counts_for_less(silent.node) || is_mutated(Mutation::accuse_whoever)) {
         return Verdict::lost;
@@ -253,13 +270,15 @@ NodeWatch::Verdict NodeWatch::judge(const Neighbour& silent, std::int64_t now_ns
                                        [&](const Told& item) { return item.about == silent.node; });
         const bool has_told = told != witness.told.end() && now_ns - told->told_ns <= share_ns;
         does_any_hear = does_any_hear || (has_told && told->testimony == Testimony::heard);
-        are_all_sure = are_all_sure && has_told && told->testimony == Testimony::silent;
+        // Who does not listen to it will never know; all that it says is that it hears it.
+        are_all_sure = are_all_sure && (!are_neighbours(witness.node, silent.node) ||
+                                        (has_told && told->testimony == Testimony::silent));
     }
     const std::int64_t waited_ns = now_ns - silent.missed_ns;
     if (does_any_hear) {
         return waited_ns > options_.bound_ns ? Verdict::gives_way : Verdict::not_yet;
     }
-    return are_all_sure || waited_ns > kTicksToTestify * period_ns() ? Verdict::lost : Verdict::not_yet;
+    return are_all_sure || waited_ns >= kTicksToTestify * period_ns() ? Verdict::lost : Verdict::not_yet;
 }
 
 // One at a time; there are seldom more.
