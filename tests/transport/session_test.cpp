@@ -143,7 +143,7 @@ class TestFabric final : public Fabric {
 public:
     TestFabric(Wire& wire, std::int32_t self) : wire_(wire), self_(self) {}
     bool open(const Options& options, std::string&) override;
-    void close() noexcept override {}
+    void close() noexcept override;
     Bytes address() const noexcept override { return {}; }
     void introduce(ProcId, Bytes) override {}
     Sent send(ProcId, Bytes head, Bytes payload, std::uint64_t) override;
@@ -168,7 +168,7 @@ struct Wire {
         std::vector<std::byte> payload;
     };
     std::array<std::deque<Message>, 2> to;
-    std::array<FabricReceiver*, 2> receivers{};
+    std::array<FabricReceiver*, 2> receivers{};  // null: closed
     std::mt19937 random{1};
     int percent_lost = 0;
     int percent_repeated = 0;
@@ -183,6 +183,9 @@ bool TestFabric::open(const Options& options, std::string&) {
     wire_.receivers[static_cast<std::size_t>(self_)] = options.receiver;
     return true;
 }
+
+// The other one may outlive this one, and break connections while it waits for acknowledgements.
+void TestFabric::close() noexcept { wire_.receivers[static_cast<std::size_t>(self_)] = nullptr; }
 
 Fabric::Sent TestFabric::send(ProcId, Bytes head, Bytes payload, std::uint64_t) {
     if (wire_.happens(wire_.percent_full)) {
@@ -202,7 +205,9 @@ bool TestFabric::progress() {
     if (wire_.happens(wire_.percent_broken)) {
         line.resize(line.size() / 2);
         options_.receiver->broken(ProcId(1 - self_));
-        wire_.receivers[static_cast<std::size_t>(1 - self_)]->broken(ProcId(self_));
+        if (FabricReceiver* const other = wire_.receivers[static_cast<std::size_t>(1 - self_)]) {
+            other->broken(ProcId(self_));
+        }
     }
     if (line.empty()) {
         return false;
