@@ -324,6 +324,8 @@ bool Runtime::start(int generation, std::string& error) {
     if ((!starts_as_spare && !take_pe(PeId(self().value()), error)) || !start_service(error)) {
         return false;
     }
+    can_ask_for_end_.store(true);
+    end_if_cut_off();
     if (!config_.join.empty()) {
         ask_to_join();
     } else if (!bootstrap_.is_one_node()) {

@@ -155,6 +155,7 @@ private:
     [[nodiscard]] bool open_doors(const BootCard& first, std::string& error);
     [[nodiscard]] bool open_network(const BootCard& first, std::string& error);
     void end_without(ProcId process) noexcept;
+    void end_if_cut_off() noexcept;
     void connect_network();
     void close_network() noexcept;
     [[nodiscard]] Contact own_contact() const;
@@ -256,6 +257,8 @@ private:
     NodeMap node_map_;
     NodeInterface interface_;
     std::unique_ptr<Network> network_;
+    std::atomic<ProcId> lost_connection_{kNoProc};  // nobody has been told yet
+    std::atomic<bool> can_ask_for_end_{false};      // there are a coordinator and a service thread
     std::unique_ptr<Coordinator> coordinator_;
     std::unique_ptr<StartWatch> start_watch_;  // while this process is in shmem_init for the first time
 

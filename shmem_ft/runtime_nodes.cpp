@@ -107,9 +107,22 @@ bool Runtime::open_network(const BootCard& first, std::string& error) {
     return store_.serve(*network_, error);
 }
 
-// Nobody says that it is dead, so nobody will ever forget it; and without it this process waits for ever. Called by the
-// network's own thread, which must not wait until the job has ended.
+// By the network's own thread. Processes that have started earlier may send something to this one before it can ask for
+// the end: start() does it then. Whichever of the two threads comes second sees what the other one has stored.
 void Runtime::end_without(ProcId process) noexcept {
+    lost_connection_.store(process);
+    if (can_ask_for_end_.load()) {
+        end_if_cut_off();
+    }
+}
+
+// Nobody says that it is dead, so nobody will ever forget it; and without it this process waits for ever. Must not wait
+// until the job has ended.
+void Runtime::end_if_cut_off() noexcept {
+    const ProcId process = lost_connection_.exchange(kNoProc);
+    if (process == kNoProc) {
+        return;
+    }
     const Contact* const contact = control_.contact(process);
     const std::string line = format(
         "process %d has no data connection to process %d on %s any more, and cannot make a new one, though control "
