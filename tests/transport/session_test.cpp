@@ -272,7 +272,7 @@ TEST(Sessions, SilentLossesAndRepetitions) {
     wire.percent_repeated = 5;
     wire.percent_full = 20;
     TwoSessions two(wire);
-    two.exchange(1000);
+    two.exchange(400);
 }
 
 TEST(Sessions, ConnectionsThatBreakAllTheTime) {
