@@ -487,6 +487,11 @@ Coordinator::Knowledge Coordinator::knowledge() const {
             .waits_for_spare = !rules_.awaiting_spares(state, deaths).empty()};
 }
 
+NodeLosses Coordinator::node_losses(const Knowledge& known, std::int32_t n_on_demand) const {
+    const Lock lock(mutex_);
+    return rules_.node_losses(known.state, known.deaths, n_on_demand);
+}
+
 Coordinator::Times Coordinator::times() const {
     const Lock lock(mutex_);
     return times_;

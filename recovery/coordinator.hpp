@@ -102,6 +102,8 @@ public:
         bool waits_for_spare = false;
     };
     [[nodiscard]] Knowledge knowledge() const;
+    // n_on_demand: spares that can still be started while the job runs.
+    [[nodiscard]] NodeLosses node_losses(const Knowledge& known, std::int32_t n_on_demand) const;
     [[nodiscard]] const JobShape& shape() const noexcept { return shape_; }
 
     // The service thread: messages that have arrived, and what the kernel tells of other processes.

@@ -134,6 +134,12 @@ JobRules::News JobRules::note_deaths(JobState& state, std::span<const Death> dea
     return news;
 }
 
+JobState JobRules::with_deaths(const JobState& state, std::span<const Death> dead) const {
+    JobState now = state;
+    static_cast<void>(note_deaths(now, dead));
+    return now;
+}
+
 PeId JobRules::held_in(const std::vector<Replacement>& replacements, ProcId process) const {
     JobState then;
     then.replacements = replacements;
@@ -370,8 +376,7 @@ std::vector<PeId> JobRules::awaiting_spares(const JobState& state, std::span<con
     if (policy_ != UnreplacedPolicy::wait || !is_repaired) {
         return {};
     }
-    JobState now = state;
-    static_cast<void>(note_deaths(now, dead));
+    const JobState now = with_deaths(state, dead);
     const std::size_t spares = spares_for(now, dead).size();
     std::vector<PeId> awaiting = without_holder(now);
     awaiting.erase(awaiting.begin(), awaiting.begin() + static_cast<std::ptrdiff_t>(std::min(spares, awaiting.size())));
@@ -382,8 +387,7 @@ std::int32_t JobRules::protected_losses(const JobState& state, std::span<const D
     if (state.version == kNoVersion || !keeps_copies_) {
         return 0;
     }
-    JobState now = state;
-    static_cast<void>(note_deaths(now, dead));
+    const JobState now = with_deaths(state, dead);
     if (!now.exposed.empty()) {
         return 0;
     }

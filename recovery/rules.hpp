@@ -12,6 +12,7 @@
 #pragma once
 
 #include "shmem_ft/membership/agreement.hpp"
+#include "shmem_ft/membership/node_loss.hpp"
 
 namespace sft {
 
@@ -52,10 +53,16 @@ public:
 
     // How many further deaths of PEs, one after another or at once, whichever they are, the job survives now.
     [[nodiscard]] std::int32_t protected_losses(const JobState& state, std::span<const Death> dead) const;
+    // The same for nodes. n_on_demand: spares that would be started when none is left. That the host of the launcher
+    // must not be lost is not known here. Takes O(processes).
+    [[nodiscard]] NodeLosses node_losses(const JobState& state, std::span<const Death> dead,
+                                         std::int32_t n_on_demand) const;
 
 private:
     struct News;  // deaths that a state does not have
 
+    // `state` once it has these deaths.
+    [[nodiscard]] JobState with_deaths(const JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] News note_deaths(JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] JobState faulted(const JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] std::optional<JobState> planned(const JobState& state, std::span<const Death> dead) const;

@@ -1,6 +1,8 @@
 // What `shmem-ft status` shows of this process. It is written when something has been decided or somebody has died, so
 // not on any path that a program takes between two checkpoints.
 
+#include <algorithm>
+
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/runtime.hpp"
 
@@ -49,6 +51,15 @@ void Runtime::publish_status() noexcept {
         }
     }
     status.waits_for_spare = known.waits_for_spare ? 1 : 0;
+    if (config_.unreplaced != Unreplaced::abort) {
+        const auto n_joined = static_cast<std::int32_t>(known.state.joined.size());
+        status.spares_on_demand = std::max(static_cast<std::int32_t>(config_.on_demand) - n_joined, 0);
+    }
+    const NodeLosses losses = coordinator_->node_losses(known, status.spares_on_demand);
+    status.n_nodes = losses.n_nodes;
+    status.n_node_losses = losses.n_survived;
+    status.fatal_node = losses.fatal.value();
+    status.node_loss = static_cast<std::uint8_t>(losses.why);
     control_.slot(self()).status.write(status);
     published_ns_.store(status.published_ns);
     published_checked_.store(blocks.checked);

@@ -273,6 +273,14 @@ bool parse(std::string_view text, std::string& out) {
 std::string print(const std::string& value) { return value; }
 }  // namespace text
 
+namespace internal_count {
+constexpr const char* kName = count::kName;
+constexpr bool kIsInternal = true;
+
+bool parse(std::string_view text, std::uint32_t& out) noexcept { return count::parse(text, out); }
+std::string print(std::uint32_t value) { return count::print(value); }
+}  // namespace internal_count
+
 namespace internal_text {
 constexpr const char* kName = "text";
 constexpr bool kIsInternal = true;

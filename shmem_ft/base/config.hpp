@@ -60,6 +60,7 @@ struct Config {
     std::string fault_visits;      // beginning of a file name; empty: visits are not counted
     std::string join;              // "PID:DESCRIPTOR" of a control segment; empty: starts with the job
     std::string job_socket;        // name of oshrun's abstract socket; empty: not started by oshrun
+    std::uint32_t on_demand = 0;   // spares that oshrun starts at most if the job waits for some
 };
 
 // Reads every variable of config.def. On a bad value: returns false, leaves config as it was and sets one line that

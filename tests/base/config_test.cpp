@@ -237,7 +237,8 @@ TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
                             "7",       "0x300000000000",
                             "1",       "kill pe 1 at shipped",
                             "f",       "v",
-                            "name",    "1:2"};
+                            "name",    "1:2",
+                            "8"};
     ASSERT_EQ(std::size(values), settings().size());
     std::size_t index = 0;
     for (const SettingInfo& setting : settings()) {

@@ -196,6 +196,82 @@ TEST(Rules, ASpareOfTheSameMemoryDomainTakesOver) {
     EXPECT_EQ(shape.holder(planned, PeId(2)), ProcId(4));
 }
 
+// Nodes 0, 1, 2 with two PEs and one spare each, version 1.
+class RulesOfNodes : public ::testing::Test {
+protected:
+    RulesOfNodes() { state_.version = Version(1); }
+
+    [[nodiscard]] static NodeMap nodes_of(std::vector<int> numbers) {
+        std::vector<NodeId> nodes;
+        for (const int number : numbers) {
+            nodes.emplace_back(number);
+        }
+        return NodeMap(nodes);
+    }
+    [[nodiscard]] NodeLosses losses(const JobShape& shape, std::vector<Death> dead = {}, int n_on_demand = 0) const {
+        return JobRules(shape).node_losses(state_, dead, n_on_demand);
+    }
+    static void expect(const NodeLosses& seen, int n_nodes, int n_survived, int fatal, NodeLoss why) {
+        EXPECT_EQ(seen.n_nodes, n_nodes);
+        EXPECT_EQ(seen.n_survived, n_survived);
+        EXPECT_EQ(seen.fatal, NodeId(fatal));
+        EXPECT_EQ(seen.why, why);
+    }
+
+    NodeMap nodes_ = nodes_of({0, 0, 1, 1, 2, 2, 0, 1, 2});
+    JobShape shape_{.n_pes = 6, .n_processes = 9, .nodes = &nodes_};
+    JobState state_;
+};
+
+TEST_F(RulesOfNodes, AnyMayBeLost) {
+    EXPECT_EQ(losses({.n_pes = 6, .n_processes = 9}).n_nodes, 0) << "a job on one node";
+    expect(losses(shape_), 3, 3, -1, NodeLoss::survived);
+}
+
+TEST_F(RulesOfNodes, SparesAreNeededElsewhere) {
+    // The spare of node 0 is gone: if node 1 is lost, one is left for two PEs.
+    expect(losses(shape_, {death_of(6)}), 3, 1, 1, NodeLoss::too_few_spares);
+    expect(losses(shape_, {death_of(6)}, 1), 3, 3, -1, NodeLoss::survived);
+}
+
+TEST_F(RulesOfNodes, WithoutALocalCopyNoNodeMayBeLost) {
+    shape_.keeps_near = true;
+    expect(losses(shape_), 3, 0, 0, NodeLoss::copies_stay);
+}
+
+TEST_F(RulesOfNodes, NothingToGoBackTo) {
+    state_.version = kNoVersion;
+    expect(losses(shape_), 3, 0, 0, NodeLoss::nothing_committed);
+}
+
+TEST_F(RulesOfNodes, TheMajorityHasToLive) {
+    const NodeMap two = nodes_of({0, 0, 1, 1, 0, 0, 1, 1});
+    expect(losses({.n_pes = 4, .n_processes = 8, .nodes = &two}), 2, 1, 0, NodeLoss::majority);
+    const NodeMap uneven = nodes_of({0, 1, 1, 1, 0, 0, 0, 1});
+    expect(losses({.n_pes = 4, .n_processes = 8, .nodes = &uneven}), 2, 1, 1, NodeLoss::majority);
+}
+
+// The kept copies of PEs 2 and 3 are on node 2, those of 4 and 5 on node 0.
+TEST_F(RulesOfNodes, WhatADeathLeavesOpen) {
+    const std::vector<Death> dead{death_of(2)};
+    // PE 0, on node 0, has lost its copy; PE 2 has only the one on node 2.
+    expect(losses(shape_, dead), 3, 1, 0, NodeLoss::exposed_pe);
+    state_ = JobRules(shape_).after_deaths(state_, dead).value();
+    expect(losses(shape_, dead), 3, 1, 0, NodeLoss::exposed_pe);
+}
+
+TEST_F(RulesOfNodes, ANodeOfSparesIsNoLoss) {
+    const NodeMap spare_node = nodes_of({0, 0, 1, 1, 2, 2});
+    expect(losses({.n_pes = 4, .n_processes = 6, .nodes = &spare_node}), 3, 2, 0, NodeLoss::majority);
+    const NodeMap only = nodes_of({0, 0, 0, 1, 1, 1});
+    expect(losses({.n_pes = 3, .n_processes = 6, .nodes = &only}), 2, 1, 0, NodeLoss::majority);
+}
+
+TEST_F(RulesOfNodes, ANodeWhereNobodyLivesDoesNotCount) {
+    const NodeMap spare_node = nodes_of({0, 0, 1, 1, 2, 3});
+    expect(losses({.n_pes = 4, .n_processes = 6, .nodes = &spare_node}, {death_of(4)}), 3, 1, 0, NodeLoss::majority);
+}
+
 TEST(HashOfAList, DependsOnOrderAndLength) {
     const std::vector<std::int32_t> ab{1, 2};
     const std::vector<std::int32_t> ba{2, 1};

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "shmem_ft/membership/job_state.hpp"
+#include "shmem_ft/membership/node_loss.hpp"
 #include "tools/shmem-ft/status_report.hpp"
 
 namespace sft::tools {
@@ -107,6 +108,39 @@ TEST(StatusSummary, WhatIsOnAnotherNodeHasNotFailed) {
     EXPECT_NE(text_of(job).find("process 1 on there\n"), std::string::npos) << text_of(job);
     EXPECT_NE(text_of(job).find("1 PE on other nodes"), std::string::npos);
     EXPECT_EQ(json_of(job)["pes"][1]["state"], "elsewhere");
+}
+
+TEST(StatusSummary, ANodeThatMustNotBeLostIsNamed) {
+    SeenJob job = job_on_two_nodes();
+    job.node_names = {"here", "there"};
+    for (const std::size_t process : {0U, 2U}) {
+        ProcessStatus& status = *job.processes[process].status;
+        status.n_nodes = 2;
+        status.n_node_losses = 1;
+        status.fatal_node = 0;
+        status.node_loss = static_cast<std::uint8_t>(NodeLoss::majority);
+    }
+    EXPECT_NE(text_of(job).find(
+                  "\n              the loss of one of 1 of 2 nodes, oshrun's host excepted: not of here, so many PEs"),
+              std::string::npos)
+        << text_of(job);
+    EXPECT_EQ(json_of(job)["node_losses"]["fatal_node"], "here");
+    EXPECT_EQ(json_of(job)["node_losses"]["survivable"], 1);
+    EXPECT_TRUE(json_of(good_job())["node_losses"].is_null());
+    EXPECT_EQ(text_of(good_job()).find("the loss of"), std::string::npos);
+}
+
+TEST(StatusSummary, SparesOnDemand) {
+    SeenJob job = good_job();
+    EXPECT_EQ(text_of(job).find("on demand"), std::string::npos);
+    for (SeenProcess& item : job.processes) {
+        item.status->spares_on_demand = 3;
+        item.status->idle_spares = item.status->protected_losses = 0;
+    }
+    EXPECT_EQ(summarize(job).limits, Limits{"no spare is left, but oshrun starts one when it is needed"});
+    EXPECT_NE(text_of(job).find("\n  on demand   oshrun starts up to 3 spares when none is left"), std::string::npos)
+        << text_of(job);
+    EXPECT_EQ(json_of(job)["spares_on_demand"], 3);
 }
 
 TEST(StatusSummary, FailuresOnOtherNodesAreToldByThoseThatAreHere) {

@@ -170,6 +170,39 @@ class RunningJob(unittest.TestCase):
             self.assertEqual(pes[1]["process"], 4)
             self.assertEqual([death["pe"] for death in after[1]["deaths"]], [1])
 
+    def test_the_loss_of_a_node(self):
+        def node_losses(**more):
+            with jacobi(**more) as job:
+                status = await_job(job, lambda it: it["version"] > 0 and it["stage"] == "running")
+                return status["node_losses"], run_tool(job.process.pid).stdout
+
+        three = {"SHMEM_FT_PRETEND_NODES": "3"}
+        losses, text = node_losses(pes=6, spares=3, env=three)
+        self.assertEqual(losses, {"nodes": 3, "survivable": 3, "fatal_node": None, "why": None})
+        self.assertIn("\n              the loss of any one of 3 nodes, oshrun's host excepted\n", text)
+        # A process may be lost there, but no node.
+        losses, text = node_losses(pes=6, spares=3, env={**three, "SHMEM_FT_BACKUP_MODE": "single"})
+        self.assertEqual((losses["survivable"], losses["fatal_node"]), (0, "pretended node 0"))
+        self.assertIn("  survivable  1 further loss of a PE: ", text)
+        self.assertIn("\n              the loss of none of 3 nodes: not of pretended node 0, copies are kept on the node of "
+                      "their PE (SHMEM_FT_BACKUP_MODE=single)\n", text)
+        losses, _ = node_losses(pes=6, spares=2, env=three)  # on nodes 0 and 1
+        self.assertEqual((losses["survivable"], losses["fatal_node"]), (1, "pretended node 0"))
+        self.assertRegex(losses["why"], "^more PEs would have to be replaced")
+
+    def test_spares_on_demand(self):
+        with jacobi("--on-demand", "always", "--on-demand-limit", "2", pes=6, spares=0, env={"SHMEM_FT_PRETEND_NODES": "3"}) as job:
+            before = await_job(job, lambda it: it["version"] > 1)
+            self.assertEqual((before["spares_on_demand"], before["node_losses"]["survivable"]), (2, 3))
+            self.assertEqual(before["limits"], ["no spare is left, but oshrun starts one when it is needed"])
+            self.assertIn("\n  on demand   oshrun starts up to 2 spares when none is left", run_tool(job.process.pid).stdout)
+            os.kill(before["pes"][0]["pid"], signal.SIGKILL)
+            after = await_job(job, lambda it: it["view"] == 1 and it["stage"] == "running")
+            self.assertEqual((after["spares_on_demand"], after["node_losses"]["survivable"]), (1, 0))
+        # The default: the job would not wait for one.
+        with jacobi(pes=2, spares=0) as job:
+            self.assertEqual(await_job(job, lambda it: it["version"] > 0)["spares_on_demand"], 0)
+
     def test_text(self):
         with jacobi(pes=2, spares=1, env={"SHMEM_FT_SCRUB": "1"}) as job:
             await_job(job, lambda it: it["version"] > 2 and it["integrity"]["blocks_checked"] > 0)

@@ -93,6 +93,7 @@ std::optional<Refusal> settle_counts(Options& options, const std::vector<HostSlo
     // Set by us for the processes; a value from a surrounding job would be its, not ours.
     unsetenv("SHMEM_FT_JOB_SOCKET");
     unsetenv("SHMEM_FT_JOIN");
+    unsetenv("SHMEM_FT_ON_DEMAND");
     unsetenv(kGuardianVariable);
     if (options.on_demand == OnDemandPolicy::always) {
         setenv("SHMEM_FT_UNREPLACED", "wait", 0);
@@ -233,6 +234,8 @@ int run(Options options) {
         return refuse(*refusal);
     }
     setenv("SHMEM_FT_SPARES", std::to_string(options.spares).c_str(), 1);
+    const int on_demand = options.on_demand == OnDemandPolicy::never ? 0 : options.on_demand_limit;
+    setenv("SHMEM_FT_ON_DEMAND", std::to_string(std::min(on_demand, kJoinersMax)).c_str(), 1);
     const std::string temp_dir = task.temp_dir;
     const auto guardian = [&](GuardianLink link) {
         std::string error_line;

@@ -145,6 +145,7 @@ std::optional<SeenJob> job_of(const ControlSegment& control, std::int32_t pid_th
     SeenJob job;
     job.n_pes = control.n_pes();
     job.n_nodes = std::max(control.header().n_nodes, 1);
+    job.node_names.resize(static_cast<std::size_t>(job.n_nodes));
     for (std::int32_t process = 0; process < control.n_slots(); ++process) {
         SeenProcess seen = process_of(control, process);
         // Behind those that the job started with are places of spares that may join.
@@ -153,8 +154,15 @@ std::optional<SeenJob> job_of(const ControlSegment& control, std::int32_t pid_th
         }
         bool is_here = true;
         const char* name = node_name_of(control, process, is_here);
-        if (is_here && name != nullptr) {
+        if (name == nullptr) {
+            continue;
+        }
+        if (is_here) {
             job.node_name = name;
+        }
+        const std::int32_t node = control.contact(ProcId(process))->node;
+        if (node >= 0 && node < job.n_nodes) {
+            job.node_names[static_cast<std::size_t>(node)] = name;
         }
     }
     job.seen_ns = now_ns();

@@ -30,7 +30,8 @@ struct SeenJob {
     std::vector<std::int32_t> launcher_pids;  // what is between oshrun and the job's processes, and oshrun
     std::int32_t n_pes = 0;
     std::int32_t n_nodes = 1;
-    std::string node_name;  // of this one, if there are several
+    std::string node_name;                // of this one, if there are several
+    std::vector<std::string> node_names;  // of all, by their numbers; empty where it is not known
     std::vector<SeenProcess> processes;
     std::int64_t seen_ns = 0;  // CLOCK_MONOTONIC
 };

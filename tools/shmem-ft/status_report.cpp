@@ -101,6 +101,21 @@ std::string table_of(const JobSummary& summary) {
     return text;
 }
 
+// What the loss of a node would do. That of oshrun's own host always ends a job.
+std::string nodes_of(const JobSummary& summary) {
+    if (summary.n_nodes <= 1) {
+        return {};
+    }
+    if (summary.fatal_node.empty()) {
+        return fmt::format("  {:<11} the loss of any one of {} nodes, oshrun's host excepted\n", "", summary.n_nodes);
+    }
+    const std::string some = summary.node_losses == 0
+                                 ? fmt::format("the loss of none of {} nodes", summary.n_nodes)
+                                 : fmt::format("the loss of one of {} of {} nodes, oshrun's host excepted",
+                                               summary.node_losses, summary.n_nodes);
+    return fmt::format("  {:<11} {}: not of {}, {}\n", "", some, summary.fatal_node, summary.fatal_why);
+}
+
 std::string ends_of(const SeenJob& job, const JobSummary& summary) {
     std::string text;
     for (const SeenProcess* spare : summary.idle_spares) {
@@ -152,6 +167,11 @@ std::string text_of(const SeenJob& job) {
     }
     text += fmt::format("  survivable  {} further loss{} of a PE: {}\n", summary.protected_losses,
                         summary.protected_losses == 1 ? "" : "es", joined(summary.limits));
+    text += nodes_of(summary);
+    if (summary.spares_on_demand > 0) {
+        text += fmt::format("  on demand   oshrun starts up to {} when none is left (--on-demand-limit)\n",
+                            counted(summary.spares_on_demand, "spare"));
+    }
     text += fmt::format("  integrity   {} blocks checked, {} bad, {} repaired\n", summary.blocks_checked,
                         summary.blocks_bad, summary.blocks_repaired);
     return text + table_of(summary) + ends_of(job, summary);
@@ -170,6 +190,14 @@ Json json_of(const SeenJob& job) {
     json["attempt"] = summary.attempt;
     json["protected_losses"] = summary.protected_losses;
     json["limits"] = summary.limits;
+    json["node_losses"] = nullptr;
+    if (summary.n_nodes > 1) {
+        json["node_losses"] = {{"nodes", summary.n_nodes},
+                               {"survivable", summary.node_losses},
+                               {"fatal_node", summary.fatal_node.empty() ? Json(nullptr) : Json(summary.fatal_node)},
+                               {"why", summary.fatal_why.empty() ? Json(nullptr) : Json(summary.fatal_why)}};
+    }
+    json["spares_on_demand"] = summary.spares_on_demand;
     json["stored_bytes"] = summary.stored_bytes;
     json["n_nodes"] = job.n_nodes;
     json["node"] = job.node_name.empty() ? Json(nullptr) : Json(job.node_name);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "shmem_ft/membership/job_state.hpp"
+#include "shmem_ft/membership/node_loss.hpp"
 
 namespace sft::tools {
 namespace {
@@ -77,6 +78,31 @@ SeenPe look_at_pe(const SeenJob& job, std::int32_t pe, const ProcessStatus& best
     return seen;
 }
 
+const char* reason_for(NodeLoss loss) noexcept {
+    switch (loss) {
+        case NodeLoss::survived: return "";
+        case NodeLoss::nothing_committed: return "there is no checkpoint to go back to";
+        case NodeLoss::exposed_pe: return "a PE there has no second copy";
+        case NodeLoss::copies_stay: return "copies are kept on the node of their PE (SHMEM_FT_BACKUP_MODE=single)";
+        case NodeLoss::copy_beside: return "the copy of a PE that would be lost is there, too";
+        case NodeLoss::majority: return "so many PEs are there that the rest cannot tell whether it is the one cut off";
+        case NodeLoss::too_few_spares: return "more PEs would have to be replaced than there are spares elsewhere";
+    }
+    return "?";
+}
+
+void look_at_nodes(const SeenJob& job, const ProcessStatus& best, JobSummary& summary) {
+    summary.n_nodes = best.n_nodes;
+    summary.node_losses = best.n_node_losses;
+    summary.fatal_why = reason_for(static_cast<NodeLoss>(best.node_loss));
+    if (best.fatal_node >= 0) {
+        const auto node = static_cast<std::size_t>(best.fatal_node);
+        summary.fatal_node = node < job.node_names.size() && !job.node_names[node].empty()
+                                 ? job.node_names[node]
+                                 : fmt::format("node {}", best.fatal_node);
+    }
+}
+
 // The library says how many; this says it in words.
 std::vector<std::string> limits_of(const JobSummary& summary, const ProcessStatus& best) {
     std::vector<std::string> limits;
@@ -94,7 +120,8 @@ std::vector<std::string> limits_of(const JobSummary& summary, const ProcessStatu
         }
     }
     if (best.idle_spares == 0) {
-        limits.emplace_back("no spare is left");
+        limits.emplace_back(best.spares_on_demand == 0 ? "no spare is left"
+                                                       : "no spare is left, but oshrun starts one when it is needed");
     }
     if (best.protected_losses > 0) {
         limits.emplace_back("every PE has one copy besides its own");
@@ -165,6 +192,8 @@ JobSummary summarize(const SeenJob& job) {
     summary.view = best->view;
     summary.attempt = best->attempt;
     summary.protected_losses = best->protected_losses;
+    summary.spares_on_demand = best->spares_on_demand;
+    look_at_nodes(job, *best, summary);
     count_processes(job, summary);
     for (std::int32_t pe = 0; pe < job.n_pes; ++pe) {
         summary.pes.push_back(look_at_pe(job, pe, *best));

@@ -40,6 +40,13 @@ struct JobSummary {
     std::uint64_t stored_bytes = 0;  // of all PEs that live, in their last checkpoint
     std::int32_t protected_losses = 0;
     std::vector<std::string> limits;  // why not more; never empty
+    // In a job on several nodes: where something of it lives, how many of these it may lose, each alone, and why not
+    // any. Of the host of the launcher nothing is known here.
+    std::int32_t n_nodes = 0;
+    std::int32_t node_losses = 0;
+    std::string fatal_node;
+    std::string fatal_why;
+    std::int32_t spares_on_demand = 0;  // that oshrun would start
     std::vector<SeenPe> pes;
     std::vector<const SeenProcess*> idle_spares;
     std::vector<const SeenProcess*> dead;  // in the order in which the deaths were seen

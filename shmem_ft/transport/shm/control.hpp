@@ -36,7 +36,7 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 // Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
 // Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
-inline constexpr std::uint32_t kControlLayout = 10009;
+inline constexpr std::uint32_t kControlLayout = 10010;
 inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.

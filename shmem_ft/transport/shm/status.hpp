@@ -37,11 +37,16 @@ struct ProcessStatus {
     std::uint8_t stage = 0;            // a Stage (shmem_ft/membership/job_state.hpp)
     std::uint8_t keeps_copies = 0;     // 0: SHMEM_FT_BACKUP_MODE=none
     std::uint8_t waits_for_spare = 0;  // a PE has failed, nobody is there to take over, and the job is to wait
-    std::uint8_t unused = 0;
+    std::uint8_t node_loss = 0;        // a NodeLoss (shmem_ft/membership/node_loss.hpp): why fatal_node is one
+    // Nodes where something of the job lives, and those of them that may be lost; 0 in a job on one.
+    std::int32_t n_nodes = 0;
+    std::int32_t n_node_losses = 0;
+    std::int32_t fatal_node = -1;       // the lowest one that must not be lost
+    std::int32_t spares_on_demand = 0;  // that oshrun would start in this job, which would wait for them
     // PEs that have failed and are not replaced yet, the lowest of them; -1 behind the last.
     std::array<std::int32_t, 8> failed = {-1, -1, -1, -1, -1, -1, -1, -1};
 };
-static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 128);
+static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 144);
 
 class alignas(64) StatusBlock {
 public:
