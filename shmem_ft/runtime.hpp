@@ -198,6 +198,7 @@ private:
     [[nodiscard]] std::string explain(const JobState& state) const;
     [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
+    [[nodiscard]] std::string lack_of_spares(const JobState& state) const;
     [[nodiscard]] bool lost_initialisation() const noexcept;
     [[nodiscard]] Done must_be_gone(ProcId process, Reach reach, const Trouble& trouble) noexcept
         SFT_EXCLUDES(view_mutex_);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "recovery/lost_spares.hpp"
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
@@ -17,6 +18,20 @@
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
+namespace {
+
+std::string node_name(const ControlSegment& control, NodeId node) {
+    for (std::int32_t process = 0; process < control.n_slots(); ++process) {
+        const Contact* contact = control.contact(ProcId(process));
+        if (contact != nullptr && NodeId(contact->node) == node) {
+            return contact->node_name;
+        }
+    }
+    return format("node %d", node.value());
+}
+
+}  // namespace
+
 // "PE 1 failed (killed by signal 9 (Killed)), PE 2 failed (...)", of those in `pes`. What follows on the line is the
 // reason, which must not be cut off: so only the first ones are named.
 std::string Runtime::name_failed(const JobState& state, const std::vector<PeId>& pes) {
@@ -131,14 +146,34 @@ void Runtime::query_fault(int** pes, int** pes_status, std::size_t* numpes) noex
 
 // ---- restart ----
 
+// Who has had spares, and lost them with a node, is not helped by more of them in the same place.
+std::string Runtime::lack_of_spares(const JobState& state) const {
+    const LostSpares lost = lost_spares(coordinator_->shape(), state, coordinator_->known_deaths());
+    std::string text = " and there is no spare left to take over: ";
+    const auto number = [](std::int32_t count) { return format("%d %s", count, count == 1 ? "was" : "were"); };
+    if (lost.n_alone == 0 && lost.with_node.empty()) {
+        return text + "start the job with more spares (oshrun --spares)";
+    }
+    text += format("of %d spare%s ", lost.n_spares, lost.n_spares == 1 ? "" : "s");
+    for (const auto& [node, count] : lost.with_node) {
+        text += number(count) + " lost with " + node_name(control_, node) + ", ";
+    }
+    if (lost.n_alone != 0) {
+        text += format("%d %s died, ", lost.n_alone, lost.n_alone == 1 ? "has" : "have");
+    }
+    text.replace(text.size() - 2, 2, ": ");
+    return text + (lost.with_node.empty()
+                       ? "start the job with more spares (oshrun --spares)"
+                       : "start more of them, or on hosts of their own (oshrun --spares, --spare-nodes)");
+}
+
 std::string Runtime::explain(const JobState& state) const {
     const std::string who = name_failed(state, state.lost);
     switch (state.end_reason) {
         case EndReason::nothing_committed:
             return (who.empty() ? std::string("shmem_restart_pes was called") : who) +
                    " before the first checkpoint was committed: there is nothing to go back to";
-        case EndReason::no_spare:
-            return who + " and there is no spare left to take over: start the job with more spares (oshrun --spares)";
+        case EndReason::no_spare: return who + lack_of_spares(state);
         case EndReason::copies_lost:
             if (config_.backup_mode == BackupMode::none) {
                 return who + " and no copies are kept to go back to: set SHMEM_FT_BACKUP_MODE to single or double";

@@ -204,14 +204,14 @@ void Runtime::wait_is_due() noexcept {
     }
     if (!unreplaceable_.is_handler_due) {
         lock.unlock();
-        end_wait(format("and no spare has come within %u s (SHMEM_FT_WAIT_TIMEOUT)", config_.wait_timeout_seconds));
+        end_wait(format(" and no spare has come within %u s (SHMEM_FT_WAIT_TIMEOUT)", config_.wait_timeout_seconds));
         return;
     }
     unreplaceable_.is_handler_due = false;
     const std::vector<PeId> pes = unreplaceable_.pes;
     lock.unlock();
     if (handler_ends(job::kNoSpare, pes)) {
-        end_wait("and there is no spare left to take over: start the job with more spares (oshrun --spares)");
+        end_wait(lack_of_spares(coordinator_->state()));
         return;
     }
     lock.lock();
@@ -242,7 +242,7 @@ void Runtime::end_wait(const std::string& why) noexcept {
         const Locked lock(view_mutex_);
         pes = unreplaceable_.pes;
     }
-    end_by_service(name_failed(coordinator_->state(), pes) + " " + why);
+    end_by_service(name_failed(coordinator_->state(), pes) + why);
 }
 
 // Whoever waits inside MPI for the dead PE would never come back to us. decided() ends the process, wherever it is.

@@ -120,7 +120,16 @@ def too_few_spares(bench):
     job = job_on(bench, 2, 4, 1, "jacobi1d", *JACOBI)
     await_commit(job, 3)
     fail_node(job, 2, 1, signal.SIGKILL)
-    check_error(job.finish(), r"PE [13].*spare|spare.*PE [13]")
+    check_error(job.finish(), r"PE [13] failed .* no spare left to take over: start the job with more spares")
+
+
+def spares_on_the_lost_node(bench):
+    """More spares in the same places would not have helped."""
+    job = job_on(bench, 2, 4, 2, "jacobi1d", *JACOBI)
+    await_commit(job, 3)
+    fail_node(job, 2, 1, signal.SIGKILL)
+    check_error(job.finish(), r"PE [13] failed .* no spare left to take over: of 2 spares 1 was lost with pretended node 1: "
+                              r"start more of them, or on hosts of their own \(oshrun --spares, --spare-nodes\)")
 
 
 def dies_before_its_copy_is_sent(spares):
@@ -218,6 +227,7 @@ CASES = {
     "two-nodes": losses_one_after_another,
     "on-demand-elsewhere": on_demand_elsewhere,
     "too-few-spares": too_few_spares,
+    "spares-on-the-lost-node": spares_on_the_lost_node,
     "substitute-dies-unprotected": dies_before_its_copy_is_sent(2),
     "waits-without-a-copy": dies_before_its_copy_is_sent(1),
     "short-cut": short_cut,
