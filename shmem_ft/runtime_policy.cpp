@@ -170,12 +170,6 @@ void Runtime::awaits_spares(const std::vector<PeId>& pes) {
         set_wait_timer(0);
         return;
     }
-    for (const PeId pe : pes) {
-        JobEvent event;
-        event.kind = JobEventKind::spare_wanted;
-        event.pe = pe.value();
-        channel_.report(event);
-    }
     if (is_new) {
         unreplaceable_.give_up_ns = now_ns() + config_.wait_timeout_seconds * kNsPerSecond;
         if (!unreplaceable_.is_handler_due) {
