@@ -121,6 +121,7 @@ private:
     [[nodiscard]] bool create_memory(std::string& error);
     // Instead of the two above, for a spare that comes while the job runs (runtime_join.cpp).
     [[nodiscard]] bool join_running_job(std::string& error);
+    [[nodiscard]] bool await_turn(std::string& error);
     void ask_to_join();
     void watch_joined() noexcept;
     void end_by_service(const std::string& line) noexcept SFT_EXCLUDES(view_mutex_);

@@ -51,7 +51,7 @@ bool Runtime::join_running_job(std::string& error) {
         (!bootstrap_.is_one_node() && !read_node_map(error)) || !open_doors(first, error)) {
         return false;
     }
-    if (!publish_slot(error)) {
+    if (!await_turn(error) || !publish_slot(error)) {
         return false;
     }
     if (bootstrap_.is_one_node()) {
@@ -67,6 +67,20 @@ bool Runtime::join_running_job(std::string& error) {
     return true;
 }
 
+// Several may come at once. Spares join in the order of their numbers (agreement.hpp), and oshrun knows who of those
+// below is still on its way: everything that takes long comes before this, and only what is left is done one after the
+// other.
+bool Runtime::await_turn(std::string& error) {
+    JobEvent event;
+    event.kind = JobEventKind::join_ready;
+    channel_.report(event);
+    if (channel_.is_connected() && !channel_.await_answer()) {
+        error = "oshrun is gone";
+        return false;
+    }
+    return true;
+}
+
 // Also those that have joined before: one of them may be leading.
 void Runtime::ask_to_join() {
     std::vector<ProcId> everybody;
@@ -78,7 +92,7 @@ void Runtime::ask_to_join() {
         }
     }
     coordinator_->request_join(std::move(everybody), NodeId(control_.header().node));
-    // oshrun starts the next one when this one is counted in.
+    // oshrun lets the next one in when this one is counted in.
     coordinator_->wait_until([this](const JobState& now) { return has_joined(now, self()) || is_over(now); });
 }
 

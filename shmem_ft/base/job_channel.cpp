@@ -73,6 +73,15 @@ void JobChannel::report(JobEvent event) noexcept {
     }
 }
 
+bool JobChannel::await_answer() noexcept {
+    char byte = 0;
+    ssize_t bytes;
+    do {
+        bytes = recv(fd_, &byte, sizeof byte, 0);
+    } while (bytes < 0 && errno == EINTR);
+    return bytes > 0;
+}
+
 void JobChannel::close() noexcept {
     if (fd_ >= 0) {
         ::close(fd_);

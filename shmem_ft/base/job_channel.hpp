@@ -1,7 +1,7 @@
 // The line between a process of the job and oshrun's guardian, where there is one: an abstract Unix socket
-// (SOCK_SEQPACKET), one fixed-size message per event. Processes only report; the guardian never answers. The end
-// of the connection on either side is news too: a process whose guardian is gone ends itself, and a process whose
-// connection ends without `exiting` died of a signal.
+// (SOCK_SEQPACKET), one fixed-size message per event. Processes only report; the one thing that is answered (by a
+// single byte) is join_ready. The end of the connection on either side is news too: a process whose guardian is gone
+// ends itself, and a process whose connection ends without `exiting` died of a signal.
 //
 // The library works without it (started by plain mpirun): then nothing is reported and the launcher's own end is
 // noticed through PMIx.
@@ -31,12 +31,13 @@ enum class JobEventKind : std::uint32_t {
     start_late,     // shmem_init has not been complete for SHMEM_FT_START_TIMEOUT. code: how far it has come (it
                     // rises with the steps); text: what it does there, "waits for ..."
     agreed_lost,    // value: rank of a process that the job has declared dead without having seen it die
+    join_ready,     // a spare that comes while the job runs waits to be let in
 };
 
 // Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.
 struct JobEvent {
     std::uint32_t magic = 0x53465445;  // "SFTE"
-    std::uint32_t layout = 2;
+    std::uint32_t layout = 3;
     JobEventKind kind{};
     std::int32_t rank = -1;
     std::int32_t pid = -1;
@@ -65,6 +66,8 @@ public:
     // Fills rank and pid. Never blocks for long and never fails
     // the caller: a lost report is the guardian's end.
     void report(JobEvent event) noexcept;
+    // Blocks. False: the guardian is gone.
+    [[nodiscard]] bool await_answer() noexcept;
     void set_rank(std::int32_t rank) noexcept { rank_ = rank; }
     void close() noexcept;
 

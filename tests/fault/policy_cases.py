@@ -326,6 +326,18 @@ def several_on_demand(bench):
     check(len(outcome.deaths) == 3, "not all three deaths took place", outcome)
 
 
+def join_in_their_order(bench):
+    """They are started at once, and the lower one takes longer: it must not come too late for that."""
+    expected = jacobi_results(bench)
+    job = bench.job(4, 0, "jacobi1d", *LONG_JACOBI, SHMEM_FT_FAULTS="delay 400 ms process 4 at init_ready", **WAITING)
+    await_commit(job, 2)
+    kill_pes(job, [0, 2])
+    outcome = job.finish()
+    check_success(outcome, expected)
+    check([event.rank for event in outcome.events if event.kind == "spare_joined"] == [4, 5], "in another order", outcome)
+    check("could not join" not in outcome.stderr, "one was sent away", outcome)
+
+
 def demand_has_a_limit(bench):
     launcher = type(bench.launcher)(bench.launcher.oshrun, ("--on-demand-limit", "1"))
     own = dataclasses.replace(bench, launcher=launcher)
@@ -365,5 +377,6 @@ POLICY_CASES = {
     "join-is-refused": join_is_refused,
     "one-on-demand": one_on_demand,
     "several-on-demand": several_on_demand,
+    "join-in-their-order": join_in_their_order,
     "demand-has-a-limit": demand_has_a_limit,
 }

@@ -10,9 +10,11 @@
 //        exit=CODE  signal=NUMBER  stop  hang                                             ends of the process
 //        fork=SECONDS                                  leaves a process behind that holds the output open
 //        ignore=SIGNAL                                 does not end by that signal
+//        create=FILE  await=FILE  (in $RENDEZVOUS)      says to others that it is here, waits for others
 //        environment=NAME  randomised  foreign         shows a variable, the personality; sends another layout
 // Like the library, it ends when its connection to the guardian does.
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/personality.h>
 #include <time.h>
@@ -157,6 +159,13 @@ bool play_act(const std::string& verb, const std::string& value) {
         const char* found = std::getenv(value.c_str());
         std::printf("%s=%s\n", value.c_str(), found == nullptr ? "(unset)" : found);
         std::fflush(stdout);
+    } else if (verb == "create") {
+        close(
+            open((std::string(std::getenv("RENDEZVOUS")) + "/" + value).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    } else if (verb == "await") {
+        while (access((std::string(std::getenv("RENDEZVOUS")) + "/" + value).c_str(), F_OK) != 0) {
+            sleep_for(0.01);
+        }
     } else if (verb == "randomised") {
         std::printf("randomised=%d\n", (personality(0xffffffff) & ADDR_NO_RANDOMIZE) == 0);
         std::fflush(stdout);

@@ -35,13 +35,13 @@ TEST(JobLedger, ASpareThatJoinsCountsFromItsInitOn) {
     job.ledger.process_joined(Job::pid(2));
     EXPECT_TRUE(job.ledger.is_joining(2));
     EXPECT_TRUE(job.ledger.is_joiner_running());
-    EXPECT_TRUE(job.ledger.is_anybody_joining());
+    EXPECT_EQ(job.ledger.next_to_join(), 2);
     EXPECT_TRUE(job.ledger.have_all_been_launched());
     job.hello(2).report(2, JobEventKind::unrecoverable, 70, -1, "it runs another program");
     EXPECT_FALSE(job.must_end()) << "that is not about the job";
     job.init(2);
     EXPECT_FALSE(job.ledger.is_joining(2));
-    EXPECT_FALSE(job.ledger.is_anybody_joining());
+    EXPECT_EQ(job.ledger.next_to_join(), std::nullopt);
     job.end(1, killed(SIGKILL)).report(2, JobEventKind::pe_taken, 0, 1);
     job.finish(0).launcher();
     EXPECT_FALSE(job.must_end()) << "the launcher does not know the last PE";

@@ -303,6 +303,19 @@ class OnDemand(unittest.TestCase):
     def test_by_an_agent(self):
         self.check(2, 5, "agent")  # rank 5 is on the second node, as is rank 3, which it learns from
 
+    def test_several_are_started_at_once(self):
+        # Each waits for the other one before it has joined.
+        for nodes in (1, 2):
+            takes = "hello,create={},await={},init,taken={},finalize,exit=0"
+            with tempfile.TemporaryDirectory() as folder:
+                result = run("-n", "4", "-x", f"RENDEZVOUS={folder}", FAKE_PE, "0:hello,init,await=dead1,await=dead2,sleep=0.3,"
+                             "wish=1,wish=2,await=a,await=b,sleep=1,finalize,exit=0", "1:hello,init,create=dead1,sleep=0.1,signal=9",
+                             "2:hello,init,create=dead2,sleep=0.1,signal=9", "3:hello,init,await=a,await=b,sleep=1,finalize,exit=0",
+                             "4:" + takes.format("a", "b", 1), "5:" + takes.format("b", "a", 2),
+                             env={"SHMEM_FT_PRETEND_NODES": str(nodes)})
+            self.assertEqual(result.exit_code, 0, result.stderr)
+            self.assertEqual(len([line for line in result.lines if "has been started on" in line]), 2, result.lines)
+
     def test_never(self):
         result = run("-n", "2", "--on-demand", "never", FAKE_PE, GOOD, self.WAIT, "1:hello,init,out=ready,sleep=0.2,signal=9",
                      "2:out=hello_from_new,hello,init,taken=1,finalize,exit=0", env=TWO)

@@ -195,6 +195,7 @@ void Guardian::take(const Fact& fact) {
         case JobEventKind::agreed_lost: take_agreed_loss(event.value); break;
         case JobEventKind::pe_taken: kill_former_holder(event); break;
         case JobEventKind::spare_wanted: demand_.wished(event.pe, now_ns()); break;
+        case JobEventKind::join_ready: joiners_waiting_[event.rank] = fact; break;
         default: break;
     }
     ledger_.event(event, now_ns(), fact.host);

@@ -54,6 +54,7 @@ private:
     [[nodiscard]] std::string problem_of_join(int count, const std::string& host) const;
     void take_started(const AgentHub::Tidings& news);
     void start_joiners();
+    void let_in();
     [[nodiscard]] std::vector<HostLoad> host_loads(int pe) const;
     [[nodiscard]] std::int32_t keeper_host(int pe) const;
     void serve_wishes();
@@ -83,6 +84,7 @@ private:
     std::map<ProcessKey, int> control_fds_;   // of living processes: as what each has its control segment open
     std::deque<JoinRequest> joins_wanted_;    // not started yet
     std::map<int, JoinRequest> joins_going_;  // by rank, not counted in yet
+    std::map<int, Fact> joiners_waiting_;     // by rank: what each has said to be let in
     std::optional<Ending> ending_;
     std::optional<std::int64_t> all_ended_ns_;
     std::optional<std::int64_t> launcher_ended_ns_;

@@ -72,20 +72,35 @@ void Guardian::serve_wishes() {
     }
 }
 
-// One after the other, because they have to join in the order of their ranks.
 void Guardian::start_joiners() {
     serve_wishes();
-    if (joins_wanted_.empty() || ledger_.is_anybody_joining() || ending_ || control_fds_.empty()) {
+    while (!joins_wanted_.empty() && !ending_ && !control_fds_.empty()) {
+        const int rank = static_cast<int>(ledger_.processes().size());
+        const auto host = choose_host(host_loads(joins_wanted_.front().pe), joins_wanted_.front().host);
+        if (!host) {
+            break;  // where it could be started is gone; a wish stays a wish
+        }
+        const JoinRequest request = joins_wanted_.front();
+        joins_wanted_.pop_front();
+        start_joiner_on(*host, request, rank);
+    }
+    let_in();
+}
+
+// They start all at once, and join one after the other in the order of their ranks.
+void Guardian::let_in() {
+    const auto next = ledger_.next_to_join();
+    const auto waiting = next ? joiners_waiting_.find(*next) : joiners_waiting_.end();
+    if (waiting == joiners_waiting_.end() || ending_) {
         return;
     }
-    const int rank = static_cast<int>(ledger_.processes().size());
-    const auto host = choose_host(host_loads(joins_wanted_.front().pe), joins_wanted_.front().host);
-    if (!host) {
-        return;  // where it could be started is gone; a wish stays a wish
+    const Fact fact = waiting->second;
+    joiners_waiting_.erase(waiting);
+    if (fact.host != 0) {
+        hub_.answer(fact.host, fact.connection, Answer::go);
+    } else {
+        local_.answer_go(fact.connection, -1);
     }
-    const JoinRequest request = joins_wanted_.front();
-    joins_wanted_.pop_front();
-    start_joiner_on(*host, request, rank);
 }
 
 void Guardian::start_joiner_on(std::int32_t host, const JoinRequest& request, int rank) {
@@ -147,6 +162,11 @@ std::vector<HostLoad> Guardian::host_loads(int pe) const {
         loads[static_cast<std::size_t>(process.host)].processes += process.launched_pid > 0 && !process.end ? 1 : 0;
     }
     const auto n_started = static_cast<std::size_t>(task_.shape.pes + task_.shape.spares);
+    for (std::size_t rank = n_started; rank < ledger_.processes().size(); ++rank) {
+        // An agent has been told to start it and has not answered yet.
+        const JobLedger::Process& process = ledger_.processes()[rank];
+        loads[static_cast<std::size_t>(process.host)].processes += process.launched_pid <= 0 && !process.end ? 1 : 0;
+    }
     for (std::size_t rank = 0; rank < n_started; ++rank) {
         ++loads[static_cast<std::size_t>(ledger_.processes()[rank].host)].places;
     }
@@ -155,7 +175,10 @@ std::vector<HostLoad> Guardian::host_loads(int pe) const {
     }
     if (pe >= 0 && pe < task_.shape.pes) {
         const auto holder = static_cast<std::size_t>(ledger_.holders()[static_cast<std::size_t>(pe)]);
-        loads[static_cast<std::size_t>(ledger_.processes()[holder].host)].was_home = true;
+        HostLoad& home = loads[static_cast<std::size_t>(ledger_.processes()[holder].host)];
+        home.was_home = true;
+        // The job knows that it is dead; the news of its end may be on their way from its host.
+        home.processes -= ledger_.processes()[holder].end ? 0 : 1;
         loads[static_cast<std::size_t>(keeper_host(pe))].is_keeper = true;
     }
     return loads;

@@ -114,9 +114,11 @@ bool JobLedger::is_joiner_running() const {
                        [](const Process& item) { return !item.end; });
 }
 
-bool JobLedger::is_anybody_joining() const {
-    return std::any_of(processes_.begin() + static_cast<std::ptrdiff_t>(started().size()), processes_.end(),
-                       [](const Process& item) { return !item.end && !item.is_initialized; });
+std::optional<int> JobLedger::next_to_join() const {
+    const auto found =
+        std::find_if(processes_.begin() + static_cast<std::ptrdiff_t>(started().size()), processes_.end(),
+                     [](const Process& item) { return !item.end && !item.is_initialized; });
+    return found == processes_.end() ? std::nullopt : std::optional(static_cast<int>(found - processes_.begin()));
 }
 
 bool JobLedger::is_joining(int rank) const {

@@ -80,8 +80,8 @@ public:
     // One that has joined has not ended: the launcher does not wait for it.
     [[nodiscard]] bool is_joiner_running() const;
     [[nodiscard]] int joiners() const { return static_cast<int>(processes_.size() - started().size()); }
-    // One has not been counted in yet.
-    [[nodiscard]] bool is_anybody_joining() const;
+    // The lowest rank that has not been counted in yet and lives, as far as is known: its turn.
+    [[nodiscard]] std::optional<int> next_to_join() const;
     // The rank of a process that has joined but is not one of the job's spares yet: what it says of itself is not about
     // the job.
     [[nodiscard]] bool is_joining(int rank) const;
