@@ -177,6 +177,7 @@ private:
     [[nodiscard]] DataGuard::Options data_guard_options();
     void list_polled(std::vector<pollfd>& polled, std::vector<ProcId>& watched);
     void serve() noexcept;
+    void watch_exit_later() noexcept;
     void process_ended(ProcId process) noexcept;
     void look_for_gone() noexcept;
     void told_of_failure(ProcId process);
@@ -197,9 +198,9 @@ private:
 
     // runtime_ft.cpp
     [[nodiscard]] std::string explain(const JobState& state) const;
+    [[nodiscard]] std::string lack_of_spares(const JobState& state) const;
     [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
-    [[nodiscard]] std::string lack_of_spares(const JobState& state) const;
     [[nodiscard]] bool lost_initialisation() const noexcept;
     [[nodiscard]] Done must_be_gone(ProcId process, Reach reach, const Trouble& trouble) noexcept
         SFT_EXCLUDES(view_mutex_);
@@ -314,6 +315,7 @@ private:
     int stop_fd_ = -1;
     std::array<int, 8> reserve_ = {-1, -1, -1, -1, -1, -1, -1, -1};  // descriptors to be had for the end of the job
     std::int64_t leave_by_ns_ = 0;         // the service thread has asked for the end of the job; 0: it has not
+    std::int64_t watch_exit_ns_ = 0;       // when exit() is to be watched once more; 0: not begun
     std::int64_t unwatched_since_ns_ = 0;  // a spare that has joined cannot be watched; 0: all are
     int unwatched_error_ = 0;
     // While a spare is awaited; protected by view_mutex_.

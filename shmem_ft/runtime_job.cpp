@@ -33,15 +33,25 @@ SFT_LIBRARY_STATE std::atomic<int> g_thread_level{0};
 SFT_LIBRARY_STATE int g_generation = 0;
 SFT_LIBRARY_STATE bool g_finalize_at_exit = false;
 SFT_LIBRARY_STATE bool g_hooks_installed = false;
+SFT_LIBRARY_STATE std::atomic<bool> g_is_exit_seen_by_calls{false};
 SFT_LIBRARY_STATE pid_t g_owner_pid = 0;
 // Completed initialisations. The connection to the launcher outlives the last shmem_finalize: a process that left and
 // came back for the next shmem_init would look dead to the fences of the others in between.
 SFT_LIBRARY_STATE int g_connections = 0;
 
+// Whoever leaves with an error waits for nobody: what the program calls in its exit handlers (atexit(shmem_finalize) is
+// a habit) must not wait for others, who may be in a barrier and wait for this process.
+void see_exit(int status, void*) {
+    if (status != 0 && ::getpid() == g_owner_pid && g_runtime != nullptr && !g_runtime->is_finished()) {
+        note_exit(status);
+    }
+}
+
 void at_exit(int status, void*) {
     if (::getpid() != g_owner_pid) {
         return;
     }
+    see_exit(status, nullptr);
     if (g_runtime != nullptr && g_finalize_at_exit && !g_runtime->is_finished()) {
         g_engine->init_depth = 1;
         job::finalize();
@@ -55,8 +65,6 @@ void at_exit(int status, void*) {
     }
 }
 
-// The program may call anything in its exit handlers (atexit(shmem_finalize) is a habit), while the others are busy
-// with something else.
 void at_leave(int status) {
     if (g_runtime != nullptr && ::getpid() == g_owner_pid) {
         g_runtime->wait_for_nobody(status);
@@ -101,6 +109,12 @@ void after_fork_in_child() {
     if (read_end >= 0) {
         ::close(read_end);
         ::close(write_end);
+    }
+}
+
+void watch_exit_at_first_call() noexcept {
+    if (!g_is_exit_seen_by_calls.load(std::memory_order_relaxed) && !g_is_exit_seen_by_calls.exchange(true)) {
+        job::watch_exit();
     }
 }
 
@@ -330,6 +344,7 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
         runtime->start_checks();
         attach_engine(&runtime->engine());
         g_finalize_at_exit = options.finalize_at_exit;
+        g_is_exit_seen_by_calls.store(false);
     }
     // Everything is safe for threads at every level, so a part of the program that comes later may have more.
     g_thread_level.store(std::max(g_thread_level.load(), options.requested_thread_level.value_or(0)));
@@ -377,6 +392,7 @@ bool is_initialized() noexcept { return g_is_initialized; }
 int thread_level() noexcept { return g_thread_level.load(); }
 
 void* heap_malloc(std::size_t bytes) noexcept {
+    watch_exit_at_first_call();
     return bytes == 0 ? nullptr : g_runtime->heap_call(HeapCall::malloc, bytes, 0);
 }
 
@@ -414,7 +430,11 @@ void heap_free(void* address) noexcept {
     }
 }
 
+// Exit handlers run last first. What the program has registered since shmem_init must run after ours.
+void watch_exit() noexcept { ::on_exit(see_exit, nullptr); }
+
 int checkpoint_all() noexcept {
+    watch_exit_at_first_call();
     constexpr int kNotInitialized = -2;
     constexpr int kFailure = 1;
     return g_runtime == nullptr ? kNotInitialized : is_leaving() ? kFailure : g_runtime->checkpoint();
@@ -427,7 +447,10 @@ void restart_pes(const int* pes, std::size_t numpes) noexcept {
         g_runtime->restart(pes, numpes);
     }
 }
-int algo_init() noexcept { return g_runtime->algo_init(); }
+int algo_init() noexcept {
+    watch_exit_at_first_call();
+    return g_runtime->algo_init();
+}
 int protected_losses() noexcept { return g_runtime->protected_losses(); }
 bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept {
     return g_runtime->on_fault(action, handler, context);

@@ -147,6 +147,17 @@ void Runtime::list_polled(std::vector<pollfd>& polled, std::vector<ProcId>& watc
     }
 }
 
+// What the program registers to be called by exit() it registers straight after shmem_init, as a rule.
+void Runtime::watch_exit_later() noexcept {
+    constexpr std::int64_t kUntilRegisteredNs = 100'000'000;
+    if (watch_exit_ns_ == 0) {
+        watch_exit_ns_ = now_ns() + kUntilRegisteredNs;
+    } else if (now_ns() > watch_exit_ns_) {
+        job::watch_exit();
+        watch_exit_ns_ = INT64_MAX;
+    }
+}
+
 void Runtime::serve() noexcept {
     for (const ProcId process : early_) {
         coordinator_->process_died({process, {FailureKind::died, 0}, true});
@@ -195,6 +206,7 @@ void Runtime::serve() noexcept {
         }
         hang_watch.tick(coordinator_->known_deaths(), now_ns(), kill);
         refresh_status();
+        watch_exit_later();
         if (polled[2].revents != 0) {
             coordinator_->pump();
             look_for_gone();

@@ -43,6 +43,11 @@ void die(const char* format, ...) noexcept {
 // Several threads may find a reason at the same time, and exit() may be called by one of them only. In an exit handler
 // the same thread may come here again.
 void exit_once(int status) noexcept {
+    note_exit(status);
+    std::exit(status);
+}
+
+void note_exit(int status) noexcept {
     pid_t nobody = 0;
     const pid_t self = ::gettid();
     if (!g_exiting_thread.compare_exchange_strong(nobody, self) && nobody != self) {
@@ -51,7 +56,6 @@ void exit_once(int status) noexcept {
     if (const auto hook = nobody == 0 ? g_leave_hook.load() : nullptr) {
         hook(status);
     }
-    std::exit(status);
 }
 
 bool is_leaving() noexcept { return g_exiting_thread.load() != 0; }

@@ -10,7 +10,8 @@ namespace sft {
 // only: an error that concerns the job goes through the runtime, which ends the others too.
 [[noreturn]] void die(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));
 
-// The library is ending this process by exit(): what its exit handlers call must wait for nobody.
+// This process is being ended by exit(), by the library or with an error status: what its exit handlers call must wait
+// for nobody.
 [[nodiscard]] bool is_leaving() noexcept;
 // Called once on that way, before the exit handlers.
 void set_leave_hook(void (*hook)(int status)) noexcept;
@@ -18,6 +19,8 @@ void set_leave_hook(void (*hook)(int status)) noexcept;
 // exit(), by the first thread that comes here; the others sleep until the process is gone.
 [[noreturn]] void exit_once(int status) noexcept;
 [[noreturn]] void sleep_until_the_end() noexcept;
+// The program has called exit() itself, in this thread, with a status that is no success: is_leaving() from here on.
+void note_exit(int status) noexcept;
 
 // "shmem-ft: ..."
 void say(const char* format, ...) noexcept __attribute__((format(printf, 1, 2)));

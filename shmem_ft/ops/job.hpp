@@ -21,6 +21,8 @@ struct InitOptions {
 };
 int init(const InitOptions& options, int* provided_thread_level) noexcept;
 void finalize() noexcept;
+// Once more the library shall be the first to see an exit(), before what the program has registered meanwhile.
+void watch_exit() noexcept;
 // Whether the next finalize is the one that ends it all.
 [[nodiscard]] bool is_last_finalize() noexcept;
 [[noreturn]] void global_exit(int status) noexcept;

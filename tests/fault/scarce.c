@@ -1,11 +1,12 @@
 /* A program in which system calls fail while everybody lives, or which makes calls where none is expected.
  *
- *     scarce --mode full|shut|deaf|leave [--left N]
+ *     scarce --mode full|shut|deaf|leave|exit|exit-early [--left N]
  *
  *   full   PE 0 fills its table of descriptors but for N; then PE 1 dies, and PE 0 has to map the memory of another
  *   shut   the process that keeps the copy of PE 1 lets nobody open what it has; then PE 1 dies
  *   deaf   PE 2 shuts down every connection of its messages; nobody dies
- *   leave  shmem_finalize is an exit handler, and PE 1 is ended by the library while the others are in a barrier */
+ *   leave  shmem_finalize is an exit handler, and PE 1 is ended by the library while the others are in a barrier
+ *   exit   the same, and PE 1 ends itself; exit-early: the handler was registered before shmem_init */
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -31,6 +32,13 @@ static void become_ordinary(void) {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct none[2] = {{0, 0, 0}, {0, 0, 0}};
     syscall(SYS_capset, &header, none);
+}
+
+static bool has_exit_handler SHMEM_FT_PRIVATE;
+
+static void finalize_at_exit(void) {
+    atexit(shmem_finalize);
+    has_exit_handler = true;
 }
 
 static void fill_descriptors(unsigned long left) {
@@ -95,6 +103,8 @@ static void make_trouble(const char* mode, unsigned long left) {
         shut_connections();
     } else if (strcmp(mode, "leave") == 0 && me == DYING_PE) {
         shmem_long_p(&seen, 1, shmem_n_pes());
+    } else if (has_exit_handler && strcmp(mode, "leave") != 0 && me == DYING_PE) {
+        exit(APP_PEER_EXIT_CODE);
     }
     shmem_barrier_all();
     if ((strcmp(mode, "full") == 0 || strcmp(mode, "shut") == 0) && me == DYING_PE) {
@@ -106,16 +116,21 @@ int main(int argc, char** argv) {
     unsigned long left = 0;
     const char* mode = "plain";
     const AppOption table[] = {
-        {.name = "mode", .help = "full, shut, deaf or leave", .text = &mode},
+        {.name = "mode", .help = "full, shut, deaf, leave, exit or exit-early", .text = &mode},
         {.name = "left", .help = "descriptors that are left", .number = &left, .maximum = 100},
         {.name = NULL},
     };
     become_ordinary();
+    for (int i = 1; i < argc; i++) { /* the library is not there yet to read the options */
+        if (strcmp(argv[i], "exit-early") == 0) {
+            finalize_at_exit();
+        }
+    }
     shmem_init();
     AppCommandLine line = app_parse(argc, argv, table);
     app_stop_on_error(kProgram, line.error);
-    if (strcmp(mode, "leave") == 0) {
-        atexit(shmem_finalize);
+    if (strcmp(mode, "leave") == 0 || strcmp(mode, "exit") == 0) {
+        finalize_at_exit();
     }
     const bool is_substitute = !shmem_ft_algo_init();
     bool has_recovered = is_substitute;
@@ -140,7 +155,7 @@ int main(int argc, char** argv) {
     } while (!finished);
     printf("result %d %016llx\n", shmem_my_pe(), (unsigned long long)sum);
     fflush(stdout);
-    if (strcmp(mode, "leave") != 0) {
+    if (!has_exit_handler) {
         shmem_finalize();
     }
     return 0;

@@ -48,9 +48,23 @@ def ended_by_the_library(bench):
         check_success(outcome, expected)
 
 
+def ends_itself(mode):
+    """The same of a program that calls exit() with an error: the others replace it."""
+
+    def case(bench):
+        expected = right_results(bench)
+        outcome = bench.run(4, 1, "scarce", "--mode", mode)
+        check_success(outcome, expected)
+        check(any(event.kind == "pe_taken" for event in outcome.events), "nobody was replaced", outcome)
+
+    return case
+
+
 CASES = {f"scarce-descriptors-{left}": full(left) for left in (0, 2)}
 CASES |= {
     "scarce-store-shut": ends("shut", r"cannot reach the memory of process 2.*Permission denied"),
     "scarce-connections-shut": ends("deaf", r"lost its connection to process \d"),
     "ended-by-the-library": ended_by_the_library,
+    "ends-itself": ends_itself("exit"),
+    "ends-itself-early-handler": ends_itself("exit-early"),
 }
