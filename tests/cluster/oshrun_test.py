@@ -131,6 +131,10 @@ class Running(Base):
         self.assertEqual(placed("--host", "node2:2,node1", "-n", "3"), [2, 2, 1])
         self.assertEqual(placed("--spare-nodes", "1"), [0, 0, 1, 1, 2, 2])
         self.assertEqual(placed("-n", "2", "--spares", "2", "--spare-nodes", "1", "--map-by", "node"), [0, 1, 2, 2])
+        # Other names of hosts, this one's and those of others: an address, capitals.
+        self.assertEqual(placed("--host", f"{self.cluster.addresses[1]}:2,NODE2:2", "-n", "4"), [1, 1, 2, 2])
+        self.assertEqual(placed("--host", f"{self.cluster.addresses[0]},Node1,{self.cluster.addresses[2]}", "-n", "3"), [0, 1, 2])
+        self.assertEqual(placed("--host", f"NODE1,{self.cluster.addresses[1]}", "-n", "2"), [1, 1])  # one host, two slots
         with tempfile.NamedTemporaryFile("w") as file:
             file.write("node1 slots=1\nnode2 slots=3 # big\n")
             file.flush()
@@ -211,6 +215,23 @@ class Running(Base):
             told = [line for line in job.lines() if "one has been started on node0" in line]
             self.assertEqual(len(told), 2, job.lines())
             self.check_nothing_left((0, 2))
+
+    def test_several_on_demand_are_started_at_once_on_several_hosts(self):
+        # Each waits for the other one before it has joined.
+        takes = "hello,environment=CLUSTER_HOST,create={},await={},init,taken={},sleep=1,finalize,exit=0"
+        with tempfile.TemporaryDirectory() as folder:
+            with self.start("-n", "6", "-x", f"RENDEZVOUS={folder}", FAKE_PE, "*:hello,init,out=ready,await=a,await=b,sleep=2,finalize,exit=0",
+                            "0:hello,init,out=ready,await=lost,wish=4,wish=5,await=a,await=b,sleep=2,finalize,exit=0",
+                            "6:" + takes.format("a", "b", 4), "7:" + takes.format("b", "a", 5), environment=BOUND) as job:
+                job.await_ready(6)
+                self.cluster.kill_host(2)
+                self.assertTrue(eventually(lambda: any("host node2 is lost" in line for line in job.lines()), TIMEOUT_S))
+                with open(os.path.join(folder, "lost"), "w", encoding="utf-8"):
+                    pass
+                self.assertEqual(job.wait(), 0, job.lines())
+                for host in ("node0", "node1"):
+                    self.assertEqual(job.stdout().count(f"CLUSTER_HOST={host}\n"), 1, job.stdout())
+                self.check_nothing_left((0, 1))
 
     def test_a_spare_on_demand_is_started_by_an_agent(self):
         script = ("--host", "node0:1,node1:2,node2:2", "-n", "4", FAKE_PE,

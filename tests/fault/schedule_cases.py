@@ -82,6 +82,15 @@ def bad_shadow_of_a_survivor(bench):
     check_restarts(outcome)
 
 
+def named_once(bench):
+    """PE 2 and then its substitute: the line named PE 2 twice."""
+    outcome, _ = jacobi(bench, 4, 1, "kill pe 2 at ship_begin visit 4; kill process 4 at restored")
+    check_error(outcome, r"PE 2 failed .* no spare left to take over")
+    check_happened(outcome, "kill pe 2", "kill process 4")
+    line = next(line for line in outcome.errors() if "no spare left" in line)
+    check(line.count("PE 2 failed") == 1, "PE 2 is named twice", outcome)
+
+
 # --- programs that break the rules ---
 
 
@@ -146,6 +155,7 @@ CASES |= {
     "both-copies-bad": both_copies_bad,
     "bad-shadow-of-a-survivor": bad_shadow_of_a_survivor,
     "no-copies": no_copies,
+    "named-once": named_once,
     "early-changes": early_changes,
     "mismatched-calls": mismatched_calls,
     "keeper-dies-restoring": keeper_dies_in_restore("restored"),

@@ -81,6 +81,22 @@ AddressList look_up(const std::string& name, const char* port, int flags) {
     return {list, freeaddrinfo};
 }
 
+// The name by which the host with that address is known, if that name leads back to it. A launcher takes an address and
+// a name of one host for two hosts, and its daemon tells the name.
+std::optional<std::string> name_of_address(const addrinfo& digits, const std::string& address) {
+    std::array<char, NI_MAXHOST> name{};
+    if (getnameinfo(digits.ai_addr, digits.ai_addrlen, name.data(), name.size(), nullptr, 0, NI_NAMEREQD) != 0) {
+        return std::nullopt;
+    }
+    const AddressList there = look_up(name.data(), nullptr, 0);
+    for (const addrinfo* item = there.get(); item != nullptr; item = item->ai_next) {
+        if (digits_of(item->ai_addr) == address) {
+            return name.data();
+        }
+    }
+    return std::nullopt;
+}
+
 void set_up(const Fd& fd) {
     const int one = 1;
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -106,7 +122,7 @@ std::string settled_host_name(const std::string& name) {
         const bool is_own =
             address.starts_with("127.") ||
             std::any_of(addresses.begin(), addresses.end(), [&](const auto& item) { return item.address == address; });
-        return is_own ? own : name;
+        return is_own ? own : name_of_address(*digits, address).value_or(name);
     }
     const bool has_capitals =
         std::any_of(name.begin(), name.end(), [](char letter) { return letter >= 'A' && letter <= 'Z'; });

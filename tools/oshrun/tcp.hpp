@@ -18,7 +18,8 @@ enum class Reach { other_hosts, perhaps_this_host_only };
 
 [[nodiscard]] std::string own_host_name();
 // The name by which the launcher knows that host: this one's own for whatever means this host (localhost, one of its
-// addresses, another case), else as the system's tables of hosts spell it. Only a name with capitals is looked up.
+// addresses, another case), else as the system's tables of hosts spell it. Only an address or a name with capitals is
+// looked up.
 [[nodiscard]] std::string settled_host_name(const std::string& name);
 // One per start of a kernel; empty when it does not tell.
 [[nodiscard]] std::string boot_id();
