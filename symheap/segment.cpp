@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/process_watch.hpp"
 #include "shmem_ft/base/report.hpp"
 
@@ -29,7 +30,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
 }
 
 bool Segment::create(const char* name, std::size_t bytes, std::string& error) {
-    fd_ = ::memfd_create(name, MFD_CLOEXEC);
+    fd_ = fails(FaultPoint::call_make_memory) ? -1 : ::memfd_create(name, MFD_CLOEXEC);
     if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) {
         error = format("cannot create %zu bytes of shared memory (%s): %s", bytes, name, describe_error(errno).c_str());
         return false;
@@ -40,7 +41,9 @@ bool Segment::create(const char* name, std::size_t bytes, std::string& error) {
 
 bool Segment::map_at(void* address, std::string& error) {
     const int fixed = address == nullptr ? 0 : MAP_FIXED_NOREPLACE;
-    void* mapped = ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed, fd_, 0);
+    void* mapped = fails(FaultPoint::call_map_memory)
+                       ? MAP_FAILED
+                       : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed, fd_, 0);
     if (mapped == MAP_FAILED || (address != nullptr && mapped != address)) {
         error = format("cannot map %zu bytes of shared memory at %p: %s", bytes_, address,
                        mapped == MAP_FAILED ? describe_error(errno).c_str() : "the address is taken");
@@ -54,7 +57,9 @@ bool Segment::map_at(void* address, std::string& error) {
 }
 
 bool Segment::map_over(void* address, std::string& error) {
-    void* mapped = ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0);
+    void* mapped = fails(FaultPoint::call_map_memory)
+                       ? MAP_FAILED
+                       : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0);
     if (mapped == MAP_FAILED) {
         error = format("cannot map shared memory over %p: %s", address, describe_error(errno).c_str());
         return false;
@@ -80,7 +85,9 @@ Window::Window(Window&& other) noexcept
     : address_(std::exchange(other.address_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 
 bool Window::reserve(std::size_t bytes, std::string& error) {
-    void* mapped = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* mapped = fails(FaultPoint::call_map_memory)
+                       ? MAP_FAILED
+                       : ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) {
         error = format("cannot reserve %zu bytes of addresses: %s", bytes, describe_error(errno).c_str());
         return false;
@@ -91,8 +98,10 @@ bool Window::reserve(std::size_t bytes, std::string& error) {
 }
 
 bool Window::show(int fd, std::size_t offset, std::string& error) {
-    void* mapped = ::mmap(address_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
-                          static_cast<off_t>(offset));
+    void* mapped = fails(FaultPoint::call_map_memory)
+                       ? MAP_FAILED
+                       : ::mmap(address_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+                                static_cast<off_t>(offset));
     if (mapped == MAP_FAILED) {
         error = format("cannot map %zu bytes of another process: %s", bytes_, describe_error(errno).c_str());
         return false;

@@ -15,7 +15,7 @@ namespace sft {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f:";
-constexpr std::string_view kKinds[] = {"kill", "segv", "abort", "exit", "stop", "delay", "flip", "cut"};
+constexpr std::string_view kKinds[] = {"kill", "segv", "abort", "exit", "stop", "delay", "flip", "cut", "fail"};
 constexpr std::string_view kVictims[] = {"pe", "process", "spare", "any", "leader", "substitute", "partner"};
 constexpr std::string_view kClauses[] = {"at", "visit", "incarnation", "every"};
 constexpr std::uint64_t kNumberMax = 1'000'000'000;
@@ -121,9 +121,9 @@ private:
         if (found == std::end(kKinds)) {
             const std::string near = suggestion(peek(), kKinds);
             return fail(next_word() + " is no fault; " +
-                        (near.empty()
-                             ? "there are kill, segv, abort, exit N, stop [N ms], delay N ms, flip [local|shadow], cut"
-                             : "did you mean " + near + "?"));
+                        (near.empty() ? "there are kill, segv, abort, exit N, stop [N ms], delay N ms, flip "
+                                        "[local|shadow], cut, fail ERRNO"
+                                      : "did you mean " + near + "?"));
         }
         ++next_;
         entry.kind = static_cast<FaultKind>(found - std::begin(kKinds));
@@ -151,8 +151,34 @@ private:
                 }
                 take_if("of");
                 return true;
+            case FaultKind::fail: return take_failure(entry);
             default: return true;
         }
+    }
+
+    bool take_failure(FaultEntry& entry) {
+        std::string all;
+        for (const FailureName& failure : failure_names()) {
+            if (take_if(failure.name)) {
+                entry.status = failure.error;
+                break;
+            }
+            all += std::string(all.empty() ? "" : ", ") + failure.name;
+        }
+        if (entry.status == 0) {
+            return fail("fail is followed by one of " + all + ", not by " + next_word());
+        }
+        std::uint64_t times = 1;
+        if (next_is_number()) {
+            if (!take_number("how often a call fails", kNumberMax, times)) {
+                return false;
+            }
+            if (times == 0 || !take_if("times")) {
+                return fail("how often a call fails is a number from 1 and the word times");
+            }
+        }
+        entry.times = static_cast<std::uint32_t>(times);
+        return true;
     }
 
     bool take_number_or_any(FaultEntry& entry, const std::string& what) {
@@ -265,6 +291,9 @@ private:
     bool check(const FaultEntry& entry) {
         if (entry.visit == 0) {
             return fail("visits are counted from 1");
+        }
+        if (entry.kind == FaultKind::fail && !is_call(entry.point)) {
+            return fail("only system calls fail: at one of the points call_... (`shmem-ft points` lists them)");
         }
         if (entry.is_every && entry.incarnation >= 0) {
             return fail("every is for all incarnations: leave out one of the two");

@@ -117,6 +117,7 @@ bool act(const FaultEntry& entry, const FaultHook& hook) noexcept {
                 return false;
             }
             break;
+        case FaultKind::fail: break;  // by whoever makes the call
     }
     return true;
 }
@@ -145,8 +146,9 @@ bool claim(const FaultLab& lab, std::size_t index, const FaultSelf& self) noexce
     if (lab.schedule[index].is_every) {
         return true;
     }
-    if (lab.counted->fired[index].count.load() != 0) {
-        return false;
+    const std::uint32_t times = lab.counted->fired[index].count.load();
+    if (times != 0) {
+        return times < lab.schedule[index].times;  // begun by this process
     }
     const std::uint64_t bit = std::uint64_t{1} << index;
     return self.fired == nullptr || (self.fired->fetch_or(bit) & bit) == 0;
@@ -195,18 +197,19 @@ bool create_counters(FaultLab& lab, const std::string& prefix, ProcId process, s
 
 }  // namespace
 
-void detail::visit_fault_point(FaultPoint point) noexcept {
+int detail::visit_fault_point(FaultPoint point) noexcept {
     FaultLab& lab = *g_lab;
     if (::getpid() != lab.owner_pid) {
-        return;
+        return 0;
     }
     const auto number = static_cast<std::size_t>(point);
     lab.counted->last_point.store(static_cast<std::uint32_t>(number), std::memory_order_relaxed);
     FaultVisit visit;
     visit.of_process = lab.counted->visits[number].fetch_add(1, std::memory_order_relaxed) + 1;
     if (lab.schedule.empty()) {
-        return;
+        return 0;
     }
+    int error = 0;
     FaultSelf self;
     FaultHook hook;
     {
@@ -230,12 +233,16 @@ void detail::visit_fault_point(FaultPoint point) noexcept {
             fired.keeper = keeper_of(self, self.pe).value();
             fired.time_ns = now_ns();
             fired.count.fetch_add(1);
-            announce(entry, visit);
+            if (fired.count.load() == 1) {
+                announce(entry, visit);
+            }
+            error = entry.kind == FaultKind::fail ? entry.status : error;
             if (!act(entry, hook)) {
                 fired.count.fetch_sub(1);
             }
         }
     }
+    return error;
 }
 
 bool start_fault_points(const Config& config, ProcId process, std::string& error) {

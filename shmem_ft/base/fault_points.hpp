@@ -17,6 +17,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <string>
 
@@ -30,13 +31,26 @@ struct Config;
 namespace detail {
 // In the library's own section, hidden: the load needs no detour through the table of global offsets.
 extern std::atomic<bool> g_fault_points_on __attribute__((visibility("hidden")));
-void visit_fault_point(FaultPoint point) noexcept;
+int visit_fault_point(FaultPoint point) noexcept;  // errno of a call that is to fail, or 0
 }  // namespace detail
 
 inline void fault_point(FaultPoint point) noexcept {
     if (detail::g_fault_points_on.load(std::memory_order_relaxed)) [[unlikely]] {
         detail::visit_fault_point(point);
     }
+}
+
+// The same in front of a system call that a schedule may make fail: errno is set then.
+//
+//   const int fd = fails(FaultPoint::call_socket) ? -1 : ::socket(...);
+inline bool fails(FaultPoint point) noexcept {
+    if (detail::g_fault_points_on.load(std::memory_order_relaxed)) [[unlikely]] {
+        if (const int error = detail::visit_fault_point(point); error != 0) {
+            errno = error;
+            return true;
+        }
+    }
+    return false;
 }
 
 // Who this process is. What is constant or changes in a recovery only is given as a value; what others decide is asked

@@ -1,5 +1,6 @@
 #include "shmem_ft/base/fault_schedule.hpp"
 
+#include <cerrno>
 #include <optional>
 
 namespace sft {
@@ -16,7 +17,11 @@ constexpr FaultPointInfo kPoints[] = {
 #include "shmem_ft/base/fault_points.def"
 #undef SFT_FAULT_POINT
 
-constexpr std::string_view kKinds[] = {"kill", "segv", "abort", "exit", "stop", "delay", "flip", "cut"};
+constexpr std::string_view kKinds[] = {"kill", "segv", "abort", "exit", "stop", "delay", "flip", "cut", "fail"};
+
+constexpr FailureName kFailures[] = {{"EMFILE", EMFILE},         {"ENFILE", ENFILE},  {"EACCES", EACCES},
+                                     {"ENOMEM", ENOMEM},         {"EINTR", EINTR},    {"ENOSPC", ENOSPC},
+                                     {"ECONNRESET", ECONNRESET}, {"ENOBUFS", ENOBUFS}};
 
 std::uint64_t mix(std::uint64_t value) noexcept {
     value += 0x9e3779b97f4a7c15U;
@@ -96,6 +101,8 @@ bool is_victim(const FaultEntry& entry, const FaultVisit& visit) noexcept {
 
 std::span<const FaultPointInfo> fault_point_infos() noexcept { return kPoints; }
 
+std::span<const FailureName> failure_names() noexcept { return kFailures; }
+
 const char* fault_point_name(FaultPoint point) noexcept {
     for (const FaultPointInfo& info : kPoints) {
         if (info.point == point) {
@@ -116,6 +123,12 @@ std::string to_string(const FaultEntry& entry) {
             text += entry.copy == FaultCopy::local ? " local" : " shadow";
             text += seed_text(entry.bit_seed);
             text += " of";
+            break;
+        case FaultKind::fail:
+            for (const FailureName& failure : kFailures) {
+                text += failure.error == entry.status ? std::string(" ") + failure.name : "";
+            }
+            text += entry.times == 1 ? "" : " " + std::to_string(entry.times) + " times";
             break;
         default: break;
     }
@@ -152,7 +165,8 @@ bool is_due(const FaultEntry& entry, const FaultVisit& visit) noexcept {
         }
     }
     const std::uint32_t count = entry.victim == FaultVictim::pe ? visit.of_pe : visit.of_process;
-    return entry.is_every ? count >= entry.visit : count == entry.visit;
+    const bool is_last_known = count - entry.visit < entry.times;
+    return count >= entry.visit && (entry.is_every || is_last_known);
 }
 
 }  // namespace sft

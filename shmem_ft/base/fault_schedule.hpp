@@ -12,6 +12,9 @@
 //                                                     one bit of a stored copy of the victim's state (default: shadow);
 //                                                     the seed chooses the bit
 //             | "cut" [duration]                      the victim's network connections; needs a job on several nodes
+//             | "fail" ERRNO [NUMBER "times"]         the system call fails with that error, at this visit and those
+//                                                     behind it (default: once); with "every" at all of them. Only at
+//                                                     the points call_...
 //   duration  = NUMBER ["ms" | "s"]                   without a unit: ms
 //   victim    = "pe" (NUMBER | "any" [seed])          the process that is this PE at the moment
 //             | "process" (NUMBER | "any" [seed])     by the launcher's rank
@@ -63,14 +66,23 @@ struct FaultPointInfo {
 inline constexpr std::size_t kFaultPointNumbers = 1024;  // numbers are below
 inline constexpr std::size_t kFaultEntriesMax = 64;      // a bit each
 inline constexpr std::int64_t kForEver = -1;
+[[nodiscard]] constexpr bool is_call(FaultPoint point) noexcept { return point >= FaultPoint::call_open_process; }
 
-enum class FaultKind : std::uint8_t { kill, segv, abort, exit, stop, delay, flip, cut };
+struct FailureName {
+    const char* name;
+    int error;
+};
+// What `fail` understands.
+[[nodiscard]] std::span<const FailureName> failure_names() noexcept;
+
+enum class FaultKind : std::uint8_t { kill, segv, abort, exit, stop, delay, flip, cut, fail };
 enum class FaultCopy : std::uint8_t { local, shadow };
 enum class FaultVictim : std::uint8_t { pe, process, spare, leader, substitute, partner };
 
 struct FaultEntry {
     FaultKind kind = FaultKind::kill;
-    int status = 0;                // of exit
+    int status = 0;                // of exit; of fail: the errno
+    std::uint32_t times = 1;       // of fail
     std::int64_t duration_ms = 0;  // of stop, delay and cut; kForEver
     FaultCopy copy = FaultCopy::shadow;
     std::uint64_t bit_seed = 0;

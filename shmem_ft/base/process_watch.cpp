@@ -19,6 +19,7 @@
 #include <system_error>
 #include <thread>
 
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/instruments.hpp"
 
 namespace sft {
@@ -231,7 +232,7 @@ Opening open_process(std::int32_t pid, std::uint64_t start_time) noexcept {
     if (is_under_valgrind()) {
         return watch_by_looking(pid, start_time);
     }
-    const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    const int pidfd = fails(FaultPoint::call_open_process) ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     if (pidfd < 0) {
         const int error = errno;
         // The pid may by now be that of somebody's thread, for which there is no pidfd.
@@ -256,7 +257,7 @@ Opening open_process(std::int32_t pid, std::uint64_t start_time) noexcept {
 Opening open_descriptor_of(std::int32_t pid, std::uint64_t start_time, int fd) noexcept {
     char path[64];
     std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
-    const int opened = open(path, O_RDWR | O_CLOEXEC);
+    const int opened = fails(FaultPoint::call_open_memory) ? -1 : open(path, O_RDWR | O_CLOEXEC);
     const int error = errno;
     // After the opening, as above: who has the pid now and began when our process did had it before, too.
     const Opening look = look_at_process(pid, start_time);

@@ -255,5 +255,19 @@ TEST_F(FaultPointsTest, AFileThatCannotBeWrittenIsNamed) {
     EXPECT_EQ(error, "SHMEM_FT_FAULT_VISITS: cannot write " + config.fault_visits + ".3: No such file or directory");
 }
 
+TEST_F(FaultPointsTest, ACallFailsWithTheErrorOfTheSchedule) {
+    const int status = run("fail ENFILE 2 times process 1 at call_socket visit 2", 1, [] {
+        for (const bool is_due : {false, true, true, false}) {
+            errno = 0;
+            if (fails(FaultPoint::call_socket) != is_due || errno != (is_due ? ENFILE : 0)) {
+                ::_exit(1);
+            }
+        }
+    });
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), kWentThrough);
+    ::unlink((prefix_ + ".1").c_str());
+}
+
 }  // namespace
 }  // namespace sft

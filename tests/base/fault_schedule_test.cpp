@@ -91,7 +91,7 @@ TEST(FaultSchedule, ErrorsSayWhichEntryWhatIsWrongAndWhatIsMeant) {
               "entry 2 'kil pe 2 at folded': 'kil' is no fault; did you mean kill?");
     EXPECT_EQ(error_of("crash_the_machine"),
               "entry 1 'crash_the_machine': 'crash_the_machine' is no fault; there are kill, segv, abort, exit N, "
-              "stop [N ms], delay N ms, flip [local|shadow], cut");
+              "stop [N ms], delay N ms, flip [local|shadow], cut, fail ERRNO");
     EXPECT_EQ(error_of("kill pe 1 at ship_begn"),
               "entry 1 'kill pe 1 at ship_begn': 'ship_begn' is no fault point; did you mean ship_begin?");
     EXPECT_EQ(error_of("kill pe 1 at xyzzyxyzzy"),
@@ -220,6 +220,40 @@ TEST(FaultVisit, BeforeTheJobIsKnownOnlyProcessesHaveNumbers) {
     EXPECT_FALSE(due("kill any at init_begin", early));
     EXPECT_FALSE(due("kill spare 1 at init_begin", early));
     EXPECT_FALSE(due("kill spare any at init_begin", early));
+}
+
+TEST(FailingCalls, AreReadAndWrittenAlike) {
+    for (const std::string text :
+         {"fail EMFILE pe 1 at call_open_memory", "fail EINTR 20 times process 0 at call_send visit 3",
+          "fail ENOMEM spare 0 at call_map_memory visit 2 every"}) {
+        FaultSchedule schedule;
+        std::string error;
+        ASSERT_TRUE(parse_fault_schedule(text, schedule, error)) << error;
+        EXPECT_EQ(to_string(schedule), text);
+    }
+}
+
+TEST(FailingCalls, OnlyCallsFail) {
+    FaultSchedule schedule;
+    std::string error;
+    for (const char* text : {"fail EMFILE pe 1 at ship_begin", "fail pe 1 at call_send",
+                             "fail EINTR 0 times pe 1 at call_send", "fail EINTR 3 pe 1 at call_send"}) {
+        EXPECT_FALSE(parse_fault_schedule(text, schedule, error)) << text;
+    }
+}
+
+TEST(FailingCalls, FailAsOftenAsTheScheduleSays) {
+    FaultSchedule schedule;
+    std::string error;
+    ASSERT_TRUE(parse_fault_schedule("fail EINTR 3 times process 2 at call_send visit 4", schedule, error)) << error;
+    FaultVisit visit;
+    visit.point = FaultPoint::call_send;
+    visit.process = ProcId(2);
+    visit.n_processes = 6;
+    for (std::uint32_t count = 1; count <= 10; ++count) {
+        visit.of_process = count;
+        EXPECT_EQ(is_due(schedule[0], visit), count >= 4 && count <= 6) << count;
+    }
 }
 
 }  // namespace

@@ -91,7 +91,8 @@ std::uint32_t visits_of_victim(const FaultEntry& entry, const std::vector<Proces
 std::vector<FaultPoint> visited(const std::vector<ProcessRecord>& processes, const std::set<Group>& groups) {
     std::vector<FaultPoint> points;
     for (const FaultPointInfo& info : fault_point_infos()) {
-        if (groups.contains(group_of(info.point)) &&
+        // Where calls can be made to fail, a death shows nothing that it does not show beside it.
+        if (!is_call(info.point) && groups.contains(group_of(info.point)) &&
             most_visits(processes, info.point, [](const ProcessRecord&) { return true; }) != 0) {
             points.push_back(info.point);
         }

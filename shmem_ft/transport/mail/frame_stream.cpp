@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "shmem_ft/base/fault_points.hpp"
+
 namespace sft {
 namespace {
 
@@ -34,7 +36,9 @@ void FrameStream::append(FrameKind kind, std::uint64_t number, std::span<const s
 
 bool FrameStream::write_some() noexcept {
     while (n_unwritten() != 0) {
-        const ssize_t bytes = ::send(fd_, out_.data() + out_begin_, n_unwritten(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        const ssize_t bytes = fails(FaultPoint::call_send)
+                                  ? -1
+                                  : ::send(fd_, out_.data() + out_begin_, n_unwritten(), MSG_NOSIGNAL | MSG_DONTWAIT);
         if (bytes < 0 && errno == EINTR) {
             continue;
         }
@@ -58,7 +62,9 @@ bool FrameStream::read_some() {
         in_.resize(std::max(in_.size(), in_end_ + kPortion));
     }
     for (;;) {
-        const ssize_t bytes = ::recv(fd_, in_.data() + in_end_, in_.size() - in_end_, MSG_DONTWAIT);
+        const ssize_t bytes = fails(FaultPoint::call_receive)
+                                  ? -1
+                                  : ::recv(fd_, in_.data() + in_end_, in_.size() - in_end_, MSG_DONTWAIT);
         if (bytes < 0 && errno == EINTR) {
             continue;
         }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 
 namespace sft {
@@ -67,7 +68,9 @@ bool is_of_same_user(int fd) noexcept {
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &bytes) == 0 && other.uid == geteuid();
 }
 
-int make_socket() noexcept { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+int make_socket() noexcept {
+    return fails(FaultPoint::call_socket) ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
 
 // Room for two of the largest frames; the kernel grants what net.core.wmem_max allows, which is checked once in open().
 std::size_t make_room(int fd, std::size_t frame_bytes) noexcept {
@@ -187,7 +190,8 @@ bool Mailbox::watch(int operation, int fd, std::uint32_t events, std::uint64_t k
     epoll_event event{};
     event.events = events;
     event.data.u64 = key;
-    return epoll_ctl(epoll_fd_, operation, fd, &event) == 0;
+    const bool is_new = operation == EPOLL_CTL_ADD;
+    return !(is_new && fails(FaultPoint::call_watch)) && epoll_ctl(epoll_fd_, operation, fd, &event) == 0;
 }
 
 // Changing what is watched takes no memory, so it does not fail.
@@ -264,7 +268,7 @@ Mailbox::Outcome Mailbox::transmit(ProcId to, Peer& peer, iovec* parts, std::siz
     msghdr packet{};
     packet.msg_iov = parts;
     packet.msg_iovlen = n_parts;
-    while (sendmsg(peer.fd, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    while (fails(FaultPoint::call_send) || sendmsg(peer.fd, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
         switch (errno) {
             case EINTR: break;
             case EAGAIN: wait_for_room(to, peer, true); return Outcome::later;
@@ -285,7 +289,7 @@ Mailbox::Outcome Mailbox::connect(ProcId to, Peer& peer) {
     }
     make_room(fd, buffer_.size());
     const Address address(options_.token, to);
-    if (::connect(fd, address.get(), address.bytes) != 0) {
+    if (fails(FaultPoint::call_connect) || ::connect(fd, address.get(), address.bytes) != 0) {
         const int error = errno;
         ::close(fd);
         if (error == ECONNREFUSED) {
@@ -397,7 +401,8 @@ bool Mailbox::pump(const Sink& sink) {
 
 void Mailbox::accept_all() {
     for (;;) {
-        const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        const int fd =
+            fails(FaultPoint::call_accept) ? -1 : accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             if (errno == EINTR || errno == ECONNABORTED) {
                 continue;
@@ -431,7 +436,7 @@ bool Mailbox::receive_all(std::uint32_t connection, const Sink& sink) {
         msghdr packet{};
         packet.msg_iov = &whole;
         packet.msg_iovlen = 1;
-        const ssize_t bytes = recvmsg(at->second.fd, &packet, MSG_DONTWAIT);
+        const ssize_t bytes = fails(FaultPoint::call_receive) ? -1 : recvmsg(at->second.fd, &packet, MSG_DONTWAIT);
         if (bytes < 0 && errno == EINTR) {
             continue;
         }

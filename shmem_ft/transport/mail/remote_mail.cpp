@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/transport/mail/remote_mail_wire.hpp"
 
@@ -175,13 +176,13 @@ void RemoteMail::connect(ProcId process, Peer& peer) {
     if (!address.is_set()) {
         return;
     }
-    const int fd = make_tcp_socket(address.family);
+    const int fd = fails(FaultPoint::call_socket) ? -1 : make_tcp_socket(address.family);
     if (fd < 0) {
         lacks("connect to other nodes", errno);
         return;
     }
     const SocketAddress to(address);
-    const int result = ::connect(fd, to.get(), to.bytes);
+    const int result = fails(FaultPoint::call_connect) ? -1 : ::connect(fd, to.get(), to.bytes);
     if (result != 0 && errno == ECONNREFUSED) {
         ::close(fd);
         found_gone(process, peer);

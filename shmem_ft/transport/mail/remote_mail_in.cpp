@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/transport/mail/remote_mail.hpp"
 #include "shmem_ft/transport/mail/remote_mail_wire.hpp"
@@ -92,7 +93,8 @@ std::vector<std::byte> RemoteMail::greeting(ProcId to) const {
 
 void RemoteMail::accept_all() {
     for (;;) {
-        const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        const int fd =
+            fails(FaultPoint::call_accept) ? -1 : accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             if (errno == EINTR || errno == ECONNABORTED) {
                 continue;

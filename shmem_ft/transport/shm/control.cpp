@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
 
 namespace sft {
@@ -39,7 +40,7 @@ ControlSegment::~ControlSegment() { detach(); }
 
 bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::string& error) {
     const Layout layout = layout_of(n_pes, n_processes);
-    fd_ = ::memfd_create(kControlName, MFD_CLOEXEC);
+    fd_ = fails(FaultPoint::call_make_memory) ? -1 : ::memfd_create(kControlName, MFD_CLOEXEC);
     if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(layout.total)) != 0) {
         error =
             format("cannot create the control segment (%zu bytes): %s", layout.total, describe_error(errno).c_str());
@@ -147,7 +148,8 @@ void ProcessSlot::note_death(FailureReason reason, std::int64_t seen_ns) noexcep
 }
 
 bool ControlSegment::map(std::size_t bytes, int protection, std::string& error) {
-    void* address = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd_, 0);
+    void* address =
+        fails(FaultPoint::call_map_memory) ? MAP_FAILED : ::mmap(nullptr, bytes, protection, MAP_SHARED, fd_, 0);
     if (address == MAP_FAILED) {
         error = format("cannot map the control segment (%zu bytes): %s", bytes, describe_error(errno).c_str());
         return false;
