@@ -75,17 +75,20 @@ static void check_target_that_computes(void) {
     shmem_barrier_all();
 }
 
+static long go;
+static long lock;
+static long n_dear;
+static long n_dear_of_all;
+
 /* Spinning takes all of a processor. Waiting for a lock of another node, the dearest of these, takes 20 to 31 %. */
-static void check_cost(const char* what, double used, double elapsed) {
+static void note_cost(const char* what, double used, double elapsed) {
     if (used > elapsed * 0.4) {
         fprintf(stderr, "PE %d: waiting in %s took %.2f s of processor time in %.2f s\n", me, what, used, elapsed);
-        shmem_global_exit(1);
+        n_dear++;
     }
 }
 
-static void check_waiting_is_cheap(void) {
-    static long go;
-    static long lock;
+static void wait_in_all_ways(void) {
     const struct timespec pause = {0, WAIT_MS * 1000000L};
     double used = processor_seconds(), start = seconds();
     if (me == 0) {
@@ -96,7 +99,8 @@ static void check_waiting_is_cheap(void) {
         shmem_quiet();
     } else {
         shmem_long_wait_until(&go, SHMEM_CMP_EQ, 1);
-        check_cost("shmem_wait_until", processor_seconds() - used, seconds() - start);
+        go = 0;
+        note_cost("shmem_wait_until", processor_seconds() - used, seconds() - start);
     }
     shmem_barrier_all();
     used = processor_seconds();
@@ -105,7 +109,7 @@ static void check_waiting_is_cheap(void) {
         nanosleep(&pause, NULL);
     }
     shmem_barrier_all();
-    check_cost("shmem_barrier_all", processor_seconds() - used, seconds() - start);
+    note_cost("shmem_barrier_all", processor_seconds() - used, seconds() - start);
     if (me == npes - 1) {
         shmem_set_lock(&lock);
     }
@@ -117,10 +121,23 @@ static void check_waiting_is_cheap(void) {
         shmem_clear_lock(&lock);
     } else {
         shmem_set_lock(&lock);
-        check_cost("shmem_set_lock", processor_seconds() - used, seconds() - start);
+        note_cost("shmem_set_lock", processor_seconds() - used, seconds() - start);
         shmem_clear_lock(&lock);
     }
     shmem_barrier_all();
+}
+
+/* What else the machine does can only make a wait dearer: a wait that spins is dear in every round. */
+static void check_waiting_is_cheap(void) {
+    for (int round = 0; round < 5; round++) {
+        n_dear = 0;
+        wait_in_all_ways();
+        shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &n_dear_of_all, &n_dear, 1);
+        if (n_dear_of_all == 0) {
+            return;
+        }
+    }
+    shmem_global_exit(1);
 }
 
 int main(void) {
