@@ -88,11 +88,15 @@ def main() -> int:
     chosen = schedules()
     if options.sample:
         chosen = random.Random(options.seed).sample(chosen, options.sample)
+    ends = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        ends = list(pool.map(lambda schedule: run(bench, calm.results(), schedule), chosen))
-    wrong = [(schedule, what) for schedule, _, what in ends if what]
-    for schedule, what in wrong:
-        print(f"calls_sweep: error: {schedule}: {what}", file=sys.stderr)
+        for schedule, has_failed, what in pool.map(lambda schedule: run(bench, calm.results(), schedule), chosen):
+            ends.append((schedule, has_failed, what))
+            if what:
+                print(f"calls_sweep: error: {schedule}: {what}", file=sys.stderr, flush=True)
+            if options.sample is None and len(ends) % 50 == 0:
+                print(f"calls_sweep: {len(ends)} of {len(chosen)}", flush=True)
+    wrong = [schedule for schedule, _, what in ends if what]
     n_failed = sum(has_failed for _, has_failed, _ in ends)
     print(f"calls_sweep: {len(ends)} runs, in {n_failed} of them a call failed, {len(wrong)} wrong")
     if n_failed * 3 < len(ends):
