@@ -24,7 +24,7 @@ Info make_hints(const char* provider) {
     if (hints == nullptr) {
         return hints;
     }
-    hints->caps = FI_MSG | FI_MULTI_RECV;
+    hints->caps = FI_MSG;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
     hints->tx_attr->msg_order = FI_ORDER_SAS;

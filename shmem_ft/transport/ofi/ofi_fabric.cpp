@@ -76,17 +76,14 @@ bool OfiFabric::open_fds(std::string& error_line) {
 }
 
 bool OfiFabric::post_buffers(std::string& error_line) {
-    std::size_t bytes_min = kPacketBytes;
-    int status =
-        ::fi_setopt(&device_.endpoint()->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &bytes_min, sizeof(bytes_min));
-    for (std::size_t i = 0; status == 0 && i < kBuffers; ++i) {
+    for (std::size_t i = 0; i < kBuffers; ++i) {
         buffers_.push_back(std::make_unique<Buffer>());
-        status = post(*buffers_.back()) ? 0 : -FI_EIO;
+        if (const ssize_t status = post(*buffers_.back()); status != 0) {
+            error_line = std::string("libfabric takes no buffers: ") + ::fi_strerror(static_cast<int>(-status));
+            return false;
+        }
     }
-    if (status != 0) {
-        error_line = std::string("libfabric takes no buffers: ") + ::fi_strerror(-status);
-    }
-    return status == 0;
+    return true;
 }
 
 void OfiFabric::close() noexcept {
@@ -211,12 +208,9 @@ bool OfiFabric::read_queue() {
             packet_has_left(static_cast<Packet&>(*operation));
             continue;
         }
-        if ((entry.flags & FI_RECV) != 0 && entry.len > 0) {
-            take_in({static_cast<const std::byte*>(entry.buf), entry.len});
-        }
-        if ((entry.flags & FI_MULTI_RECV) != 0) {
-            buffers_to_post_.push_back(static_cast<Buffer*>(operation));
-        }
+        auto& buffer = static_cast<Buffer&>(*operation);
+        take_in(Bytes(buffer.bytes.get(), entry.len));
+        buffers_to_post_.push_back(&buffer);
     }
     return n > 0;
 }
@@ -233,9 +227,7 @@ void OfiFabric::handle_error() {
         return;
     }
     if (operation->is_receive) {
-        if ((entry.flags & FI_MULTI_RECV) != 0) {
-            buffers_to_post_.push_back(static_cast<Buffer*>(operation));
-        }
+        buffers_to_post_.push_back(static_cast<Buffer*>(operation));
         return;
     }
     auto& packet = static_cast<Packet&>(*operation);
@@ -247,18 +239,12 @@ void OfiFabric::handle_error() {
     packet_has_left(packet);
 }
 
-bool OfiFabric::post(Buffer& buffer) noexcept {
-    iovec place{.iov_base = buffer.bytes.get(), .iov_len = kBufferBytes};
-    fi_msg message{};
-    message.msg_iov = &place;
-    message.iov_count = 1;
-    message.addr = FI_ADDR_UNSPEC;
-    message.context = &buffer.context;
-    return ::fi_recvmsg(device_.endpoint(), &message, FI_MULTI_RECV | FI_COMPLETION) == 0;
+ssize_t OfiFabric::post(Buffer& buffer) noexcept {
+    return ::fi_recv(device_.endpoint(), buffer.bytes.get(), kPacketBytes, nullptr, FI_ADDR_UNSPEC, &buffer.context);
 }
 
 void OfiFabric::post_again() {
-    std::erase_if(buffers_to_post_, [this](Buffer* buffer) { return post(*buffer); });
+    std::erase_if(buffers_to_post_, [this](Buffer* buffer) { return post(*buffer) == 0; });
 }
 
 // ---- what comes ----

@@ -87,7 +87,8 @@ private:
     void begin_large(Peer& from, const PacketHead& packet_head, Bytes head, Bytes part);
     void add_part(Peer& from, const PacketHead& packet_head, Bytes part);
     void stop_listening_to(Peer& from);
-    [[nodiscard]] bool post(Buffer& buffer) noexcept;
+    [[nodiscard]] ssize_t post(Buffer& buffer) noexcept;
+    [[nodiscard]] bool has_no_connection(Peer& peer) const noexcept;
     void post_again();
 
     Options options_;

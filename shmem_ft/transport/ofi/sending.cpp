@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/transport/ofi/ofi_fabric.hpp"
 #include "shmem_ft/transport/ofi/state.hpp"
 
@@ -161,13 +162,14 @@ OfiFabric::Posted OfiFabric::post(Packet& packet, Bytes in_place) {
                                      &packet.context)
                          : ::fi_sendv(device_.endpoint(), pieces.data(), nullptr, 2, peer.address, &packet.context);
     if (status == 0) {
+        peer.refused_since_ns = 0;
         ++peer.number;
         ++peer.n_with_provider;
         return Posted::yes;
     }
     give_packet(packet);
     if (options_.is_in_session) {
-        return status == -FI_EAGAIN ? Posted::not_now : Posted::broken;
+        return status == -FI_EAGAIN && !has_no_connection(peer) ? Posted::not_now : Posted::broken;
     }
     // Nothing has been sent to it yet, so nothing is lost if the next attempt to connect succeeds.
     if (status == -FI_EAGAIN || peer.number == 0) {
@@ -175,6 +177,18 @@ OfiFabric::Posted OfiFabric::post(Packet& packet, Bytes in_place) {
     }
     break_off(peer);
     return Posted::broken;
+}
+
+// The provider does not say that it is refused: it tries again for ever, and takes nothing meanwhile. Who keeps packets
+// from it only because it has not read what it has been sent has a connection. A process that is stopped answers
+// nothing either, so this takes longer than to lose one that was there.
+bool OfiFabric::has_no_connection(Peer& peer) const noexcept {
+    const std::int64_t now = now_ns();
+    if (peer.n_with_provider != 0 || peer.refused_since_ns == 0) {
+        peer.refused_since_ns = peer.n_with_provider != 0 ? 0 : now;
+        return false;
+    }
+    return now - peer.refused_since_ns > 2 * options_.lost_ms * 1'000'000;
 }
 
 void OfiFabric::give_packet(Packet& packet) noexcept {

@@ -16,10 +16,10 @@
 
 namespace sft::ofi {
 
-// Memory for what arrives. While one is being emptied and posted again the others take in.
-inline constexpr std::size_t kBuffers = 4;
-inline constexpr std::size_t kBufferBytes = std::size_t{2} << 20;
-static_assert(kBufferBytes >= 4 * kPacketBytes);
+// Memory for what arrives: one packet each. While one is being emptied and posted again the others take in. They are
+// not larger ones that take many packets (FI_MULTI_RECV), because libfabric 1.17 then keeps for itself that a buffer is
+// used up when the connection of its last packet breaks: after four of these a process would receive nothing more.
+inline constexpr std::size_t kBuffers = 32;
 
 // With the provider at a time, per receiver. Parts are bounded more closely: what is behind them has to wait.
 inline constexpr int kPacketsPerPeer = 32;
@@ -38,7 +38,7 @@ struct Operation {
 static_assert(offsetof(Operation, context) == 0);
 
 struct OfiFabric::Buffer : Operation {
-    Buffer() : bytes(std::make_unique_for_overwrite<std::byte[]>(kBufferBytes)) { is_receive = true; }
+    Buffer() : bytes(std::make_unique_for_overwrite<std::byte[]>(kPacketBytes)) { is_receive = true; }
     std::unique_ptr<std::byte[]> bytes;
 };
 
@@ -88,6 +88,7 @@ struct OfiFabric::Peer {
     std::uint64_t n_large = 0;
     int n_with_provider = 0;
     int parts_with_provider = 0;
+    std::int64_t refused_since_ns = 0;  // the provider has nothing for it and takes nothing; 0: it does
     std::deque<std::shared_ptr<Message>> to_begin;
     std::deque<std::shared_ptr<Message>> begun;
     std::vector<std::shared_ptr<Message>> waiting;  // those whose senders keep the payload
