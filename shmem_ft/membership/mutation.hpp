@@ -43,6 +43,10 @@ enum class Mutation : int {
     majority_stops,            // whoever leads after an uncertain death takes its side for the smaller one
     failed_omits_one,          // of several deaths the list of a fault names all but the last
     further_not_filled,        // who dies in a restart is in no list
+    enter_before_quiet,        // a collective call begins while puts are under way (in the simulator's data plane)
+    send_again_what_arrived,   // a connection that is made anew repeats what the other end has (there, too)
+    take_puts_of_dead,         // puts of those that are known to be dead are taken (there, too)
+    take_closed_for_dead,      // whoever cannot be opened counts as gone (there, too)
     count_
 };
 

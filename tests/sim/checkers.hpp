@@ -92,7 +92,8 @@ public:
     void live_memory(ProcId process, PeId pe, Version version, const Content& content) override;
     void copy_begun(const Place& place) override;
     void copy_done(const Place& place, Version version, const Content& content) override;
-    void put_applied(ProcId from, std::uint32_t view, ProcId to, std::uint32_t view_there) override;
+    void put_applied(ProcId from, std::uint32_t view, PeId pe, ProcId to, std::uint32_t view_there) override;
+    void restored(ProcId process, std::uint32_t view, RestoredFrom where) override;
     void heard_of_death(ProcId process, const Death& death) override;
     void gave_up(ProcId process, PeId pe, const JobState& state) override;
     void bit_flipped(const Place& place) override;
@@ -111,6 +112,7 @@ private:
     std::map<Place, Stored> stored_;
     std::set<Place> flipped_;                    // complete copies in which a bit is wrong
     std::set<std::pair<ProcId, ProcId>> heard_;  // who has heard of whose death
+    std::map<ProcId, std::uint32_t> back_in_;    // the view in which a process has gone back last
     std::uint64_t seen_index_ = 0;
     JobState latest_;
 };
@@ -124,6 +126,8 @@ public:
     void gone(ProcId process, Gone how) override;
     void heard_of_death(ProcId process, const Death& death) override;
     void requested_end(ProcId process, EndReason reason) override;
+    void could_not_open(ProcId process) override;
+    void blamed(ProcId process, ProcId culprit) override;
     void must_stop(ProcId process, const JobState& state, const Stop& why) override;
     void entered(ProcId process, PeId pe, Call call, std::uint32_t view, Version version) override;
 
@@ -143,6 +147,7 @@ private:
     bool has_anybody_left_ = false;  // because the job is over
     std::set<std::pair<ProcId, EndReason>> requests_;
     std::set<ProcId> has_joined_;
+    std::set<ProcId> could_not_open_;
     ProcId last_joined_ = kNoProc;
     bool is_anybody_finishing_ = false;
     bool is_ended_ = false;

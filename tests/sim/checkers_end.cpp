@@ -135,6 +135,15 @@ void EndChecker::must_stop(ProcId process, const JobState& state, const Stop& wh
 
 void EndChecker::requested_end(ProcId process, EndReason reason) { requests_.emplace(process, reason); }
 
+void EndChecker::could_not_open(ProcId process) { could_not_open_.insert(process); }
+
+void EndChecker::blamed(ProcId process, ProcId culprit) {
+    if (!could_not_open_.contains(process)) {
+        verdict_.fail("end", format("process %d ends the job because of process %d, and nothing has failed",
+                                    process.value(), culprit.value()));
+    }
+}
+
 void EndChecker::entered(ProcId /*process*/, PeId /*pe*/, Call call, std::uint32_t /*view*/, Version /*version*/) {
     is_anybody_finishing_ = is_anybody_finishing_ || call == Call::finish;
 }

@@ -71,11 +71,17 @@ void MemoryChecker::returned(ProcId /*process*/, PeId /*pe*/, Call call, Partici
 }
 
 void MemoryChecker::live_memory(ProcId process, PeId pe, Version version, const Content& content) {
-    Content expected = account_.scenario.program.expected(pe, version.value());
+    const Program& program = account_.scenario.program;
+    const Content expected = program.expected(pe, version.value());
     Content found = content;
-    // Others may go on, and put, before this process has returned from the same call.
+    // Others may go on, and put, before this process has returned from the same call; but not past the next one.
+    const std::uint32_t last = program.steps_at(version.value() + 1);
     for (std::size_t inbox = 0; inbox < 2; ++inbox) {
-        found[kInbox + inbox] = expected[kInbox + inbox] = 0;
+        for (std::uint32_t step = program.steps_at(version.value()) + 1; step <= last; ++step) {
+            if (found[kInbox + inbox] == program.value_put(pe, inbox, step)) {
+                found[kInbox + inbox] = expected[kInbox + inbox];
+            }
+        }
     }
     if (found != expected) {
         verdict_.fail("memory", format("PE %d (process %d) goes on with other memory than version %u has", pe.value(),
@@ -114,10 +120,19 @@ void MemoryChecker::copy_done(const Place& place, Version version, const Content
     }
 }
 
-void MemoryChecker::put_applied(ProcId from, std::uint32_t view, ProcId to, std::uint32_t view_there) {
-    if (view != view_there) {
+void MemoryChecker::restored(ProcId process, std::uint32_t view, RestoredFrom /*where*/) { back_in_[process] = view; }
+
+void MemoryChecker::put_applied(ProcId from, std::uint32_t view, PeId pe, ProcId to, std::uint32_t view_there) {
+    // Who has heard first that a recovery is over may put to one who has not, whose memory is ready for it.
+    const auto back = back_in_.find(to);
+    const bool has_gone_back = back != back_in_.end() && view <= back->second;
+    if ((view != view_there && view != view_there + 1) || has_gone_back) {
         verdict_.fail("stale write", format("a put of process %d in view %u changes process %d in view %u",
                                             from.value(), view, to.value(), view_there));
+    }
+    if (account_.scenario.shape.holder(latest_, pe) != to && account_.counts(to)) {
+        verdict_.fail("stale write", format("process %d puts to PE %d at process %d, which is none", from.value(),
+                                            pe.value(), to.value()));
     }
     if (heard_.contains({to, from})) {
         verdict_.fail("stale write", format("a put of process %d changes process %d, which knows it to be dead",

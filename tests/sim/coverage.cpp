@@ -28,6 +28,7 @@ constexpr std::array<Floor, static_cast<std::size_t>(Feat::count_)> kFloors = {{
     {"mended copies", 0.0002},
     {"new shadows", 0.2},
     {"new witnesses", 0.01},
+    {"memory that could not be opened", 0.0005},
     {"refused restarts", 0.008},
     {"given up", 0.002},
     {"stopped in a minority", 0.2},
@@ -114,7 +115,9 @@ void Coverage::must_stop(ProcId /*process*/, const JobState& /*state*/, const St
     count(why.reason == Stop::Reason::no_quorum ? Feat::minorities : Feat::exclusions);
 }
 
-void Coverage::restored(ProcId /*process*/, RestoredFrom where) {
+void Coverage::could_not_open(ProcId /*process*/) { count(Feat::closed); }
+
+void Coverage::restored(ProcId /*process*/, std::uint32_t /*view*/, RestoredFrom where) {
     count(where == RestoredFrom::own_copy ? Feat::own_restores
           : where == RestoredFrom::shadow ? Feat::shadow_restores
                                           : Feat::mends);

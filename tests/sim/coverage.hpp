@@ -25,6 +25,7 @@ enum class Feat : std::uint8_t {
     mends,            // a bad local copy replaced from the shadow
     new_shadows,      // sent to a new keeper
     new_witnesses,
+    closed,  // memory of others that could not be opened
     rejections,
     give_ups,
     minorities,  // processes that stopped themselves because too few were left
@@ -47,7 +48,8 @@ public:
     void copy_done(const Place& place, Version version, const Content& content) override;
     void gave_up(ProcId process, PeId pe, const JobState& state) override;
     void must_stop(ProcId process, const JobState& state, const Stop& why) override;
-    void restored(ProcId process, RestoredFrom where) override;
+    void restored(ProcId process, std::uint32_t view, RestoredFrom where) override;
+    void could_not_open(ProcId process) override;
     void shadow_sent_anew(ProcId process) override;
 
     void add(const Coverage& other) noexcept;

@@ -32,56 +32,96 @@ void SimProcess::work_done(Participant::Done result) {
     act(participant_.done(state(), result));
 }
 
+// As in the library: if the keeper is gone, so is the shadow in any case, and the checkpoint goes on.
 void SimProcess::ship(ProcId keeper, Version version) {
     if (keeper == kNoProc) {
         world_.later(self_, work_delay(), [this] { work_done(Participant::Done::ok); });
     } else {
-        write_shadow(keeper, version, &live_);
+        write_word({keeper, version.value() % 2, version, Participant::Done::ok}, 0);
     }
 }
 
 void SimProcess::protect() {
-    const JobState& now = state();
-    const JobShape& shape = world_.scenario().shape;
-    if (shape.needs_new_shadow(now, pe_)) {
-        world_.tell(&Observer::shadow_sent_anew, self_);
-        write_shadow(shape.keeper_to_be(now, pe_), now.version, &live_);
-    } else {
-        world_.later(self_, work_delay(), [this] { work_done(Participant::Done::ok); });
+    std::vector<ProcId> holders;
+    for (const Replacement& replacement : state().replacements) {
+        if (replacement.process != self_ && is_near(replacement.process) && !shown_.contains(replacement.process)) {
+            holders.push_back(replacement.process);
+        }
     }
+    show_new_holders(std::move(holders));
 }
 
-// The slot has no version while it is written: whoever dies on the way leaves it torn.
-void SimProcess::write_shadow(ProcId keeper, Version version, const Content* source) {
-    write_word(keeper, version.value() % 2, version, source, 0);
-}
-
-void SimProcess::write_word(ProcId keeper, std::size_t slot, Version version, const Content* source, std::size_t word) {
-    world_.later(self_, work_delay(), [this, keeper, slot, version, source, word] {
-        SimProcess& there = world_.process(keeper);
-        if (!world_.is_alive(keeper) || contains(agreement_.known_deaths(), keeper)) {
+// Their memory has to be opened to be mapped.
+void SimProcess::show_new_holders(std::vector<ProcId> holders) {
+    if (holders.empty()) {
+        protect_own();
+        return;
+    }
+    const ProcId next = holders.back();
+    holders.pop_back();
+    open(next, [this, next, holders = std::move(holders)](Reach reach) {
+        if (reach == Reach::gone) {
             work_done(Participant::Done::source_gone);
             return;
         }
-        if (!world_.is_reachable(self_, keeper) || !there.takes_from(self_)) {
-            world_.later(self_, 50 * kMicro, [this, keeper, slot, version, source, word] {
-                write_word(keeper, slot, version, source, word);
-            });
+        shown_.insert(next);
+        show_new_holders(holders);
+    });
+}
+
+void SimProcess::protect_own() {
+    const JobState now = state();
+    const JobShape& shape = world_.scenario().shape;
+    const ProcId keeper = shape.keeper_to_be(now, pe_);
+    const bool is_new = shape.needs_new_shadow(now, pe_);
+    if (keeper == kNoProc || (!is_new && keeper == keeper_in_use_)) {
+        keeper_in_use_ = keeper;
+        world_.later(self_, work_delay(), [this] { work_done(Participant::Done::ok); });
+        return;
+    }
+    keeper_in_use_ = kNoProc;
+    open(keeper, [this, keeper, is_new, version = now.version](Reach reach) {
+        if (reach == Reach::gone) {
+            work_done(Participant::Done::source_gone);
             return;
         }
-        Copy& copy = there.shadows_[pe_].slots[slot];
-        const Place place{keeper, pe_, static_cast<std::int32_t>(slot)};
+        keeper_in_use_ = keeper;
+        if (!is_new) {
+            work_done(Participant::Done::ok);
+            return;
+        }
+        world_.tell(&Observer::shadow_sent_anew, self_);
+        write_word({keeper, version.value() % 2, version, Participant::Done::source_gone}, 0);
+    });
+}
+
+// The slot has no version while it is written: whoever dies on the way leaves it torn. The memory of a keeper on the
+// own node can be written to whether it lives or not.
+void SimProcess::write_word(const Writing& writing, std::size_t word) {
+    world_.later(self_, work_delay(), [this, writing, word] {
+        const ProcId keeper = writing.keeper;
+        if (!is_near(keeper) && contains(agreement_.known_deaths(), keeper)) {
+            keeper_in_use_ = kNoProc;
+            work_done(writing.if_gone);
+            return;
+        }
+        if (!can_reach(keeper)) {
+            world_.later(self_, 50 * kMicro, [this, writing, word] { write_word(writing, word); });
+            return;
+        }
+        Copy& copy = world_.process(keeper).shadows_[pe_].slots[writing.slot];
+        const Place place{keeper, pe_, static_cast<std::int32_t>(writing.slot)};
         if (word == 0) {
             copy.version = kNoVersion;
             world_.tell(&Observer::copy_begun, place);
         }
-        copy.content[word] = (*source)[word];
+        copy.content[word] = live_[word];
         if (word + 1 < kWords) {
-            write_word(keeper, slot, version, source, word + 1);
+            write_word(writing, word + 1);
             return;
         }
-        copy.seal(version);
-        world_.tell(&Observer::copy_done, place, version, copy.content);
+        copy.seal(writing.version);
+        world_.tell(&Observer::copy_done, place, writing.version, copy.content);
         work_done(Participant::Done::ok);
     });
 }
@@ -98,47 +138,112 @@ void SimProcess::fold(Version version) {
     });
 }
 
-// From the local copy; from the shadow if there is none, as in a substitute, or if it is corrupt.
+// A substitute has the shadow only. A survivor has its local copy, which is mended from the shadow if it is bad.
 void SimProcess::restore(Version version) {
     world_.later(self_, work_delay(), [this, version] {
-        if (!is_substitute_ && local_.version == version && local_.is_intact()) {
-            live_ = local_.content;
-            world_.tell(&Observer::restored, self_, RestoredFrom::own_copy);
-            work_done(Participant::Done::ok);
-            return;
-        }
         const JobShape& shape = world_.scenario().shape;
-        const bool is_misled = is_mutated(Mutation::fetch_from_keeper_to_be) && is_substitute_;
-        fetch(is_misled ? shape.keeper_to_be(state(), pe_) : shape.keeper(state(), pe_), version);
+        if (is_substitute_) {
+            const bool is_misled = is_mutated(Mutation::fetch_from_keeper_to_be);
+            fetch(is_misled ? shape.keeper_to_be(state(), pe_) : shape.keeper(state(), pe_), version);
+        } else if (local_.version == version && local_.is_intact()) {
+            live_ = local_.content;
+            world_.tell(&Observer::restored, self_, state().view, RestoredFrom::own_copy);
+            work_done(Participant::Done::ok);
+        } else {
+            mend(version);
+        }
+    });
+}
+
+// The memory of a keeper on the own node can be read whether it lives or not; without a shadow the job is given up.
+void SimProcess::mend(Version version) {
+    world_.later(self_, work_delay(), [this, version] {
+        const ProcId keeper = keeper_in_use_;
+        if (keeper == kNoProc || (!is_near(keeper) && contains(agreement_.known_deaths(), keeper))) {
+            work_done(Participant::Done::corrupt);
+        } else if (!can_reach(keeper)) {
+            world_.later(self_, 50 * kMicro, [this, version] { mend(version); });
+        } else {
+            take_copy(world_.process(keeper).shadows_[pe_].slots[version.value() % 2], version,
+                      RestoredFrom::shadow_to_mend);
+        }
     });
 }
 
 void SimProcess::fetch(ProcId keeper, Version version) {
-    world_.later(self_, 4 * work_delay(), [this, keeper, version] {
-        if (keeper == kNoProc) {
-            work_done(Participant::Done::corrupt);
-            return;
-        }
-        if (!world_.is_alive(keeper) || contains(agreement_.known_deaths(), keeper)) {
+    if (keeper == kNoProc) {
+        work_done(Participant::Done::corrupt);
+        return;
+    }
+    open(keeper, [this, keeper, version](Reach reach) {
+        if (reach == Reach::gone) {
             work_done(Participant::Done::source_gone);
             return;
         }
-        if (!world_.is_reachable(self_, keeper)) {
-            fetch(keeper, version);
+        // What was opened on the own node can be read whether its owner lives or not.
+        world_.later(self_, 4 * work_delay(), [this, keeper, version] {
+            if (!is_near(keeper) && !can_reach(keeper)) {
+                fetch(keeper, version);
+                return;
+            }
+            take_copy(world_.process(keeper).shadows_[pe_].slots[version.value() % 2], version, RestoredFrom::shadow);
+        });
+    });
+}
+
+void SimProcess::take_copy(const Copy& copy, Version version, RestoredFrom where) {
+    if (copy.version != version || !copy.is_intact() || is_mutated(Mutation::shadow_reads_corrupt)) {
+        work_done(Participant::Done::corrupt);
+        return;
+    }
+    const Place place{self_, pe_, -1};
+    world_.tell(&Observer::copy_begun, place);
+    local_ = copy;
+    live_ = copy.content;
+    world_.tell(&Observer::copy_done, place, version, local_.content);
+    world_.tell(&Observer::restored, self_, state().view, where);
+    work_done(Participant::Done::ok);
+}
+
+// In shmem_init, before the program runs: the records of the version are read from the shadow.
+void SimProcess::prepare_as_substitute() {
+    const JobState now = state();
+    if (now.stage == Stage::ended) {
+        return;
+    }
+    const ProcId keeper = world_.scenario().shape.keeper(now, pe_);
+    if (keeper == kNoProc) {
+        act(Participant::Do::give_up);
+        return;
+    }
+    open(keeper, [this, keeper, now](Reach reach) {
+        if (reach == Reach::gone) {
+            await_another_value(now.index);
             return;
         }
-        const Copy& copy = world_.process(keeper).shadows_[pe_].slots[version.value() % 2];
-        if (copy.version != version || !copy.is_intact() || is_mutated(Mutation::shadow_reads_corrupt)) {
-            work_done(Participant::Done::corrupt);
+        const Copy& copy = world_.process(keeper).shadows_[pe_].slots[now.version.value() % 2];
+        if (copy.version != now.version || !copy.is_intact()) {
+            act(Participant::Do::give_up);  // nobody else would notice
             return;
         }
-        const Place place{self_, pe_, -1};
-        world_.tell(&Observer::copy_begun, place);
-        local_ = copy;
-        live_ = copy.content;
-        world_.tell(&Observer::copy_done, place, version, local_.content);
-        world_.tell(&Observer::restored, self_, is_substitute_ ? RestoredFrom::shadow : RestoredFrom::shadow_to_mend);
-        work_done(Participant::Done::ok);
+        join_as_substitute();
+    });
+}
+
+void SimProcess::await_another_value(std::uint64_t index) {
+    if (state().index != index) {
+        prepare_as_substitute();
+        return;
+    }
+    world_.later(self_, 20 * kMicro, [this, index] { await_another_value(index); });
+}
+
+// The program runs from its beginning to a checkpoint that fails, or asks.
+void SimProcess::join_as_substitute() {
+    world_.later(self_, world_.random().between(0, 300 * kMicro), [this] {
+        world_.note_progress();
+        const bool is_premature = world_.random().percent(world_.scenario().premature_checkpoint_percent);
+        begin_call(is_premature ? Call::checkpoint : Call::restart);
     });
 }
 

@@ -58,13 +58,18 @@ public:
     // state: the last value that it has decided.
     virtual void gave_up(ProcId /*process*/, PeId /*pe*/, const JobState& /*state*/) {}
     virtual void must_stop(ProcId /*process*/, const JobState& /*state*/, const Stop& /*why*/) {}
-    virtual void restored(ProcId /*process*/, RestoredFrom /*where*/) {}
+    // view: of the value under which it goes back.
+    virtual void restored(ProcId /*process*/, std::uint32_t /*view*/, RestoredFrom /*where*/) {}
+    virtual void could_not_open(ProcId /*process*/) {}
+    // It ends the job because it cannot reach the memory of `culprit`, which lives.
+    virtual void blamed(ProcId /*process*/, ProcId /*culprit*/) {}
     virtual void shadow_sent_anew(ProcId /*process*/) {}
     virtual void bit_flipped(const Place& /*place*/) {}
     virtual void live_memory(ProcId /*process*/, PeId /*pe*/, Version /*version*/, const Content& /*content*/) {}
     virtual void copy_begun(const Place& /*place*/) {}
     virtual void copy_done(const Place& /*place*/, Version /*version*/, const Content& /*content*/) {}
-    virtual void put_applied(ProcId /*from*/, std::uint32_t /*view*/, ProcId /*to*/, std::uint32_t /*view_there*/) {}
+    virtual void put_applied(ProcId /*from*/, std::uint32_t /*view*/, PeId /*pe*/, ProcId /*to*/,
+                             std::uint32_t /*view_there*/) {}
     virtual void sent(ProcId /*from*/, ProcId /*to*/, const Message& /*message*/, std::int32_t /*hops*/) {}
     virtual void handled(ProcId /*by*/, bool /*is_idle_spare*/, const Message& /*message*/) {}
     virtual void over() {}

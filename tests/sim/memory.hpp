@@ -32,6 +32,12 @@ struct Program {
     [[nodiscard]] PeId target(PeId pe, std::size_t inbox) const noexcept {
         return PeId((pe.value() + (inbox == 0 ? 1 : stride)) % n_pes);
     }
+    // What the inbox of `pe` gets in a step.
+    [[nodiscard]] std::uint32_t value_put(PeId pe, std::size_t inbox, std::uint32_t step) const noexcept {
+        const std::int32_t distance = inbox == 0 ? 1 : stride;
+        const PeId source((pe.value() + n_pes - distance % n_pes) % n_pes);
+        return value(source, step, 2 + static_cast<std::uint32_t>(inbox));
+    }
     // The number of steps after which version `version` is made.
     [[nodiscard]] std::uint32_t steps_at(std::uint32_t version) const noexcept {
         std::uint32_t steps = 0;
@@ -51,9 +57,7 @@ struct Program {
             compute(content, pe);
         }
         for (std::size_t inbox = 0; inbox < 2 && steps > 0; ++inbox) {
-            const std::int32_t distance = inbox == 0 ? 1 : stride;
-            const PeId source((pe.value() + n_pes - distance % n_pes) % n_pes);
-            content[kInbox + inbox] = value(source, steps, 2 + static_cast<std::uint32_t>(inbox));
+            content[kInbox + inbox] = value_put(pe, inbox, steps);
         }
         return content;
     }

@@ -51,6 +51,10 @@ const std::vector<std::string>& mutation_names() {
         "majority_stops",
         "failed_omits_one",
         "further_not_filled",
+        "enter_before_quiet",
+        "send_again_what_arrived",
+        "take_puts_of_dead",
+        "take_closed_for_dead",
 #endif
     };
     return names;
@@ -63,7 +67,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 38, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 42, "name the new bug above");
 #endif
     return true;
 }

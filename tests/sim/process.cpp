@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/membership/mutation.hpp"
 
 namespace sft::sim {
 namespace {
@@ -42,6 +43,7 @@ void SimProcess::start() {
         world_.later(self_, world_.random().between(0, node_watch_.period_ns()), [this] { tick_nodes(); });
     }
     if (pe_ != kNoPe) {
+        keeper_in_use_ = world_.scenario().shape.keeper(state(), pe_);
         compute();
     }
 }
@@ -105,22 +107,16 @@ void SimProcess::put(std::size_t inbox) {
 }
 
 void SimProcess::take_put(ProcId from, const Put& put) {
-    if (put.view > state().view) {
-        early_puts_.emplace_back(from, put);
-    } else {
-        apply_put(from, put);
-    }
-}
-
-void SimProcess::apply_put(ProcId from, const Put& put) {
-    if (put.view != state().view || !takes_from(from) || put.pe != pe_) {
+    if (!takes_from(from)) {
         return;
     }
     live_[kInbox + put.inbox] = put.value;
-    world_.tell(&Observer::put_applied, from, put.view, self_, state().view);
+    world_.tell(&Observer::put_applied, from, put.view, put.pe, self_, state().view);
 }
 
-bool SimProcess::takes_from(ProcId writer) const noexcept { return !contains(agreement_.known_deaths(), writer); }
+bool SimProcess::takes_from(ProcId writer) const noexcept {
+    return !contains(agreement_.known_deaths(), writer) || is_mutated(Mutation::take_puts_of_dead);
+}
 
 // ---- calls ----
 
@@ -136,7 +132,7 @@ void SimProcess::enter_if_quiet() {
         return;
     }
     for (const auto& [process, n] : unacknowledged_) {
-        if (n > 0 && !contains(agreement_.known_deaths(), process)) {
+        if (n > 0 && !contains(agreement_.known_deaths(), process) && !is_mutated(Mutation::enter_before_quiet)) {
             return;
         }
     }
@@ -251,11 +247,7 @@ void SimProcess::become_substitute() {
     pe_ = world_.scenario().shape.held_by(state(), self_);
     is_substitute_ = true;
     world_.trace(self_, format("becomes PE %d", pe_.value()));
-    world_.later(self_, world_.random().between(0, 300 * kMicro), [this] {
-        world_.note_progress();
-        const bool is_premature = world_.random().percent(world_.scenario().premature_checkpoint_percent);
-        begin_call(is_premature ? Call::checkpoint : Call::restart);
-    });
+    world_.later(self_, work_delay(), [this] { prepare_as_substitute(); });
 }
 
 // ---- around the agreement ----
@@ -368,9 +360,6 @@ void SimProcess::decided(const JobState& before, const JobState& after) {
         if (after.joined[i].process != self_) {
             world_.watch(self_, after.joined[i].process);
         }
-    }
-    for (auto& [from, put] : std::exchange(early_puts_, {})) {
-        take_put(from, put);
     }
     const bool is_over = after.stage == Stage::ended || (after.stage == Stage::finished && pe_ == kNoPe);
     if (is_over) {

@@ -2,13 +2,15 @@
 // memory that they serve.
 //
 // The program computes, puts to others, takes a checkpoint after an agreed number of steps, and asks for a restart when
-// a checkpoint fails. A put carries the view it was sent in. What a transport has to guarantee is modelled here: a
-// process takes no put of another view and none from a process that it knows to be dead.
+// a checkpoint fails. Puts go straight into memory, as in the library; a process takes none from a process that it
+// knows to be dead, which is what a transport has to guarantee. A put carries the view it was sent in for the checkers
+// only.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "recovery/participant.hpp"
@@ -67,7 +69,6 @@ private:
     void step();
     void put(std::size_t inbox);
     void take_put(ProcId from, const Put& put);
-    void apply_put(ProcId from, const Put& put);
     void begin_call(Call call);
     void enter_if_quiet();
     void pump();
@@ -90,10 +91,31 @@ private:
     void fold(Version version);
     void restore(Version version);
     void protect();
-    void write_shadow(ProcId keeper, Version version, const Content* source);
-    void write_word(ProcId keeper, std::size_t slot, Version version, const Content* source, std::size_t word);
+    void show_new_holders(std::vector<ProcId> holders);
+    void protect_own();
+    struct Writing {
+        ProcId keeper;
+        std::size_t slot;
+        Version version;
+        Participant::Done if_gone;  // what is done then
+    };
+    void write_word(const Writing& writing, std::size_t word);
+    void mend(Version version);
     void fetch(ProcId keeper, Version version);
+    void take_copy(const Copy& copy, Version version, RestoredFrom where);
+    void prepare_as_substitute();
+    void await_another_value(std::uint64_t index);
+    void join_as_substitute();
     [[nodiscard]] bool takes_from(ProcId writer) const noexcept;
+
+    // reach.cpp: what a process can reach of another one
+    [[nodiscard]] bool is_near(ProcId other) const;
+    enum class Reach : std::uint8_t { opened, gone };
+    using Opened = std::function<void(Reach)>;
+    void open(ProcId other, Opened then);
+    void await_death(ProcId other, Time until, Opened then);
+    [[nodiscard]] bool can_reach(ProcId other);
+    void fail_job(ProcId culprit);
     [[nodiscard]] Time work_delay();
 
     World& world_;
@@ -117,10 +139,11 @@ private:
     std::uint32_t view_at_entry_ = 0;
     Content live_{};
     Copy local_;
+    ProcId keeper_in_use_ = kNoProc;
+    std::set<ProcId> shown_;  // substitutes whose memory has been opened
     std::map<PeId, Shadow> shadows_;
     std::map<ProcId, int> unacknowledged_;
-    std::vector<std::pair<ProcId, Put>> early_puts_;  // of a view that has not been adopted here
-    std::int32_t hops_ = 0;                           // of the message being handled
+    std::int32_t hops_ = 0;  // of the message being handled
     Time beat_at_ = 0;
     std::uint32_t beats_ = 0;
     Time ticked_at_ = 0;

@@ -222,7 +222,9 @@ void add_only_cut(Random& random, Scenario& scenario) {
     }
     if (random.percent(30)) {
         guardian.stops_at = random_time(random, scenario);
-        guardian.goes_on_at = guardian.stops_at + random.between(0, 6 * scenario.bound);
+        // Whom it reaches through others only is not that patient (docs/protocols.md, "Known gaps").
+        const bool is_far_from_any = guardian.node == a || guardian.node == b || guardian.cut_from != kNoNode;
+        guardian.goes_on_at = guardian.stops_at + random.between(0, (is_far_from_any ? 2 : 6) * scenario.bound);
     }
     guardian.dies_at = random.percent(15) ? random_time(random, scenario) : 0;
     scenario.guardian = guardian;
@@ -291,6 +293,48 @@ void add_domains(Random& random, Scenario& scenario) {
     scenario.shape.domains = scenario.domains->has_several() ? scenario.domains.get() : nullptr;
     for (Kill& kill : scenario.kills) {
         kill.is_of_group = random.percent(20);
+    }
+}
+
+// A process that stands still, on a machine that is busy, is no reason for anything where the kernel tells of deaths.
+void add_pauses(Random& random, Scenario& scenario) {
+    for (std::int32_t n = random.percent(25) ? random.pick(1, 3) : 0; n > 0; --n) {
+        const Time begin = random_time(random, scenario);
+        const Time longest = random.percent(50) ? 10 * scenario.delay_max : 5 * kMilli;
+        scenario.pauses.push_back(
+            {random.pick(0, scenario.shape.n_processes - 1), begin, begin + random.between(0, longest)});
+    }
+}
+
+// Short ones, which those who live see to themselves.
+void add_data_cuts(Random& random, Scenario& scenario) {
+    for (std::int32_t n = random.percent(15) ? random.pick(1, 4) : 0; n > 0; --n) {
+        const std::int32_t most = scenario.shape.n_processes - 1;
+        const Time begin = random_time(random, scenario);
+        scenario.data_cuts.push_back(
+            {random.pick(0, most), random.pick(0, most), begin, begin + random.between(0, 5 * kMilli)});
+    }
+}
+
+void add_refusals(Random& random, Scenario& scenario) {
+    for (std::int32_t n = random.percent(5) ? random.pick(1, 2) : 0; n > 0; --n) {
+        const Time begin = random_time(random, scenario);
+        scenario.refusals.push_back(
+            {random.pick(0, scenario.shape.n_processes - 1), begin, begin + random.between(0, 10 * kMilli)});
+    }
+}
+
+// What nobody dies of.
+void add_small_trouble(Scenario& scenario) {
+    Random of_pauses(scenario.seed ^ 0x9a05e);
+    if (scenario.detection == Detection::kernel) {
+        add_pauses(of_pauses, scenario);
+    }
+    Random of_data(scenario.seed ^ 0xda7ac);
+    add_data_cuts(of_data, scenario);
+    Random of_refusals(scenario.seed ^ 0x2ef05);
+    if (!scenario.only_cut) {
+        add_refusals(of_refusals, scenario);
     }
 }
 
@@ -372,6 +416,7 @@ Scenario make_scenario(std::uint64_t seed) {
     if (!scenario.nodes && scenario.partitions.empty() && scenario.shape.n_pes < 1000 && of_domains.percent(40)) {
         add_domains(of_domains, scenario);
     }
+    add_small_trouble(scenario);
     return scenario;
 }
 
@@ -379,7 +424,7 @@ std::string describe(const Scenario& scenario) {
     return format(
         "seed %llu: %d PEs, %d spares on %d nodes%s, fan-out %d, %u versions, %s, delay %lld..%lld ns, %zu kills, %zu "
         "pauses, "
-        "%zu partitions, %zu corruptions, %zu joins%s%s",
+        "%zu partitions, %zu data cuts, %zu refusals, %zu corruptions, %zu joins%s%s",
         static_cast<unsigned long long>(scenario.seed), scenario.shape.n_pes,
         scenario.shape.n_processes - scenario.shape.n_pes, scenario.nodes ? scenario.nodes->n_nodes() : 1,
         scenario.domains ? " in memory domains" : "", scenario.fan_out, scenario.versions,
@@ -387,8 +432,8 @@ std::string describe(const Scenario& scenario) {
         : scenario.detection == Detection::nodes ? "nodes"
                                                  : "heartbeats",
         static_cast<long long>(scenario.delay_min), static_cast<long long>(scenario.delay_max), scenario.kills.size(),
-        scenario.pauses.size(), scenario.partitions.size(), scenario.corruptions.size(), scenario.joins.size(),
-        scenario.waits_for_spares ? " on demand" : "",
+        scenario.pauses.size(), scenario.partitions.size(), scenario.data_cuts.size(), scenario.refusals.size(),
+        scenario.corruptions.size(), scenario.joins.size(), scenario.waits_for_spares ? " on demand" : "",
         scenario.end_request_process >= 0 ? ", an end is requested" : "");
 }
 

@@ -49,6 +49,21 @@ struct Partition {
     std::vector<std::int8_t> side;  // by process
 };
 
+// Two processes that live, and talk to each other: what moves memory between them has broken, and is made anew later.
+struct DataCut {
+    std::int32_t a = 0;
+    std::int32_t b = 0;
+    Time begin = 0;
+    Time end = 0;
+};
+
+// A process that can open nothing of others on its node, which live: for lack of descriptors, say.
+struct Refusal {
+    std::int32_t process = 0;
+    Time begin = 0;
+    Time end = 0;
+};
+
 struct Corruption {
     Time time = 0;
     std::int32_t process = 0;
@@ -106,6 +121,8 @@ struct Scenario {
     std::vector<Kill> kills;
     std::vector<Pause> pauses;
     std::vector<Partition> partitions;
+    std::vector<DataCut> data_cuts;
+    std::vector<Refusal> refusals;
     std::optional<CutLink> only_cut;  // one of the partitions, and nothing else happens
     std::optional<Guardian> guardian;
     std::vector<Corruption> corruptions;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/membership/mutation.hpp"
 #include "tests/sim/oshrun.hpp"
 #include "tests/sim/process.hpp"
 
@@ -130,6 +131,11 @@ void World::plan_troubles() {
         at(partition.begin, kNoProc, [this] { trace(kNoProc, "the network is cut"); });
         at(partition.end, kNoProc, [this] { trace(kNoProc, "the network is whole"); });
     }
+    for (const DataCut& cut : scenario_.data_cuts) {
+        disturbed_until_ = std::max(disturbed_until_, cut.end);
+        at(cut.begin, kNoProc,
+           [this, cut] { trace(ProcId(cut.a), format("puts and copies to and from p%d break", cut.b)); });
+    }
     for (const Corruption& corruption : scenario_.corruptions) {
         at(corruption.time, kNoProc, [this, corruption] { corrupt(corruption); });
     }
@@ -156,6 +162,24 @@ Time World::cut_until(ProcId a, ProcId b) const noexcept {
     return until;
 }
 
+Time World::data_cut_until(ProcId a, ProcId b) const noexcept {
+    Time until = cut_until(a, b);
+    for (const DataCut& cut : scenario_.data_cuts) {
+        const bool is_of_pair =
+            (cut.a == a.value() && cut.b == b.value()) || (cut.a == b.value() && cut.b == a.value());
+        if (is_of_pair && now_ >= cut.begin && now_ < cut.end) {
+            until = std::max(until, cut.end);
+        }
+    }
+    return until;
+}
+
+bool World::cannot_open(ProcId process) const noexcept {
+    return std::any_of(scenario_.refusals.begin(), scenario_.refusals.end(), [&](const Refusal& refusal) {
+        return refusal.process == process.value() && now_ >= refusal.begin && now_ < refusal.end;
+    });
+}
+
 bool World::is_reachable(ProcId a, ProcId b) const noexcept { return cut_until(a, b) == 0; }
 
 // What a receiver sees: a cut on the way keeps it waiting.
@@ -166,6 +190,15 @@ void World::pass(ProcId from, ProcId to, std::function<void()> what) {
         return;
     }
     at(until + message_delay(), to, [this, from, to, what = std::move(what)] { pass(from, to, what); });
+}
+
+void World::pass_data(ProcId from, ProcId to, std::function<void()> what) {
+    const Time until = data_cut_until(from, to);
+    if (until == 0) {
+        what();
+        return;
+    }
+    at(until + message_delay(), to, [this, from, to, what = std::move(what)] { pass_data(from, to, what); });
 }
 
 void World::send(ProcId from, ProcId to, const Message& message, std::int32_t hops) {
@@ -228,12 +261,19 @@ void World::put(ProcId from, ProcId to, std::function<void()> apply, std::functi
     }
     puts_[from.index()][to.value()].push_back({std::move(apply), std::move(acknowledged)});
     at(now_ + message_delay(), to, [this, from, to] {
-        pass(from, to, [this, from, to] {
+        pass_data(from, to, [this, from, to] {
             std::deque<Store>& stores = puts_[from.index()][to.value()];
             const Store store = std::move(stores.front());
             stores.pop_front();
             store.apply();
-            at(now_ + message_delay(), from, [this, from, to, done = store.acknowledged] { pass(to, from, done); });
+            at(now_ + message_delay(), from, [this, from, to, store] {
+                const bool is_sent_again =
+                    data_cut_until(from, to) != 0 && is_mutated(Mutation::send_again_what_arrived);
+                pass_data(to, from, store.acknowledged);
+                if (is_sent_again) {
+                    at(data_cut_until(from, to) + message_delay(), to, store.apply);
+                }
+            });
         });
     });
 }

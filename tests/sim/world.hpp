@@ -3,7 +3,8 @@
 //
 // The network delivers what one process sends to another once and in order, after random times; a death may take with
 // it what is under way, from some message on. Nothing passes a partition until it is over. A process that is paused
-// handles nothing until it goes on.
+// handles nothing until it goes on. What moves memory has connections of its own, which may break between processes
+// that live: what is under way arrives when they have been made anew, once and in order.
 #pragma once
 
 #include <deque>
@@ -56,6 +57,10 @@ public:
     // By who has just heard that it has joined: it may be dead already.
     void watch(ProcId by, ProcId newcomer);
     [[nodiscard]] bool is_reachable(ProcId a, ProcId b) const noexcept;
+    // By puts and copies, which have connections of their own.
+    [[nodiscard]] bool is_data_reachable(ProcId a, ProcId b) const noexcept { return data_cut_until(a, b) == 0; }
+    // The process can open nothing of others now.
+    [[nodiscard]] bool cannot_open(ProcId process) const noexcept;
     [[nodiscard]] SimProcess& process(ProcId process) noexcept { return *processes_[process.index()]; }
     void note_progress() noexcept { progress_at_ = now_; }
 
@@ -119,6 +124,8 @@ private:
     void pass(ProcId from, ProcId to, std::function<void()> what);
     [[nodiscard]] Time message_delay() noexcept;
     [[nodiscard]] Time cut_until(ProcId a, ProcId b) const noexcept;
+    [[nodiscard]] Time data_cut_until(ProcId a, ProcId b) const noexcept;
+    void pass_data(ProcId from, ProcId to, std::function<void()> what);
     void kill(ProcId process, FailureReason reason);
     void strike(const Kill& kill, ProcId victim);
     [[nodiscard]] bool has_talked(ProcId a, ProcId b) const;
