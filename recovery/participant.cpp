@@ -20,7 +20,6 @@ Participant::Do Participant::restart(const JobState& state, std::uint64_t list_h
     view_before_ = state.view;
     rejections_before_ = state.rejections;
     has_restored_ = false;
-    protected_index_ = 0;
     return decided(state);
 }
 
@@ -56,7 +55,11 @@ Participant::Do Participant::done(const JobState& state, Done result) {
         case Do::ship: has_shipped_ = is_ok; break;
         case Do::fold: has_folded_ = is_ok; break;
         case Do::restore: has_restored_ = is_ok; break;
-        case Do::protect: protected_index_ = is_ok ? begun_index_ + 1 : 0; break;
+        case Do::protect:
+            if (is_ok) {
+                protected_under_ = begun_index_;
+            }
+            break;
         default: break;
     }
     if (!is_ok && state.index == begun_index_) {
@@ -118,7 +121,7 @@ Participant::Do Participant::step_restart(const JobState& state) {
                                                           : become_ready(state, Goal::restart, list_hash_);
         case Stage::planned: return has_restored_ ? become_ready(state, Goal::restore) : work(state, Do::restore);
         case Stage::restored:
-            return protected_index_ == state.index + 1 ? become_ready(state, Goal::protect) : work(state, Do::protect);
+            return protected_under_ == state.index ? become_ready(state, Goal::protect) : work(state, Do::protect);
         default: return Do::wait;
     }
 }

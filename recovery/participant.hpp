@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "shmem_ft/membership/job_state.hpp"
@@ -81,9 +82,9 @@ private:
     bool has_shipped_ = false;
     bool has_folded_ = false;
     bool has_restored_ = false;
-    std::uint64_t protected_index_ = 0;  // + 1; 0: none
-    Do work_ = Do::wait;                 // under way
-    std::uint64_t begun_index_ = 0;      // of the value that it was begun for
+    std::optional<std::uint64_t> protected_under_;  // the value: the next one may ask for other keepers
+    Do work_ = Do::wait;                            // under way
+    std::uint64_t begun_index_ = 0;                 // of the value that it was begun for
 };
 
 }  // namespace sft

@@ -172,7 +172,6 @@ JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) c
     if (is_mutated(Mutation::failed_omits_one) && next.failed.size() > 1) {
         next.failed.pop_back();
     }
-    next.further.clear();
     next.stage = Stage::faulted;
     if (next.version == kNoVersion) {
         return ended(next, EndReason::nothing_committed, pes_of(next.failed));

@@ -16,7 +16,6 @@ Agreement::Agreement(const Options& options)
       world_(options.world),
       state_(options.first) {
     const Tree tree(shape_, state_, {}, fan_out_);
-    ballot_ = Ballot{tree.root().value(), 0};
     take_place(tree);
     if (is_participant_) {
         parent_ = tree.parent_of(self_);
@@ -60,8 +59,6 @@ void Agreement::ready(std::uint64_t index, Goal goal, std::uint64_t hash) {
     own_ready_ = {goal, false, hash};
     progress();
 }
-
-void Agreement::reconsider() { progress(); }
 
 void Agreement::receive(ProcId from, const Message& message) {
     if (is_stopped_ || is_dismissed_) {
@@ -189,7 +186,8 @@ bool Agreement::learn_told(std::span<const Death> deaths) {
         // Most are known, and to find out about presence takes a look at every process of the node.
         if (!contains(dead_, death.process)) {
             death.is_certain = death.is_certain && world_->is_present();
-            is_news = learn(death) || is_news;
+            is_news = true;
+            static_cast<void>(learn(death));
         }
     }
     return is_news;

@@ -156,8 +156,6 @@ public:
     // sent to, and runs on `node`, one of the job's. Everybody is asked, so that it does not matter who dies; once more
     // when this process hears of a death.
     void request_join(std::vector<ProcId> everybody, NodeId node);
-    // The rules have changed their mind: a spare was added, patience has ended.
-    void reconsider();
     // The node of this process cannot reach another one that counts for more: all of it stops.
     void give_way();
     // To be called in every period of the watch between nodes (see "News" above).
@@ -265,14 +263,14 @@ private:
     std::vector<Death> dead_;  // sorted by process: state_.deaths and what has been heard since
 
     // The ballot this process takes part in, and its place in the tree.
-    Ballot ballot_;
+    Ballot ballot_;                   // at first that of process 0, who begins none
     std::vector<Death> ballot_dead_;  // sorted: whom the tree leaves out
     bool is_participant_ = false;
     ProcId parent_ = kNoProc;  // none: this process leads the ballot
     std::vector<Child> children_;
     bool has_answered_ = true;  // collect of this ballot (there is none in the first one)
     bool has_said_ready_ = false;
-    bool has_said_accepted_ = false;
+    bool has_said_accepted_ = false;  // of this proposal
 
     // About the next value.
     Readiness own_ready_;

@@ -26,7 +26,6 @@ void Agreement::join(Ballot ballot, const JobState& state, std::vector<Death> de
     take_place(Tree(shape_, state, ballot_dead_, fan_out_));
     has_answered_ = parent == kNoProc;
     has_said_ready_ = false;
-    has_said_accepted_ = false;
     is_proposing_ = false;
     if (is_mutated(Mutation::forget_acceptance)) {
         proposal_.reset();
@@ -90,7 +89,7 @@ void Agreement::tell_spares_of_deaths() const {
     Message message = make(MessageKind::deaths);
     message.deaths = ballot_dead_;
     for (const ProcId spare : shape_.idle_spares(state_, dead_)) {
-        if (spare != self_ && spare != state_.witness && !is_mutated(Mutation::leave_spares_untold)) {
+        if (spare != state_.witness && !is_mutated(Mutation::leave_spares_untold)) {
             world_->send(spare, message);
         }
     }
@@ -335,7 +334,6 @@ void Agreement::adopt(JobState next, Lead lead) {
     proposal_.reset();
     is_proposing_ = false;
     has_said_ready_ = false;
-    has_said_accepted_ = false;
     for (Child& item : children_) {
         reset(item);
     }

@@ -82,6 +82,29 @@ TEST_F(Spare, HearsNothingFromTheDeadAfterItHasAnsweredACensus) {
     EXPECT_EQ(agreement_.decided(), before);
 }
 
+TEST_F(Spare, NamesInACensusThoseWhoAreCertainlyDead) {
+    agreement_.process_died({ProcId(0), kKilled, false});
+    agreement_.process_died({ProcId(1), kKilled, true});
+    ASSERT_FALSE(sent_.empty());
+    ASSERT_EQ(sent_.back().second.kind, MessageKind::census);
+    EXPECT_EQ(sent_.back().first, ProcId(3));
+    EXPECT_EQ(sent_.back().second.deaths, (std::vector<Death>{{ProcId(1), kKilled, true}}));
+}
+
+TEST_F(Spare, EndsTheJobWhenACensusFindsNobodyAndTellsTheOthers) {
+    agreement_.process_died({ProcId(0), kKilled, true});
+    agreement_.process_died({ProcId(1), kKilled, true});
+    Message reply = message_of(MessageKind::census_reply, agreement_.decided());
+    reply.deaths = agreement_.known_deaths();
+    sent_.clear();
+    agreement_.receive(ProcId(3), reply);
+    EXPECT_EQ(agreement_.decided().end_reason, EndReason::all_died);
+    ASSERT_FALSE(sent_.empty());
+    EXPECT_EQ(sent_.back().first, ProcId(3));
+    EXPECT_EQ(sent_.back().second.kind, MessageKind::decide);
+    EXPECT_EQ(sent_.back().second.state, agreement_.decided());
+}
+
 TEST_F(Spare, TellsTheLeaderThatACensusHasFound) {
     agreement_.process_died({ProcId(0), kKilled, true});
     agreement_.process_died({ProcId(1), kKilled, true});
@@ -103,6 +126,13 @@ TEST_F(Spare, TellsTheLeaderThatACensusHasFound) {
 TEST_F(Spare, HasFinishedWhenOthersLeaveTheFinishedJob) {
     agreement_.process_left(ProcId(0), Stage::finished);
     EXPECT_EQ(agreement_.decided().stage, Stage::finished);
+}
+
+TEST_F(Spare, HasEndedWithAnErrorWhenOthersLeaveTheEndedJob) {
+    agreement_.process_left(ProcId(0), Stage::ended);
+    EXPECT_EQ(agreement_.decided().stage, Stage::ended);
+    EXPECT_EQ(agreement_.decided().ended_by, ProcId(0));
+    EXPECT_NE(agreement_.decided().exit_status, 0);
 }
 
 // The others have replaced it across a partition: they could not have finished without its consent.
@@ -151,6 +181,24 @@ TEST_F(Reminding, EndsWithASignOfTheLeader) {
     hear_from_leader({});
     EXPECT_EQ(reminded(10), std::vector<ProcId>{ProcId(3)});
     hear_from_leader({kDeath});
+    EXPECT_EQ(reminded(10), std::vector<ProcId>{});
+}
+
+TEST_F(Reminding, IsNotBegunAfterASignOfTheLeader) {
+    hear_from_leader({kDeath});
+    EXPECT_EQ(reminded(10), std::vector<ProcId>{});
+}
+
+TEST_F(Reminding, TheSignOfAnotherOneIsNone) {
+    Message message;
+    message.kind = MessageKind::deaths;
+    message.deaths = {kDeath};
+    agreement_.receive(ProcId(3), message);
+    EXPECT_EQ(reminded(10), std::vector<ProcId>{ProcId(3)});
+}
+
+TEST_F(Reminding, EndsWithTheJob) {
+    agreement_.process_left(ProcId(1), Stage::finished);
     EXPECT_EQ(reminded(10), std::vector<ProcId>{});
 }
 

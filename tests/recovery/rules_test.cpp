@@ -152,6 +152,64 @@ TEST_F(Rules4, LossOfAllClaimsNothingAboutCommits) {
     EXPECT_EQ(ended.lost, (std::vector<PeId>{PeId(0), PeId(1), PeId(2), PeId(3)}));
 }
 
+TEST_F(Rules4, CallsOutOfOrderEndTheJob) {
+    const JobState ended = rules_.after_restart(state_, {Goal::finish, true, 0}, {}).value();
+    EXPECT_EQ(ended.stage, Stage::ended);
+    EXPECT_EQ(ended.end_reason, EndReason::mismatched_calls);
+    EXPECT_EQ(ended.index, state_.index + 1);
+    EXPECT_NE(ended.exit_status, 0);
+    EXPECT_TRUE(ended.lost.empty());
+}
+
+TEST_F(Rules4, ListsThatDifferAreRefusedNotEnded) {
+    const std::vector<Death> dead{death_of(2)};
+    const JobState faulted = rules_.after_deaths(state_, dead).value();
+    const Readiness mixed{Goal::restart, true, JobRules::hash_of(faulted.failed)};
+    const JobState refused = rules_.after_restart(faulted, mixed, dead).value();
+    EXPECT_EQ(refused.stage, Stage::faulted);
+    EXPECT_EQ(refused.rejections, 1U);
+}
+
+TEST_F(Rules4, OneFurtherLossIsSurvivedWithASpareAndAllCopies) {
+    EXPECT_EQ(rules_.protected_losses(state_, {}), 1);
+    EXPECT_EQ(rules_.protected_losses(state_, std::vector{death_of(5)}), 1);
+    EXPECT_EQ(rules_.protected_losses(state_, std::vector{death_of(4), death_of(5)}), 0) << "no spare";
+    EXPECT_EQ(rules_.protected_losses(state_, std::vector{death_of(1)}), 0) << "a PE is exposed";
+    rules_.set_keeps_copies(false);
+    EXPECT_EQ(rules_.protected_losses(state_, {}), 0);
+    rules_.set_keeps_copies(true);
+    state_.version = kNoVersion;
+    EXPECT_EQ(rules_.protected_losses(state_, {}), 0) << "nothing is committed";
+}
+
+TEST_F(Rules4, WithoutCopiesNobodyIsBroughtBack) {
+    rules_.set_keeps_copies(false);
+    const JobState ended = planned_after({death_of(2)});
+    EXPECT_EQ(ended.end_reason, EndReason::copies_lost);
+    EXPECT_EQ(ended.lost, std::vector<PeId>{PeId(2)});
+}
+
+TEST_F(Rules4, WhoEndsTheJobSaysHow) {
+    const std::vector<Death> dead{death_of(1)};
+    const JobState ended = rules_.after_end_request(state_, {true, EndReason::past_the_end, ProcId(3), 7}, dead);
+    EXPECT_EQ(ended.stage, Stage::ended);
+    EXPECT_EQ(ended.end_reason, EndReason::past_the_end);
+    EXPECT_EQ(ended.ended_by, ProcId(3));
+    EXPECT_EQ(ended.exit_status, 7);
+    EXPECT_EQ(ended.deaths, dead);
+    EXPECT_EQ(ended.index, state_.index + 1);
+    EXPECT_TRUE(ended.lost.empty());
+}
+
+// The loss of a node must leave a copy.
+TEST(RulesOfOnePe, WitnessIsOnAnotherNodeIfThereIsOne) {
+    const NodeMap nodes({NodeId(0), NodeId(0), NodeId(1)});
+    EXPECT_EQ(JobRules::first_state({.n_pes = 1, .n_processes = 3, .nodes = &nodes}).witness, ProcId(2));
+    const NodeMap other({NodeId(0), NodeId(1), NodeId(1)});
+    EXPECT_EQ(JobRules::first_state({.n_pes = 1, .n_processes = 3, .nodes = &other}).witness, ProcId(1));
+    EXPECT_EQ(JobRules::first_state({.n_pes = 1, .n_processes = 1}).witness, kNoProc);
+}
+
 TEST(RulesOfOnePe, WitnessTakesOverAloneAndAnotherSpareKeepsTheCopy) {
     const JobShape shape{.n_pes = 1, .n_processes = 3};
     const JobRules rules{shape};
