@@ -123,9 +123,9 @@ ProcId JobShape::keeper(const JobState& state, PeId pe) const {
 }
 
 bool JobShape::needs_new_shadow(const JobState& state, PeId pe) const {
-    const bool is_exposed = std::binary_search(state.exposed.begin(), state.exposed.end(), pe);
-    const bool has_moved = !is_mutated(Mutation::skip_moved_shadow) && keeper(state, pe) != keeper_to_be(state, pe);
-    return (is_exposed || has_moved) && keeper_to_be(state, pe) != kNoProc;
+    const ProcId now = keeper(state, pe);  // none: exposed
+    const ProcId to_be = keeper_to_be(state, pe);
+    return to_be != kNoProc && now != to_be && (now == kNoProc || !is_mutated(Mutation::skip_moved_shadow));
 }
 
 std::vector<PeId> JobShape::kept_by(const JobState& state, ProcId process) const {

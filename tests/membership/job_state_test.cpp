@@ -84,6 +84,48 @@ TEST(JobShape, TheNextPesHolderKeeps) {
     }
 }
 
+TEST(JobShape, TheWitnessKeepsForAnOnlyPe) {
+    const JobShape shape{.n_pes = 1, .n_processes = 3};
+    JobState state;
+    state.witness = ProcId(2);
+    EXPECT_EQ(shape.keeper(state, PeId(0)), ProcId(2));
+    EXPECT_EQ(shape.kept_by(state, ProcId(2)), std::vector{PeId(0)});
+    EXPECT_TRUE(shape.kept_by(state, ProcId(1)).empty());
+    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(0)));
+    state.exposed = {PeId(0)};
+    EXPECT_TRUE(shape.needs_new_shadow(state, PeId(0)));
+    state.witness = kNoProc;
+    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(0))) << "nobody is there to have it";
+    EXPECT_TRUE(shape.kept_by(state, kNoProc).empty());
+}
+
+TEST(JobShape, AShadowIsSentWhenItIsGoneOrHasMovedAndNeverElse) {
+    const JobShape shape{.n_pes = 3, .n_processes = 5};
+    JobState state;
+    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(0)));
+    state.replacements = {{PeId(1), ProcId(3)}};
+    EXPECT_TRUE(shape.needs_new_shadow(state, PeId(0))) << "it is with process 1";
+    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(1)));
+    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(2)));
+    state.settled = state.replacements;
+    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(0)));
+    state.exposed = {PeId(2)};
+    EXPECT_TRUE(shape.needs_new_shadow(state, PeId(2)));
+}
+
+TEST(JobShape, OnOneNodeAllAreThereAndInOneGroup) {
+    const JobShape shape{.n_pes = 2, .n_processes = 3};
+    EXPECT_EQ(shape.node_of({}, ProcId(2)), NodeId(0));
+    EXPECT_EQ(shape.group_of({}, ProcId(2)), GroupId(0));
+    const NodeMap nodes({NodeId(0), NodeId(1), NodeId(1)});
+    const JobShape two{.n_pes = 2, .n_processes = 3, .nodes = &nodes};
+    EXPECT_EQ(two.group_of({}, ProcId(2)), GroupId(1));
+    JobState state;
+    state.joined = {{ProcId(3), NodeId(1)}};
+    EXPECT_EQ(two.node_of(state, ProcId(3)), NodeId(1));
+    EXPECT_EQ(two.node_of(state, ProcId(4)), kNoNode);
+}
+
 TEST(JobShape, SparesThatHaveJoinedAreIdleToo) {
     const JobShape shape{.n_pes = 3, .n_processes = 4};
     JobState before;

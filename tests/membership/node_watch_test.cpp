@@ -50,6 +50,7 @@ protected:
 TEST_F(OneOfFour, TheLowestAsksTheLowestOfTheNextNodes) {
     NodeWatch watch = watch_of(3);
     EXPECT_EQ(watch.watched(), (std::vector{NodeId(0), NodeId(1)}));
+    EXPECT_EQ(watch.neighbours(), (std::vector{NodeId(0), NodeId(1), NodeId(2)}));
     const NodeWatch::Round round = tick(watch, kPeriod);
     EXPECT_TRUE(watch.is_speaker());
     EXPECT_EQ(round.ask, (std::vector{ProcId(0), ProcId(1), ProcId(2)})) << "those that it watches, and who watches it";
@@ -242,6 +243,54 @@ TEST_F(OneOfTwoGoes, WhoCountsForLessGivesWayIfSomebodyHearsTheOther) {
     EXPECT_EQ(course.lost_ns, -1);
     EXPECT_GT(course.gave_way_ns, 2 * kBound) << "the others may have said so before";
     EXPECT_LT(course.gave_way_ns, 3 * kBound);
+}
+
+// Of two nodes that cannot reach each other, and that all others hear.
+TEST(NodeWatch, TheNodeThatCountsForLessGoes) {
+    struct Case {
+        const char* what;
+        std::int32_t n_pes;
+        std::vector<NodeId> nodes;
+        std::int32_t stays;  // a process, the lowest of its node
+        std::int32_t goes;
+    };
+    const NodeId a(0);
+    const NodeId b(1);
+    const NodeId c(2);
+    const std::vector<Case> cases = {
+        {"fewer PEs, though the lowest", 4, {a, b, b, c}, 1, 0},
+        {"fewer PEs", 4, {a, a, b, c}, 0, 2},
+        {"as many, without the lowest", 3, {a, b, c}, 0, 1},
+        {"as many, without the lowest of the two", 3, {a, b, c}, 1, 2},
+        {"none at all", 2, {a, b, c}, 1, 2},
+        {"none on either, the higher number", 1, {a, b, c}, 1, 2},
+    };
+    for (const Case& item : cases) {
+        const NodeMap map(item.nodes);
+        const JobShape shape{
+            .n_pes = item.n_pes, .n_processes = static_cast<std::int32_t>(item.nodes.size()), .nodes = &map};
+        for (const auto& [self, silent] : {std::pair(item.stays, item.goes), std::pair(item.goes, item.stays)}) {
+            NodeWatch watch({.shape = shape, .self = ProcId(self), .bound_ns = kBound});
+            JobState state;
+            state.index = 1;
+            watch.update(state, {}, 0);
+            bool is_lost = false;
+            bool gives_way = false;
+            for (std::int64_t now = 0; now < 4 * kBound && !is_lost && !gives_way; now += kPeriod) {
+                for (std::int32_t other = 0; other < shape.n_processes; ++other) {
+                    if (now == 0 || map.node_of(ProcId(other)) != map.node_of(ProcId(silent))) {
+                        watch.heard(ProcId(other), now);
+                        watch.testified(ProcId(other), map.node_of(ProcId(silent)), Testimony::heard, now);
+                    }
+                }
+                const NodeWatch::Round round = watch.tick(now, [](ProcId) { return 0U; });
+                is_lost = !round.lost.empty();
+                gives_way = round.gives_way;
+            }
+            EXPECT_EQ(is_lost, self == item.stays) << item.what;
+            EXPECT_EQ(gives_way, self == item.goes) << item.what;
+        }
+    }
 }
 
 TEST_F(OneOfTwoGoes, WhomNobodyHearsIsLost) {

@@ -10,7 +10,7 @@ A change (a mutant) is one of
 Each has a number, and mutant.hpp asks whether it is the chosen one: so one compilation is enough for all of them. FILE
 gets one JSON object per mutant and line.
 
-Left alone: what is only text for people (kTextOnly), fault points, the deliberate bugs of mutation.hpp, constant
+Left alone: what is only text for people (kTextOnly), fault points, room that is reserved, the deliberate bugs of mutation.hpp, constant
 expressions.
 """
 import argparse
@@ -130,7 +130,7 @@ class Walk:
     def statement(self, cursor, depth):
         file = self.file
         text = file.text_of(cursor)
-        if not is_expression(cursor) or re.match(r"fault_point\(|assert\(", text) or \
+        if not is_expression(cursor) or re.match(r"fault_point\(|assert\(|[\w.]+\.reserve\(", text) or \
                 re.fullmatch(r"static_cast<void>\(\w+\)", text):
             return
         number = file.add("statement", cursor)
