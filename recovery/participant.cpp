@@ -84,7 +84,6 @@ Participant::Do Participant::work(const JobState& state, Do what) {
 
 Participant::Do Participant::leave(Do result) {
     call_ = Call::none;
-    ready_ = {};
     return result;
 }
 

@@ -131,6 +131,13 @@ TEST(FlowWatch, AnotherConnectionThatMovesIsNoExcuse) {
     EXPECT_EQ(told, 5);
 }
 
+TEST(FlowWatch, WhoHasNotLookedDoesNotKnowThatDataMovesAgain) {
+    Watcher watcher(0, nodes({1, 1}));
+    EXPECT_NE(watcher.tells_after(10, {stuck(1)}), 0);
+    watcher.sleep(20 * kSecond);
+    EXPECT_TRUE(watcher.see({stuck(1)}).moves_again.empty());
+}
+
 TEST(FlowWatch, WhoHasNotLookedStartsAfresh) {
     Watcher watcher(0, nodes({2, 2}));
     EXPECT_EQ(watcher.tells_after(4, {stuck(1)}), 0);

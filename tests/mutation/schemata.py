@@ -131,7 +131,8 @@ class Walk:
         file = self.file
         text = file.text_of(cursor)
         if not is_expression(cursor) or re.match(r"fault_point\(|assert\(|[\w.]+\.reserve\(", text) or \
-                re.fullmatch(r"static_cast<void>\(\w+\)", text):
+                re.fullmatch(r"static_cast<void>\(\w+\)", text) or \
+                re.fullmatch(r"(\w+) = \1 \|\| is_mutated\(.*\)", text):
             return
         number = file.add("statement", cursor)
         file.wrap(cursor, depth, f"if (::sft::mutant::runs({number})) ", "")
