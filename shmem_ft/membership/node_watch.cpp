@@ -58,7 +58,7 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
         return;
     }
     own_ = own;
-    if (state_.index != state.index || began_ns_ < 0) {
+    if (state_.index != state.index) {  // the first value is what it begins with
         state_ = state;
     }
     if (began_ns_ < 0) {

@@ -97,5 +97,16 @@ TEST(Tree, LeadershipMovesOnToHigherNumbersOnly) {
     EXPECT_EQ(Tree(shape, state, dead, 4).root(), ProcId(1));
 }
 
+TEST(Tree, WhoIsDeadOrHoldsNothingHasNoPlace) {
+    const JobShape shape{.n_pes = 3, .n_processes = 5};
+    const std::vector<Death> dead{{ProcId(1), {FailureKind::signal, 9}, true}};
+    const Tree tree(shape, {}, dead, 2);
+    EXPECT_EQ(tree.size(), 2);
+    EXPECT_LT(tree.place_of(ProcId(1)), 0);
+    EXPECT_LT(tree.place_of(ProcId(4)), 0);
+    EXPECT_LT(tree.place_of(kNoProc), 0);
+    EXPECT_EQ(tree.place_of(ProcId(2)), 1);
+}
+
 }  // namespace
 }  // namespace sft

@@ -110,6 +110,7 @@ TEST_F(Inner, SendsAwayWhoJoinsTooLateOrNowhere) {
     receive(8, join);
     EXPECT_EQ(told(MessageKind::excluded), List{8});
     receive(9, join);
+    EXPECT_EQ(sent_[0].second.state, joined);
     EXPECT_EQ(told(MessageKind::decide), List{9}) << "it may not know that it has joined";
     receive(7, join);
     EXPECT_TRUE(sent_.empty()) << "it has been there from the start";
@@ -170,6 +171,15 @@ TEST_F(Inner, TellsTheLeaderOfADeathAndTheNextOneOfAll) {
     EXPECT_EQ(sent_[0].second.deaths, (std::vector{certain(0), certain(4)}));
     EXPECT_EQ(told(MessageKind::collect), (List{2, 3, 5}));
     EXPECT_EQ(agreement_->ballot(), (Ballot{1, 1}));
+}
+
+TEST_F(Inner, AnswersAQuestionWithItsTime) {
+    Message ping = message(MessageKind::ping);
+    ping.asked_ns = 5;
+    receive(3, ping);
+    ASSERT_EQ(sent_.size(), 1U);
+    EXPECT_EQ(sent_[0].second.asked_ns, 5);
+    EXPECT_EQ(told(MessageKind::heartbeat), List{3});
 }
 
 TEST_F(Inner, PassesARequestForTheEndOn) {

@@ -191,6 +191,42 @@ TEST_F(Leaf, AsksEveryLeaderForTheEndOnce) {
     EXPECT_EQ(sent_[1].first, ProcId(1));
 }
 
+TEST_F(Leaf, TellsTheNextLeaderWhatTheLastOneKnew) {
+    Message collect = with(MessageKind::collect, agreement_->decided());
+    collect.ballot = {0, 1};
+    collect.deaths = {certain(4)};
+    receive(0, collect);
+    sent_.clear();
+    agreement_->process_died(certain(0));
+    ASSERT_EQ(sent_.size(), 1U);
+    EXPECT_EQ(sent_[0].first, ProcId(1));
+    EXPECT_EQ(sent_[0].second.deaths, (std::vector{certain(0), certain(4)}));
+}
+
+// A spare that comes while the job runs.
+class Newcomer : public Tree6 {
+protected:
+    Newcomer() : Tree6(8) {}
+};
+
+TEST_F(Newcomer, AsksEverybodyAndAgainAtEveryDeathUntilItIsCountedIn) {
+    agreement_->request_join({ProcId(0), ProcId(1), ProcId(7)}, NodeId(0));
+    for (const auto& [to, message] : sent_) {
+        EXPECT_EQ(message.node, NodeId(0));
+    }
+    EXPECT_EQ(told(MessageKind::join), (List{0, 1, 7}));
+    agreement_->process_died(certain(1));
+    std::erase_if(sent_, [](const auto& item) { return item.second.kind == MessageKind::deaths; });
+    EXPECT_EQ(told(MessageKind::join), (List{0, 7}));
+    JobState joined = agreement_->decided();
+    ++joined.index;
+    joined.joined = {{ProcId(8), NodeId(0)}};
+    receive(0, with(MessageKind::decide, joined));
+    sent_.clear();
+    agreement_->process_died(certain(2));
+    EXPECT_EQ(told(MessageKind::deaths), List{0});
+}
+
 // Between nodes a sleeping spare may be the only one that can tell of a death on its node, and has to know whom.
 class LeaderOfNodes : public Leader {
 protected:

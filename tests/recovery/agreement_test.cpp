@@ -138,6 +138,9 @@ TEST_F(Spare, HasEndedWithAnErrorWhenOthersLeaveTheEndedJob) {
     EXPECT_EQ(agreement_.decided().stage, Stage::ended);
     EXPECT_EQ(agreement_.decided().ended_by, ProcId(0));
     EXPECT_NE(agreement_.decided().exit_status, 0);
+    sent_.clear();
+    agreement_.receive(ProcId(3), message_of(MessageKind::census, agreement_.decided()));
+    EXPECT_TRUE(sent_.empty()) << "it has made that value up, so it has nothing to say about it";
 }
 
 // The others have replaced it across a partition: they could not have finished without its consent.
