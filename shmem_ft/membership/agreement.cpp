@@ -131,6 +131,11 @@ void Agreement::say_join() const {
 }
 
 void Agreement::take_join(ProcId from, NodeId node) {
+    // Who has come after this process may be all that is left to say that it was counted in.
+    const bool is_waiting = own_node_ != kNoNode && !has_joined(state_, self_);
+    if (is_waiting && std::find(asked_.begin(), asked_.end(), from) == asked_.end()) {
+        asked_.push_back(from);
+    }
     const auto is_from = [&](const Joined& other) { return other.process == from; };
     if (from.value() < shape_.n_processes || std::any_of(joining_.begin(), joining_.end(), is_from)) {
         return;

@@ -227,6 +227,19 @@ TEST_F(Newcomer, AsksEverybodyAndAgainAtEveryDeathUntilItIsCountedIn) {
     EXPECT_EQ(told(MessageKind::deaths), List{0});
 }
 
+// All who were there when it came may be dead, and one of them may have counted it in.
+TEST_F(Newcomer, AsksThoseWhoHaveComeLaterAsWell) {
+    agreement_->request_join({ProcId(0), ProcId(1)}, NodeId(0));
+    Message join = message(MessageKind::join);
+    join.node = NodeId(0);
+    receive(9, join);
+    receive(9, join);
+    sent_.clear();
+    agreement_->process_died(certain(0));
+    std::erase_if(sent_, [](const auto& item) { return item.second.kind == MessageKind::deaths; });
+    EXPECT_EQ(told(MessageKind::join), (List{1, 9}));
+}
+
 // Between nodes a sleeping spare may be the only one that can tell of a death on its node, and has to know whom.
 class LeaderOfNodes : public Leader {
 protected:
