@@ -66,10 +66,14 @@ struct Image::Pass {
     const Storing& storing;
     const bool known;  // the table was sound before
     const std::uint64_t* const table;
+    const std::size_t frozen_blocks;  // of the heap
     ImageStats stats;
 
     [[nodiscard]] bool differs(std::size_t number, const std::byte* stored, const std::byte* live,
                                std::size_t bytes) const noexcept {
+        if (number < frozen_blocks) {
+            return false;
+        }
         return storing.differing != nullptr ? storing.differing->contains(number) : !raw_equal(stored, live, bytes);
     }
 };
@@ -123,7 +127,7 @@ void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
 }
 
 ImageStats Image::store(Version version, const LiveState& live, const Storing& storing) noexcept {
-    Pass pass{storing, sound(this->version()), heap_.table, {}};
+    Pass pass{storing, sound(this->version()), heap_.table, live.frozen_heap_bytes / kBlockBytes, {}};
     begin_change();
     store_heap(live, pass);
     fault_point(storing.middle);

@@ -72,6 +72,8 @@ struct LiveState {
     AddressRange globals;
     std::vector<ByteExtent> saved;  // the parts of globals that are written back
     AddressRange library;
+    // The first bytes of the heap do not change any more: what an image has of them is good.
+    std::size_t frozen_heap_bytes = 0;  // a multiple of kBlockBytes
 };
 
 struct ImageStats {

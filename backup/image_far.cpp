@@ -213,6 +213,9 @@ private:
         const Block own = image_.block(number);
         shipping_.stats.bytes_stored += own.bytes;
         bool differs = !known_ || *own.entry == kAbsent;
+        if (!differs && number < live_.frozen_heap_bytes / kBlockBytes) {
+            return false;
+        }
         if (shipping_.local != nullptr) {
             if (shipping_.local->differs(number, live)) {
                 shipping_.live_differs->insert(number);

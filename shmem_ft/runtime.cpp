@@ -82,10 +82,12 @@ bool Runtime::create_memory(std::string& error) {
                        static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(memory_bytes()));
         return false;
     }
-    // The table of blocks is saved and restored with the heap.
-    const std::uint64_t all_bytes = config_.check == CheckMode::off ? bytes : bytes + BlockTable::kBytes;
+    // The record of the start-up and the table of blocks are saved and restored with the heap; marks of writes are not.
+    record_bytes_ = may_checkpoint() ? round_up(config_.startup_record_bytes, kBlockBytes) : 0;
+    const std::uint64_t all_bytes = record_bytes_ + bytes + (config_.check == CheckMode::off ? 0 : BlockTable::kBytes);
     static_assert(BlockTable::kBytes % kBlockBytes == 0);
-    if (!heap_segment_.create("shmem-ft-heap", all_bytes, error)) {
+    const std::uint64_t marks_bytes = record_bytes_ == 0 ? 0 : WriteMarks::bytes_for(all_bytes, globals_.range().bytes);
+    if (!heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes, error)) {
         return false;
     }
     auto* base = reinterpret_cast<void*>(config_.heap_base_address);
@@ -93,10 +95,11 @@ bool Runtime::create_memory(std::string& error) {
         error += " (the symmetric heap needs the same address in every process; SHMEM_FT_HEAP_BASE chooses another)";
         return false;
     }
-    heap_.create({config_.heap_base_address, bytes}, heap_segment_.fd());
+    const AddressRange heap{config_.heap_base_address + record_bytes_, bytes};
+    heap_.create(heap, heap_segment_.fd());
     live_.heap = {config_.heap_base_address, all_bytes};
     if (config_.check != CheckMode::off) {
-        blocks_.attach(reinterpret_cast<void*>(config_.heap_base_address + bytes));
+        blocks_.attach(reinterpret_cast<void*>(heap.begin + bytes));
     }
     live_.heap_fd = heap_segment_.fd();
     live_.globals = globals_.range();
@@ -149,7 +152,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     engine_.copy = Copier::for_this_processor();
     for (std::size_t i = 0; i < n_pes; ++i) {
         const PeId peer(static_cast<std::int32_t>(i));
-        if (peer != me_ && (!heap_windows_[i].reserve(live_.heap.bytes, error) ||
+        if (peer != me_ && (!heap_windows_[i].reserve(heap_segment_.bytes(), error) ||
                             (live_.globals.bytes != 0 && !globals_windows_[i].reserve(live_.globals.bytes, error)))) {
             return false;
         }
@@ -337,7 +340,11 @@ bool Runtime::start(int generation, std::string& error) {
     start_watch_.reset();
     // With the descriptor by which a spare can join.
     report(JobEventKind::initialized, control_.fd(), 0, "", now_ns(), 0);
-    return starts_as_spare ? become_substitute(error) : start_scrubber(error);
+    if (starts_as_spare) {
+        return become_substitute(error);
+    }
+    record_startup();
+    return start_scrubber(error);
 }
 
 bool Runtime::become_substitute(std::string& error) {
@@ -352,6 +359,7 @@ bool Runtime::become_substitute(std::string& error) {
     if (!prepare_as_substitute()) {
         leave_ended_job();
     }
+    repeat_startup();
     report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
     fault_point(FaultPoint::substitute_prepared);
     return true;

@@ -40,6 +40,7 @@
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/job.hpp"
+#include "shmem_ft/ops/startup.hpp"
 #include "shmem_ft/start_watch.hpp"
 #include "shmem_ft/transport/contact.hpp"
 #include "shmem_ft/transport/net/network.hpp"
@@ -86,6 +87,10 @@ public:
     [[nodiscard]] jmp_buf* rollback_point() noexcept;
     [[nodiscard]] jmp_buf* meet_fault(const char* routine) noexcept;
     void on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept;
+
+    // runtime_startup.cpp
+    [[nodiscard]] AddressRange symmetric_object(const void* address) const noexcept;
+    [[nodiscard]] void* pointer_before_joining(const void* address, PeId pe) noexcept;
 
     void* heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
 
@@ -217,6 +222,13 @@ private:
     [[noreturn]] void leave_alone() noexcept;
     [[nodiscard]] bool prepare_as_substitute();
 
+    // runtime_startup.cpp
+    [[nodiscard]] bool may_checkpoint() const noexcept;
+    [[nodiscard]] Startup::Memory startup_memory() noexcept;
+    void record_startup();
+    void repeat_startup();
+    void end_startup() noexcept;
+
     // runtime_policy.cpp
     [[nodiscard]] bool check_status() noexcept;
     [[nodiscard]] std::vector<FailedPe> failed() const SFT_EXCLUDES(list_mutex_);
@@ -249,7 +261,9 @@ private:
     Globals globals_;
     Segment heap_segment_;
     Heap heap_;
-    BlockTable blocks_;  // behind the heap, if calls are checked
+    BlockTable blocks_;                 // behind the heap, if calls are checked
+    std::size_t record_bytes_ = 0;      // in front of the heap: the record of the start-up
+    std::unique_ptr<Startup> startup_;  // before the first commit, and in a substitute that has not joined
     std::unique_ptr<Checker> checker_;
     LiveState live_;
     BackupStore store_;
@@ -280,6 +294,7 @@ private:
     std::uint32_t restored_init_calls_ = 0;
     std::uint32_t committed_init_calls_ = 0;
     std::uint64_t replayed_heap_calls_ = 0;
+    bool has_told_pointer_ = false;
     Mutex calls_mutex_{MutexRank::calls};  // held during checkpoint(), restart(), finish() and a status check
     mutable Mutex list_mutex_{MutexRank::list};
     std::vector<FailedPe> failed_;  // since the last status check; protected by list_mutex_

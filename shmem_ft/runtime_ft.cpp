@@ -87,6 +87,9 @@ int Runtime::checkpoint() noexcept {
 
 void Runtime::ship(Version version) {
     engine_.init_calls = logical_init_calls();
+    if (startup_ != nullptr) {
+        startup_->close_record();
+    }
     const BackupStore::Shipped shipped = store_.ship(version, live_);
     stored_bytes_.store(shipped.bytes_stored);
     if (shipped.keeper_gone) {
@@ -101,6 +104,7 @@ void Runtime::ship(Version version) {
 void Runtime::fold(Version version) {
     store_.fold(version, live_);
     committed_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
+    end_startup();
 }
 
 // ---- query ----
@@ -197,6 +201,9 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
                    "shmem_checkpoint_all right after initialisation",
                    me_.load().value()));
     }
+    if (startup_ != nullptr) {
+        startup_->end_replay(Startup::End::restart, {"shmem_restart_pes", nullptr});
+    }
     if (!joined_ && failed().empty()) {
         int* list = nullptr;
         int* status = nullptr;
@@ -231,6 +238,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     }
     joined_ = true;
     engine_.replay.active = false;
+    end_startup();
     {
         const Locked lock(view_mutex_);
         engine_.gate.pending.store(false);
@@ -345,8 +353,8 @@ bool Runtime::prepare_as_substitute() {
         if (keeper == kNoProc) {
             fail_job(lost_copy(state) + ": the data is lost");
         }
-        const auto fetched =
-            BackupStore::fetch_front(door_of(keeper), me_, state.version, live_, Heap::journal_bytes(), &trouble);
+        const auto fetched = BackupStore::fetch_front(door_of(keeper), me_, state.version, live_,
+                                                      record_bytes_ + Heap::journal_bytes(), &trouble);
         if (fetched == BackupStore::Fetched::done) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
             engine_.init_depth = 0;  // the program's own calls count until the version's number comes with its memory

@@ -1,6 +1,8 @@
 // The collective heap routines: barriers as the specification demands, the record of calls, and the answers a
 // substitute gets before it has joined.
 
+#include <algorithm>
+
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/runtime.hpp"
@@ -24,6 +26,9 @@ const char* name_of(HeapCall call) {
 
 void* Runtime::replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept {
     const auto journal = heap_.journal();
+    if (startup_ != nullptr) {
+        replayed_heap_calls_ = std::max(replayed_heap_calls_, startup_->heap_calls());
+    }
     if (replayed_heap_calls_ >= journal.size()) {
         const bool recorded_all = heap_.calls() <= Heap::kJournalCalls;
         fail_job(format("PE %d, a substitute, calls %s as heap call %llu before shmem_restart_pes, but %s",

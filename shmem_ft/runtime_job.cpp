@@ -447,6 +447,10 @@ void restart_pes(const int* pes, std::size_t numpes) noexcept {
         g_runtime->restart(pes, numpes);
     }
 }
+AddressRange symmetric_object(const void* address) noexcept { return g_runtime->symmetric_object(address); }
+void* pointer_before_joining(const void* address, PeId pe) noexcept {
+    return g_runtime->pointer_before_joining(address, pe);
+}
 int algo_init() noexcept {
     watch_exit_at_first_call();
     return g_runtime->algo_init();

@@ -100,6 +100,9 @@ bool Runtime::open_network(const BootCard& first, std::string& error) {
     // Longer than it takes to agree that a process or a node is lost.
     options.lost_ms = std::max(kSessionLostMs, std::int64_t{3} * config_.node_timeout_ms + config_.hang_timeout_ms);
     options.connection_lost = [this](ProcId process) { end_without(process); };
+    if (record_bytes_ != 0) {
+        network_->set_marks(startup_memory().marks);  // the first put may come before this process is through its start
+    }
     if (!network_->open(std::move(options), error)) {
         network_.reset();
         return false;

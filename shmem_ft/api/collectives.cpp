@@ -1,8 +1,11 @@
 // Barriers, syncs and collective data movement: team forms of every type, and the old active-set forms.
 #include "shmem_ft/ops/collectives.hpp"
 
+#include <algorithm>
+
 #include "shmem_ft/api/stamp.hpp"
 #include "shmem_ft/ops/check_collective.hpp"
+#include "shmem_ft/ops/reductions.hpp"
 #include "shmem_ft/ops/teams.hpp"
 
 namespace {
@@ -63,6 +66,51 @@ void look_at(const Members& members, MoveStrided, void* dest, const void* source
                     {dest, source, block.nelems, sft::CollectiveShape::exchanged, true, block.strides});
 }
 
+// What the record of the start-up has to know: where the data arrives.
+sft::StartupCall gives(const sft::StartupCall& told, const Members& members, Move operation, void* dest, const void*,
+                       std::size_t bytes) noexcept {
+    const auto size = static_cast<std::size_t>(std::max(members.group.size, 0));
+    const sft::StartupCall call = told.with_symmetric(members.engine, dest).with(bytes);
+    if (operation != sft::collect) {
+        return call.filling(dest, bytes * size);
+    }
+    // Only all of them together know how much that is. A substitute finds it in the record.
+    sft::StartupCall all = call;
+    all.out = {dest, SIZE_MAX, 1, 0};
+    if (members.engine.startup->is_recording()) {
+        std::uint64_t own = bytes;
+        std::uint64_t total = 0;
+        all.out.bytes =
+            sft::reduce(members.engine, members.group, &total, &own, 1, sft::element_kind<sft::Sum, std::uint64_t>())
+                ? total
+                : 0;
+    }
+    return all;
+}
+
+sft::StartupCall gives(const sft::StartupCall& told, const Members& members, Broadcast, void* dest, const void*,
+                       std::size_t bytes, sft::BroadcastRoot root) noexcept {
+    const sft::StartupCall call =
+        told.with_symmetric(members.engine, dest).with(bytes).with(static_cast<std::uint64_t>(root.index));
+    const bool is_filled = root.dest == sft::RootDest::written || root.index != members.group.me;
+    return is_filled ? call.filling(dest, bytes) : call;
+}
+
+sft::StartupCall gives(const sft::StartupCall& told, const Members& members, MoveStrided, void* dest, const void*,
+                       sft::StridedBlock block) noexcept {
+    const auto size = static_cast<std::size_t>(std::max(members.group.size, 0));
+    const auto step = static_cast<std::size_t>(block.strides.dest) * block.element_bytes;
+    return told.with_symmetric(members.engine, dest)
+        .filling_pieces({dest, block.element_bytes, block.nelems * size, step});
+}
+
+template <class... Arguments>
+sft::StartupCall given(const sft::StartupCall& told, const Members& members,
+                       bool (*operation)(sft::Engine&, const sft::PeGroup&, Arguments...) noexcept,
+                       std::type_identity_t<Arguments>... arguments) noexcept {
+    return members.group.me < 0 ? told : gives(told, members, operation, arguments...);
+}
+
 // Reads as: this call of one of the operations on these members.
 template <class Call, class... Arguments>
 bool on(const Call&, const Members& members,
@@ -72,7 +120,9 @@ bool on(const Call&, const Members& members,
         return false;  // not a member of the active set: nothing to do; or a group of nobody because of a fault
     }
     if constexpr (std::is_same_v<Call, sft::CheckedCall>) {
-        look_at(members, operation, arguments...);
+        if (members.engine.checker != nullptr) {
+            look_at(members, operation, arguments...);
+        }
     }
     // A copy, because the operation may look at all of an object of which it is given a part.
     const sft::PeGroup group = members.group;
@@ -96,18 +146,23 @@ SYNC(shmem_barrier, SHMEM_BARRIER_SYNC_SIZE, barrier)
 SYNC(shmem_sync, SHMEM_SYNC_SIZE, sync)
 
 // A routine that moves `nelems` elements of BYTES: for a team, and (32 and 64 bits only) for an active set.
-#define TEAM(TAIL, TYPE, BYTES, EXTRA, OPERATION, ...)                                                         \
-    SFT_WAITING_ENTRY(int, shmem_##TAIL, (shmem_team_t team, TYPE * dest, const TYPE* source, SFT_OPEN EXTRA), \
-                      status(                                                                                  \
-                          on(call, Members("shmem_" #TAIL, team, BYTES), sft::OPERATION, dest, source, __VA_ARGS__)))
-#define ACTIVE(TAIL, BITS, EXTRA, PSYNC_ELEMENTS, OPERATION, ...)                                                   \
-    SFT_WAITING_ENTRY(void, shmem_##TAIL##BITS,                                                                     \
-                      (void* dest, const void* source, SFT_OPEN EXTRA, int PE_start, int logPE_stride, int PE_size, \
-                       long* pSync),                                                                                \
-                      void(on(call,                                                                                 \
-                              Members("shmem_" #TAIL #BITS, sft::ActiveSet{PE_start, logPE_stride, PE_size},        \
-                                      sync_array(pSync, PSYNC_ELEMENTS), BITS / 8),                                 \
-                              sft::OPERATION, dest, source, __VA_ARGS__)))
+#define TEAM(TAIL, TYPE, BYTES, EXTRA, OPERATION, ...)                                                \
+    SFT_WAITING_TOLD_ENTRY(                                                                           \
+        int, shmem_##TAIL, (shmem_team_t team, TYPE * dest, const TYPE* source, SFT_OPEN EXTRA),      \
+        given(told, Members("shmem_" #TAIL, team, BYTES), sft::OPERATION, dest, source, __VA_ARGS__), \
+        status(on(call, Members("shmem_" #TAIL, team, BYTES), sft::OPERATION, dest, source, __VA_ARGS__)))
+#define ACTIVE(TAIL, BITS, EXTRA, PSYNC_ELEMENTS, OPERATION, ...)                                                 \
+    SFT_WAITING_TOLD_ENTRY(void, shmem_##TAIL##BITS,                                                              \
+                           (void* dest, const void* source, SFT_OPEN EXTRA, int PE_start, int logPE_stride,       \
+                            int PE_size, long* pSync),                                                            \
+                           given(told,                                                                            \
+                                 Members("shmem_" #TAIL #BITS, sft::ActiveSet{PE_start, logPE_stride, PE_size},   \
+                                         sync_array(pSync, PSYNC_ELEMENTS), BITS / 8),                            \
+                                 sft::OPERATION, dest, source, __VA_ARGS__),                                      \
+                           void(on(call,                                                                          \
+                                   Members("shmem_" #TAIL #BITS, sft::ActiveSet{PE_start, logPE_stride, PE_size}, \
+                                           sync_array(pSync, PSYNC_ELEMENTS), BITS / 8),                          \
+                                   sft::OPERATION, dest, source, __VA_ARGS__)))
 
 #define SIMPLE(NAME, TYPE, BYTES, OPERATION) TEAM(NAME, TYPE, BYTES, (std::size_t nelems), OPERATION, nelems* BYTES)
 #define BROADCAST(NAME, TYPE, BYTES)                                                     \

@@ -54,13 +54,25 @@ char* write_text(int status, char* buffer, std::size_t size) noexcept {
 
 }  // namespace
 
-SFT_ENTRY(int, shmem_checkpoint_all, (void), sft::job::is_initialized() ? checkpoint() : SHMEM_FT_ERROR_NOT_INITIALIZED)
+// The start-up is over here, also for a substitute, which has to be at the same call as its predecessor then.
+extern "C" int pshmem_checkpoint_all() {
+    if (!sft::job::is_initialized()) {
+        return SHMEM_FT_ERROR_NOT_INITIALIZED;
+    }
+    if (sft::g_engine->startup != nullptr) [[unlikely]] {
+        sft::g_engine->startup->end_replay(sft::Startup::End::checkpoint,
+                                           {"shmem_checkpoint_all", __builtin_return_address(0)});
+    }
+    return checkpoint();
+}
+SFT_ALIAS(int, shmem_checkpoint_all, (void))
 SFT_ENTRY(void, shmem_query_fault, (int** pes, int** pes_status, std::size_t* numpes),
           (checked("shmem_query_fault"), sft::job::query_fault(pes, pes_status, numpes)))
 SFT_ENTRY(void, shmem_restart_pes, (int* pes, std::size_t numpes),
           (checked("shmem_restart_pes"), sft::job::restart_pes(pes, numpes)))
-SFT_ENTRY(int, shmem_ft_algo_init, (void), (checked("shmem_ft_algo_init"), sft::job::algo_init()))
-SFT_ENTRY(int, shmem_ft_protected, (void), (checked("shmem_ft_protected"), sft::job::protected_losses()))
+SFT_TOLD_ENTRY(int, shmem_ft_algo_init, (void), told.of_kind(sft::CallKind::algo_init),
+               (checked("shmem_ft_algo_init"), sft::job::algo_init()))
+SFT_TOLD_ENTRY(int, shmem_ft_protected, (void), told, (checked("shmem_ft_protected"), sft::job::protected_losses()))
 SFT_ENTRY(int, shmem_ft_on_fault, (int action, shmem_ft_fault_handler_t handler, void* context),
           (checked("shmem_ft_on_fault"),
            sft::job::on_fault(static_cast<sft::FaultAction>(action), handler, context) ? 0 : 1))

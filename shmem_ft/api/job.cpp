@@ -80,6 +80,13 @@ void finalize() noexcept {
     }
 }
 
+std::uint64_t bits(int value) noexcept { return static_cast<std::uint64_t>(std::int64_t{value}); }
+
+// For the record of the start-up; calls for nothing do nothing.
+sft::StartupCall heap(const sft::StartupCall& told, std::size_t size) noexcept {
+    return (size == 0 ? told : told.of_kind(sft::CallKind::heap)).with(size);
+}
+
 int my_pe(const char* routine) noexcept { return sft::engine(routine).peers.me.value(); }
 int n_pes(const char* routine) noexcept { return sft::engine(routine).peers.n_pes; }
 
@@ -103,38 +110,42 @@ SFT_ENTRY(int, shmem_my_pe, (void), my_pe("shmem_my_pe"))
 SFT_ENTRY(int, shmem_n_pes, (void), n_pes("shmem_n_pes"))
 SFT_ENTRY(int, _my_pe, (void), my_pe("_my_pe"))
 SFT_ENTRY(int, _num_pes, (void), n_pes("_num_pes"))
-SFT_ENTRY(int, shmem_pe_accessible, (int pe), sft::pe_accessible(sft::engine("shmem_pe_accessible"), pe) ? 1 : 0)
-SFT_ENTRY(int, shmem_addr_accessible, (const void* addr, int pe),
-          sft::addr_accessible(sft::engine("shmem_addr_accessible"), addr, pe) ? 1 : 0)
-SFT_ENTRY(void*, shmem_ptr, (const void* dest, int pe), sft::pointer_to(sft::engine("shmem_ptr"), dest, pe))
+SFT_TOLD_ENTRY(int, shmem_pe_accessible, (int pe), told.with(bits(pe)),
+               sft::pe_accessible(sft::engine("shmem_pe_accessible"), pe) ? 1 : 0)
+SFT_TOLD_ENTRY(int, shmem_addr_accessible, (const void* addr, int pe), told.with_symmetric(e, addr).with(bits(pe)),
+               sft::addr_accessible(sft::engine("shmem_addr_accessible"), addr, pe) ? 1 : 0)
+SFT_TOLD_ENTRY(void*, shmem_ptr, (const void* dest, int pe), told.pointing(e, dest, pe),
+               sft::pointer_to(sft::engine("shmem_ptr"), dest, pe))
 SFT_ENTRY(void, shmem_info_get_version, (int* major, int* minor), get_version(major, minor))
 SFT_ENTRY(void, shmem_info_get_name, (char* name),
           void(std::memcpy(name, SHMEM_VENDOR_STRING, sizeof SHMEM_VENDOR_STRING)))
 SFT_ENTRY(void, shmem_pcontrol, (int, ...), void(0))
 
-SFT_WAITING_ENTRY(void*, shmem_malloc, (std::size_t size),
-                  (checked("shmem_malloc", size, {{"size", size}}), sft::job::heap_malloc(size)))
-SFT_WAITING_ENTRY(void, shmem_free, (void* ptr),
-                  (checked_block("shmem_free", ptr, {pointer("ptr", ptr)}), sft::job::heap_free(ptr)))
-SFT_WAITING_ENTRY(void*, shmem_realloc, (void* ptr, std::size_t size),
-                  (checked_realloc("shmem_realloc", ptr, size), sft::job::heap_realloc(ptr, size)))
-SFT_WAITING_ENTRY(void*, shmem_align, (std::size_t alignment, std::size_t size),
-                  (checked_alignment("shmem_align", alignment, size), sft::job::heap_align(alignment, size)))
-SFT_WAITING_ENTRY(void*, shmem_calloc, (std::size_t count, std::size_t size),
-                  (checked("shmem_calloc", std::min(count, size), {{"count", count}, {"size", size}}),
-                   sft::job::heap_calloc(count, size)))
-SFT_WAITING_ENTRY(void*, shmem_malloc_with_hints, (std::size_t size, long hints),
-                  (checked("shmem_malloc_with_hints", size,
-                           {{"size", size}, {"hints", static_cast<std::uint64_t>(hints)}}),
-                   sft::job::heap_malloc_with_hints(size, hints)))
-SFT_WAITING_ENTRY(void*, shmalloc, (std::size_t size),
-                  (checked("shmalloc", size, {{"size", size}}), sft::job::heap_malloc(size)))
-SFT_WAITING_ENTRY(void, shfree, (void* ptr),
-                  (checked_block("shfree", ptr, {pointer("ptr", ptr)}), sft::job::heap_free(ptr)))
-SFT_WAITING_ENTRY(void*, shrealloc, (void* ptr, std::size_t size),
-                  (checked_realloc("shrealloc", ptr, size), sft::job::heap_realloc(ptr, size)))
-SFT_WAITING_ENTRY(void*, shmemalign, (std::size_t alignment, std::size_t size),
-                  (checked_alignment("shmemalign", alignment, size), sft::job::heap_align(alignment, size)))
+SFT_WAITING_TOLD_ENTRY(void*, shmem_malloc, (std::size_t size), heap(told, size),
+                       (checked("shmem_malloc", size, {{"size", size}}), sft::job::heap_malloc(size)))
+SFT_WAITING_TOLD_ENTRY(void, shmem_free, (void* ptr), heap(told, ptr != nullptr).with_symmetric(e, ptr),
+                       (checked_block("shmem_free", ptr, {pointer("ptr", ptr)}), sft::job::heap_free(ptr)))
+SFT_WAITING_TOLD_ENTRY(void*, shmem_realloc, (void* ptr, std::size_t size),
+                       heap(told, 1).with_symmetric(e, ptr).with(size),
+                       (checked_realloc("shmem_realloc", ptr, size), sft::job::heap_realloc(ptr, size)))
+SFT_WAITING_TOLD_ENTRY(void*, shmem_align, (std::size_t alignment, std::size_t size), heap(told, size).with(alignment),
+                       (checked_alignment("shmem_align", alignment, size), sft::job::heap_align(alignment, size)))
+SFT_WAITING_TOLD_ENTRY(void*, shmem_calloc, (std::size_t count, std::size_t size), heap(told, size).with(count),
+                       (checked("shmem_calloc", std::min(count, size), {{"count", count}, {"size", size}}),
+                        sft::job::heap_calloc(count, size)))
+SFT_WAITING_TOLD_ENTRY(void*, shmem_malloc_with_hints, (std::size_t size, long hints),
+                       heap(told, size).with(static_cast<std::uint64_t>(hints)),
+                       (checked("shmem_malloc_with_hints", size,
+                                {{"size", size}, {"hints", static_cast<std::uint64_t>(hints)}}),
+                        sft::job::heap_malloc_with_hints(size, hints)))
+SFT_WAITING_TOLD_ENTRY(void*, shmalloc, (std::size_t size), heap(told, size),
+                       (checked("shmalloc", size, {{"size", size}}), sft::job::heap_malloc(size)))
+SFT_WAITING_TOLD_ENTRY(void, shfree, (void* ptr), heap(told, ptr != nullptr).with_symmetric(e, ptr),
+                       (checked_block("shfree", ptr, {pointer("ptr", ptr)}), sft::job::heap_free(ptr)))
+SFT_WAITING_TOLD_ENTRY(void*, shrealloc, (void* ptr, std::size_t size), heap(told, 1).with_symmetric(e, ptr).with(size),
+                       (checked_realloc("shrealloc", ptr, size), sft::job::heap_realloc(ptr, size)))
+SFT_WAITING_TOLD_ENTRY(void*, shmemalign, (std::size_t alignment, std::size_t size), heap(told, size).with(alignment),
+                       (checked_alignment("shmemalign", alignment, size), sft::job::heap_align(alignment, size)))
 
 // Caches are coherent on every processor this library runs on.
 SFT_ENTRY(void, shmem_set_cache_inv, (void), void(0))

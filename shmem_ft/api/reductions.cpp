@@ -57,24 +57,35 @@ int scan_team(const char* routine, shmem_team_t team, void* dest, const void* so
     return sft::scan(e, group, dest, source, count, kind, scan_kind) ? 0 : 1;
 }
 
+// For the record of the start-up. A PE outside of the set gets nothing.
+sft::StartupCall set_result(const sft::StartupCall& told, sft::Engine& e, sft::ActiveSet set, void* dest, int count,
+                            std::size_t bytes) noexcept {
+    const bool is_member = sft::active_group(e, set, told.where.routine).me >= 0;
+    const std::size_t n = count > 0 && is_member ? static_cast<std::size_t>(count) : 0;
+    return told.with_symmetric(e, dest).filling(dest, n * bytes);
+}
+
 }  // namespace
 
-#define TEAM(N, T, OPERATION, OPERATOR)                                                              \
-    SFT_WAITING_ENTRY(int, shmem_##N##_##OPERATION##_reduce,                                         \
-                      (shmem_team_t team, T * dest, const T* source, std::size_t nreduce),           \
-                      reduce_team("shmem_" #N "_" #OPERATION "_reduce", team, dest, source, nreduce, \
-                                  sft::element_kind<sft::OPERATOR, T>()))
+#define TEAM(N, T, OPERATION, OPERATOR)                                                                   \
+    SFT_WAITING_TOLD_ENTRY(int, shmem_##N##_##OPERATION##_reduce,                                         \
+                           (shmem_team_t team, T * dest, const T* source, std::size_t nreduce),           \
+                           told.with_symmetric(e, dest).filling(dest, nreduce * sizeof(T)),               \
+                           reduce_team("shmem_" #N "_" #OPERATION "_reduce", team, dest, source, nreduce, \
+                                       sft::element_kind<sft::OPERATOR, T>()))
 #define ACTIVE(N, T, OPERATION, OPERATOR)                                                                            \
-    SFT_WAITING_ENTRY(void, shmem_##N##_##OPERATION##_to_all,                                                        \
-                      (T * dest, const T* source, int nreduce, int PE_start, int logPE_stride, int PE_size, T* pWrk, \
-                       long* pSync),                                                                                 \
-                      reduce_set("shmem_" #N "_" #OPERATION "_to_all", {PE_start, logPE_stride, PE_size}, dest,      \
-                                 source, nreduce, sft::element_kind<sft::OPERATOR, T>(), {pWrk, pSync}))
-#define SCAN(N, T, OPERATION, KIND)                                                         \
-    SFT_WAITING_ENTRY(int, shmem_##N##_sum_##OPERATION,                                     \
-                      (shmem_team_t team, T * dest, const T* source, std::size_t nelems),   \
-                      scan_team("shmem_" #N "_sum_" #OPERATION, team, dest, source, nelems, \
-                                sft::element_kind<sft::Sum, T>(), sft::ScanKind::KIND))
+    SFT_WAITING_TOLD_ENTRY(void, shmem_##N##_##OPERATION##_to_all,                                                   \
+                           (T * dest, const T* source, int nreduce, int PE_start, int logPE_stride, int PE_size,     \
+                            T* pWrk, long* pSync),                                                                   \
+                           set_result(told, e, {PE_start, logPE_stride, PE_size}, dest, nreduce, sizeof(T)),         \
+                           reduce_set("shmem_" #N "_" #OPERATION "_to_all", {PE_start, logPE_stride, PE_size}, dest, \
+                                      source, nreduce, sft::element_kind<sft::OPERATOR, T>(), {pWrk, pSync}))
+#define SCAN(N, T, OPERATION, KIND)                                                              \
+    SFT_WAITING_TOLD_ENTRY(int, shmem_##N##_sum_##OPERATION,                                     \
+                           (shmem_team_t team, T * dest, const T* source, std::size_t nelems),   \
+                           told.with_symmetric(e, dest).filling(dest, nelems * sizeof(T)),       \
+                           scan_team("shmem_" #N "_sum_" #OPERATION, team, dest, source, nelems, \
+                                     sft::element_kind<sft::Sum, T>(), sft::ScanKind::KIND))
 
 #define LOGIC(FORM, N, T) \
     FORM(N, T, and, And)  \

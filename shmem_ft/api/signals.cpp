@@ -43,7 +43,10 @@ SFT_ENTRY_AND_CTX(void, signal_set, (std::uint64_t * sig_addr, std::uint64_t sig
 
 #define WATCH(ROUTINE, CMP) \
     sft::engine(call, ROUTINE, {"sig_addr", sig_addr, 1, sizeof *sig_addr, CMP, sig_addr, sig_addr})
-SFT_WAITING_ENTRY(std::uint64_t, shmem_signal_fetch, (const std::uint64_t* sig_addr),
-                  (static_cast<void>(WATCH("shmem_signal_fetch", SHMEM_CMP_EQ)), sft::load_acquire(sig_addr)))
-SFT_WAITING_ENTRY(std::uint64_t, shmem_signal_wait_until, (std::uint64_t * sig_addr, int cmp, std::uint64_t cmp_value),
-                  sft::wait_for_signal(WATCH("shmem_signal_wait_until", cmp), sig_addr, cmp, cmp_value))
+SFT_WAITING_TOLD_ENTRY(std::uint64_t, shmem_signal_fetch, (const std::uint64_t* sig_addr),
+                       told.seeing(sig_addr, sizeof *sig_addr),
+                       (static_cast<void>(WATCH("shmem_signal_fetch", SHMEM_CMP_EQ)), sft::load_acquire(sig_addr)))
+SFT_WAITING_TOLD_ENTRY(std::uint64_t, shmem_signal_wait_until,
+                       (std::uint64_t * sig_addr, int cmp, std::uint64_t cmp_value),
+                       told.seeing(sig_addr, sizeof *sig_addr).with(cmp_value),
+                       sft::wait_for_signal(WATCH("shmem_signal_wait_until", cmp), sig_addr, cmp, cmp_value))

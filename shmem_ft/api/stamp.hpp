@@ -12,6 +12,7 @@
 #include "include/pshmem.h"
 #include "include/shmem.h"
 #include "shmem_ft/api/fault_action.hpp"
+#include "shmem_ft/api/startup_call.hpp"
 #include "shmem_ft/api/types.def"
 #include "shmem_ft/ops/check_transfer.hpp"
 #include "shmem_ft/ops/target.hpp"
@@ -22,12 +23,17 @@
 #define SFT_JOIN(a, b) SFT_JOIN_(a, b)
 #define SFT_OPEN(...) __VA_ARGS__
 
-// Every entry begins with the same branch: calls that are to be checked, and calls outside init and finalize, evaluate
-// the entry's expression elsewhere. The copies of the parameters for that are made there: were they captured by
-// reference, every call would have to spill them.
+// Every entry begins with the same branch: calls that are to be checked or recorded, and calls outside init and
+// finalize, evaluate the entry's expression elsewhere. The copies of the parameters for that are made there: were they
+// captured by reference, every call would have to spill them. The second form finds in `site` where the entry returns
+// to.
 #define SFT_ELSEWHERE(RESULT, ...)                                          \
-    if (sft::is_checking()) [[unlikely]] {                                  \
+    if (sft::is_looked_at()) [[unlikely]] {                                 \
         return [=]() __attribute__((noinline, cold))->RESULT __VA_ARGS__(); \
+    }
+#define SFT_ELSEWHERE_FROM(RESULT, ...)                                                                           \
+    if (sft::is_looked_at()) [[unlikely]] {                                                                       \
+        return [ =, site = __builtin_return_address(0) ]() __attribute__((noinline, cold))->RESULT __VA_ARGS__(); \
     }
 #define SFT_ALIAS(RESULT, NAME, PARAMETERS) \
     extern "C" __attribute__((weak, alias(SFT_TEXT(SFT_JOIN(p, NAME))))) RESULT NAME PARAMETERS;
@@ -40,44 +46,63 @@
     }                                                  \
     SFT_ALIAS(RESULT, NAME, PARAMETERS)
 
-// The same for an entry that waits for other PEs, or that programs wait with: it is where a fault is met. The
-// expression finds in `call` whether its arguments are to be checked.
-#define SFT_WAITING_ENTRY(RESULT, NAME, PARAMETERS, ...)                                               \
-    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS {                                                   \
-        SFT_ELSEWHERE(RESULT, {                                                                        \
-            return sft::then_look_for_fault(sft::g_engine, SFT_TEXT(NAME), [&]() noexcept -> RESULT {  \
-                const sft::CheckedCall call(SFT_TEXT(NAME));                                           \
-                return __VA_ARGS__;                                                                    \
-            });                                                                                        \
-        })                                                                                             \
-        return sft::then_look_for_fault(sft::g_fast_engine, SFT_TEXT(NAME), [&]() noexcept -> RESULT { \
-            [[maybe_unused]] constexpr sft::UncheckedCall call{};                                      \
-            return __VA_ARGS__;                                                                        \
-        });                                                                                            \
-    }                                                                                                  \
+// An entry that brings something to the program without waiting. TOLD is an expression for what the record of the
+// start-up has to know of the call (ops/startup.hpp), made of `told` and the engine `e`.
+#define SFT_TOLD_ENTRY(RESULT, NAME, PARAMETERS, TOLD, ...)                                                   \
+    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS {                                                          \
+        SFT_ELSEWHERE_FROM(RESULT, {                                                                          \
+            return sft::looked_at<RESULT, sft::MeetsFault::no>(                                               \
+                sft::CallSite{SFT_TEXT(NAME), site},                                                          \
+                [&](const sft::StartupCall& told, [[maybe_unused]] sft::Engine& e) noexcept { return TOLD; }, \
+                [&]() noexcept -> RESULT { return __VA_ARGS__; });                                            \
+        })                                                                                                    \
+        return __VA_ARGS__;                                                                                   \
+    }                                                                                                         \
+    SFT_ALIAS(RESULT, NAME, PARAMETERS)
+
+// An entry that waits for other PEs, or that programs wait with: it is where a fault is met, and behind it the program
+// may read what others have written. The expression finds in `call` whether its arguments are to be checked.
+#define SFT_WAITING_ENTRY(RESULT, NAME, PARAMETERS, ...) \
+    SFT_WAITING_TOLD_ENTRY(RESULT, NAME, PARAMETERS, told, __VA_ARGS__)
+#define SFT_WAITING_TOLD_ENTRY(RESULT, NAME, PARAMETERS, TOLD, ...)                                           \
+    extern "C" RESULT SFT_JOIN(p, NAME) PARAMETERS {                                                          \
+        SFT_ELSEWHERE_FROM(RESULT, {                                                                          \
+            return sft::looked_at<RESULT>(                                                                    \
+                sft::CallSite{SFT_TEXT(NAME), site},                                                          \
+                [&](const sft::StartupCall& told, [[maybe_unused]] sft::Engine& e) noexcept { return TOLD; }, \
+                [&]() noexcept -> RESULT {                                                                    \
+                    const sft::CheckedCall call(SFT_TEXT(NAME));                                              \
+                    return __VA_ARGS__;                                                                       \
+                });                                                                                           \
+        })                                                                                                    \
+        return sft::then_look_for_fault(sft::g_fast_engine, SFT_TEXT(NAME), [&]() noexcept -> RESULT {        \
+            [[maybe_unused]] constexpr sft::UncheckedCall call{};                                             \
+            return __VA_ARGS__;                                                                               \
+        });                                                                                                   \
+    }                                                                                                         \
     SFT_ALIAS(RESULT, NAME, PARAMETERS)
 
 // An entry with a parameter pe. The expression finds the target in `to`, which checks or does not, and the name of the
 // routine in `routine`. These are the hot paths: flatten puts all of it, down to the store, into the entry.
-#define SFT_ENTRY_TO(RESULT, NAME, PARAMETERS, PE, ...)                               \
-    extern "C" __attribute__((flatten)) RESULT SFT_JOIN(p, NAME) PARAMETERS {         \
-        [[maybe_unused]] constexpr const char* routine = SFT_TEXT(NAME);              \
-        SFT_ELSEWHERE(RESULT, {                                                       \
-            bool meets_fault = false;                                                 \
-            return sft::then_look_if(meets_fault, routine, [&]() noexcept -> RESULT { \
-                const sft::CheckedTarget to(meets_fault, routine, SFT_OPEN PE);       \
-                if (to.is_nobody()) {                                                 \
-                    return sft::nothing<RESULT>();                                    \
-                }                                                                     \
-                return __VA_ARGS__;                                                   \
-            });                                                                       \
-        })                                                                            \
-        const sft::Target to = sft::target(routine, SFT_OPEN PE);                     \
-        if (to.is_nobody()) [[unlikely]] {                                            \
-            return sft::nothing<RESULT>();                                            \
-        }                                                                             \
-        return __VA_ARGS__;                                                           \
-    }                                                                                 \
+#define SFT_ENTRY_TO(RESULT, NAME, PARAMETERS, PE, ...)                                              \
+    extern "C" __attribute__((flatten)) RESULT SFT_JOIN(p, NAME) PARAMETERS {                        \
+        [[maybe_unused]] constexpr const char* routine = SFT_TEXT(NAME);                             \
+        SFT_ELSEWHERE_FROM(RESULT, {                                                                 \
+            bool meets_fault = false;                                                                \
+            return sft::then_look_if(meets_fault, routine, [&]() noexcept -> RESULT {                \
+                const sft::CheckedTarget to(meets_fault, sft::CallSite{routine, site}, SFT_OPEN PE); \
+                if (to.is_nobody()) {                                                                \
+                    return sft::nothing<RESULT>();                                                   \
+                }                                                                                    \
+                return __VA_ARGS__;                                                                  \
+            });                                                                                      \
+        })                                                                                           \
+        const sft::Target to = sft::target(routine, SFT_OPEN PE);                                    \
+        if (to.is_nobody()) [[unlikely]] {                                                           \
+            return sft::nothing<RESULT>();                                                           \
+        }                                                                                            \
+        return __VA_ARGS__;                                                                          \
+    }                                                                                                \
     SFT_ALIAS(RESULT, NAME, PARAMETERS)
 
 // The same twice: shmem_TAIL for the world and shmem_ctx_TAIL for the team of a context.

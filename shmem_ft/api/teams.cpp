@@ -136,7 +136,7 @@ void look_at(const sft::CheckedCall& call, const char* routine, shmem_ctx_t ctx,
              std::size_t npes) noexcept {
     look_at(call, routine, ctx);
     const sft::ContextEntry* const entry = sft::g_engine->contexts.find(sft::ctx_id(ctx));
-    if (entry == nullptr || npes == 0) {
+    if (entry == nullptr || npes == 0 || !sft::is_checking()) {
         return;
     }
     sft::Checker& checker = *sft::g_engine->checker;
@@ -147,6 +147,11 @@ void look_at(const sft::CheckedCall& call, const char* routine, shmem_ctx_t ctx,
                            entry->group.size - 1);
         }
     }
+}
+
+// Of a PE that counts in a team; -1: there is none.
+int pe_in_world(shmem_team_t team, int pe) noexcept {
+    return sft::team_translate_pe(*sft::g_engine, sft::team_id(team), pe, sft::kTeamWorld);
 }
 
 void set_lock(long* lock) noexcept {
@@ -191,24 +196,28 @@ SFT_ENTRY(int, shmem_team_get_config, (shmem_team_t team, long config_mask, shme
 SFT_ENTRY(int, shmem_team_translate_pe, (shmem_team_t src_team, int src_pe, shmem_team_t dest_team),
           sft::team_translate_pe(engine_with("shmem_team_translate_pe", sft::team_id(src_team)), sft::team_id(src_team),
                                  src_pe, sft::team_id(dest_team)))
-SFT_WAITING_ENTRY(int, shmem_team_split_strided,
-                  (shmem_team_t parent_team, int start, int stride, int size, const shmem_team_config_t* config,
-                   long config_mask, shmem_team_t* new_team),
-                  split_strided(parent_team, {start, stride, size}, contexts_wanted(config, config_mask), new_team))
-SFT_WAITING_ENTRY(int, shmem_team_split_2d,
-                  (shmem_team_t parent_team, int xrange, const shmem_team_config_t* xaxis_config, long xaxis_mask,
-                   shmem_team_t* xaxis_team, const shmem_team_config_t* yaxis_config, long yaxis_mask,
-                   shmem_team_t* yaxis_team),
-                  split_2d(parent_team, xrange, contexts_wanted(xaxis_config, xaxis_mask), xaxis_team,
-                           contexts_wanted(yaxis_config, yaxis_mask), yaxis_team))
+SFT_WAITING_TOLD_ENTRY(int, shmem_team_split_strided,
+                       (shmem_team_t parent_team, int start, int stride, int size, const shmem_team_config_t* config,
+                        long config_mask, shmem_team_t* new_team),
+                       told.making_handles().with(bits(start)).with(bits(stride)).with(bits(size)),
+                       split_strided(parent_team, {start, stride, size}, contexts_wanted(config, config_mask),
+                                     new_team))
+SFT_WAITING_TOLD_ENTRY(int, shmem_team_split_2d,
+                       (shmem_team_t parent_team, int xrange, const shmem_team_config_t* xaxis_config, long xaxis_mask,
+                        shmem_team_t* xaxis_team, const shmem_team_config_t* yaxis_config, long yaxis_mask,
+                        shmem_team_t* yaxis_team),
+                       told.making_handles().with(bits(xrange)),
+                       split_2d(parent_team, xrange, contexts_wanted(xaxis_config, xaxis_mask), xaxis_team,
+                                contexts_wanted(yaxis_config, yaxis_mask), yaxis_team))
 SFT_WAITING_ENTRY(void, shmem_team_destroy, (shmem_team_t team), destroy_team(team))
-SFT_ENTRY(void*, shmem_team_ptr, (shmem_team_t team, const void* dest, int pe),
-          sft::team_ptr(engine_with("shmem_team_ptr", sft::team_id(team)), sft::team_id(team), dest, pe))
+SFT_TOLD_ENTRY(void*, shmem_team_ptr, (shmem_team_t team, const void* dest, int pe),
+               told.pointing(e, dest, pe_in_world(team, pe)),
+               sft::team_ptr(engine_with("shmem_team_ptr", sft::team_id(team)), sft::team_id(team), dest, pe))
 
-SFT_ENTRY(int, shmem_ctx_create, (long options, shmem_ctx_t* ctx),
-          create_context("shmem_ctx_create", sft::kTeamWorld, options, ctx))
-SFT_ENTRY(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t* ctx),
-          create_context("shmem_team_create_ctx", sft::team_id(team), options, ctx))
+SFT_TOLD_ENTRY(int, shmem_ctx_create, (long options, shmem_ctx_t* ctx), told.making_handles(),
+               create_context("shmem_ctx_create", sft::kTeamWorld, options, ctx))
+SFT_TOLD_ENTRY(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t* ctx), told.making_handles(),
+               create_context("shmem_team_create_ctx", sft::team_id(team), options, ctx))
 SFT_WAITING_ENTRY(void, shmem_ctx_destroy, (shmem_ctx_t ctx), destroy_context(ctx))
 SFT_ENTRY(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t* team), context_team(ctx, team))
 
@@ -219,21 +228,29 @@ SFT_ENTRY(void, shmem_ctx_session_stop, (shmem_ctx_t ctx),
           void(engine_with("shmem_ctx_session_stop", sft::ctx_id(ctx))))
 
 // Inside a node both are an instruction; a network and a pending fault are looked for at once.
-#define ORDERING(NAME, PARAMETERS, OPERATION, ...)                                   \
-    extern "C" void SFT_JOIN(p, NAME) PARAMETERS {                                   \
-        SFT_ELSEWHERE(void, {                                                        \
-            sft::then_look_for_fault(sft::g_engine, SFT_TEXT(NAME), [&]() noexcept { \
-                const sft::CheckedCall call(SFT_TEXT(NAME));                         \
-                look_at(call, SFT_TEXT(NAME), __VA_ARGS__);                          \
-                sft::OPERATION(*sft::g_engine);                                      \
-            });                                                                      \
-        })                                                                           \
-        sft::OPERATION##_here();                                                     \
-        if (!sft::g_fast_engine->gate.is_plain()) [[unlikely]] {                     \
-            sft::OPERATION##_elsewhere(*sft::g_fast_engine);                         \
-            sft::look_for_fault(sft::g_fast_engine, SFT_TEXT(NAME));                 \
-        }                                                                            \
-    }                                                                                \
+#define ORDERING(NAME, PARAMETERS, OPERATION, ...)                              \
+    extern "C" void SFT_JOIN(p, NAME) PARAMETERS {                              \
+        SFT_ELSEWHERE_FROM(void, {                                              \
+            const auto order = [&]() noexcept {                                 \
+                const sft::CheckedCall call(SFT_TEXT(NAME));                    \
+                look_at(call, SFT_TEXT(NAME), __VA_ARGS__);                     \
+                sft::OPERATION(*sft::g_engine);                                 \
+            };                                                                  \
+            if (sft::running_engine(SFT_TEXT(NAME)).startup == nullptr) {       \
+                sft::then_look_for_fault(sft::g_engine, SFT_TEXT(NAME), order); \
+                return;                                                         \
+            }                                                                   \
+            order();                                                            \
+            if (!sft::g_engine->startup->light_call({SFT_TEXT(NAME), site})) {  \
+                sft::look_for_fault(sft::g_engine, SFT_TEXT(NAME));             \
+            }                                                                   \
+        })                                                                      \
+        sft::OPERATION##_here();                                                \
+        if (!sft::g_fast_engine->gate.is_plain()) [[unlikely]] {                \
+            sft::OPERATION##_elsewhere(*sft::g_fast_engine);                    \
+            sft::look_for_fault(sft::g_fast_engine, SFT_TEXT(NAME));            \
+        }                                                                       \
+    }                                                                           \
     SFT_ALIAS(void, NAME, PARAMETERS)
 ORDERING(shmem_fence, (void), fence, SHMEM_CTX_DEFAULT)
 ORDERING(shmem_ctx_fence, (shmem_ctx_t ctx), fence, ctx)

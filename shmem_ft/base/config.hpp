@@ -30,6 +30,7 @@ enum class CheckMode { off, warn, abort };
 
 struct Config {
     std::uint64_t symmetric_size_bytes = 0;
+    std::uint64_t startup_record_bytes = 0;
     std::uint64_t heap_base_address = 0;
     std::uint64_t scrub_rate_bytes = 0;
     std::uint32_t scrub_seconds = 0;

@@ -148,7 +148,7 @@ void Checker::check_alignment(const char* routine, const Argument& argument) noe
 }
 
 void Checker::check_in_heap(const char* routine, const Argument& argument) noexcept {
-    const std::uintptr_t base = engine_->peers.heap.begin;
+    const std::uintptr_t base = options_.blocks_in.begin;
     const std::uint64_t offset = number(argument.address) - base;
     const std::size_t span = argument.extent.span();
     const std::shared_lock guard(blocks_mutex_);
@@ -233,7 +233,7 @@ void Checker::check_block(const char* routine, const void* address) noexcept {
     if (!options_.blocks_in.contains(address)) {
         fail(routine, "ptr %p lies outside the symmetric heap", address);
     }
-    const std::uintptr_t base = engine_->peers.heap.begin;
+    const std::uintptr_t base = options_.blocks_in.begin;
     const std::shared_lock guard(blocks_mutex_);
     const BlockTable::Block* const block = options_.blocks->at_or_before(number(address) - base);
     const bool is_begin = block != nullptr && base + block->offset == number(address);
@@ -298,6 +298,9 @@ void Checker::check_clear_lock(const char* routine, const long* lock) noexcept {
 
 Engine& engine(const CheckedCall&, const char* routine, const Watched& watched) noexcept {
     Engine& e = running_engine(routine);
+    if (e.checker == nullptr) {
+        return e;
+    }
     Checker& checker = *e.checker;
     checker.check_symmetric(routine, {watched.name, watched.variables, elements(watched.nelems, watched.bytes)});
     const Extent any = elements(watched.nelems, 1);

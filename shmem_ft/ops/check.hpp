@@ -161,7 +161,8 @@ struct UncheckedCall {};
 // While it lives, its thread counts as inside the library.
 class CheckedCall {
 public:
-    explicit CheckedCall(const char* routine) noexcept : is_inside_(running_engine(routine).checker->enter(routine)) {}
+    explicit CheckedCall(const char* routine) noexcept
+        : is_inside_(running_engine(routine).checker != nullptr && g_engine->checker->enter(routine)) {}
     ~CheckedCall() {
         if (is_inside_) {
             g_engine->checker->leave();

@@ -11,7 +11,7 @@ SFT_LIBRARY_STATE Engine* g_fast_engine = nullptr;
 
 void attach_engine(Engine* e) noexcept {
     g_engine = e;
-    g_fast_engine = e != nullptr && e->checker != nullptr ? nullptr : e;
+    g_fast_engine = e != nullptr && (e->checker != nullptr || e->startup != nullptr) ? nullptr : e;
 }
 
 void connect_nodes(Engine& e, Network& network, std::span<const NodeId> node_of_pe) {
@@ -29,7 +29,9 @@ Engine& running_engine(const char* routine) noexcept {
 
 Engine& checked_engine(const char* routine) noexcept {
     Engine& e = running_engine(routine);
-    e.checker->check_thread(routine);
+    if (e.checker != nullptr) {
+        e.checker->check_thread(routine);
+    }
     return e;
 }
 

@@ -16,6 +16,7 @@
 namespace sft {
 
 class Checker;
+class Startup;
 
 // The locks that this PE holds, for the checks (ops/check.hpp). Part of the saved state, because a rollback takes locks
 // back as well.
@@ -35,6 +36,7 @@ struct Engine {
     Network* network = nullptr;  // null: all PEs are on this node. Set by connect_nodes.
     PeNodes nodes;               // of a job with a network
     Checker* checker = nullptr;  // null: calls are not checked
+    Startup* startup = nullptr;  // null: the first checkpoint is committed (ops/startup.hpp)
     // From here to contexts: saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them.
     TeamTable teams;
     std::uint64_t init_calls = 0;  // of shmem_ft_algo_init, as of that version
@@ -48,18 +50,22 @@ struct Engine {
 
 // Set by the runtime between init and the last finalize, null otherwise.
 extern Engine* g_engine;
-// The one that entries look at first: the same, or null while calls are checked. So a call that is to be checked takes
-// the branch that every entry has anyway for calls outside init and finalize, and the checks cost nothing while off.
+// The one that entries look at first: the same, or null while calls are looked at, because they are checked or because
+// the first checkpoint is not committed yet. Such a call takes the branch that every entry has anyway for calls outside
+// init and finalize, so all of that costs nothing while off.
 extern Engine* g_fast_engine;
 
-// Null detaches.
+// Null detaches. Again when a checker or a startup has been set or taken away.
 void attach_engine(Engine* e) noexcept;
 
 // The network to the other nodes and which PE is where; again whenever PEs have moved, inside a restart. Whether a job
 // has a network never changes. REQUIRES: e.peers.me is set.
 void connect_nodes(Engine& e, Network& network, std::span<const NodeId> node_of_pe);
 
-[[nodiscard]] inline bool is_checking() noexcept { return g_fast_engine == nullptr; }
+[[nodiscard]] inline bool is_looked_at() noexcept { return g_fast_engine == nullptr; }
+[[nodiscard]] inline bool is_checking() noexcept {
+    return g_fast_engine == nullptr && g_engine != nullptr && g_engine->checker != nullptr;
+}
 
 // For entries that found g_fast_engine to be null: the engine, after a look at the calling thread. A call outside init
 // and finalize ends the process with one line.

@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "shmem_ft/base/fault_action.hpp"
+#include "shmem_ft/base/ids.hpp"
+#include "shmem_ft/transport/shm/peer_table.hpp"
 
 namespace sft::job {
 
@@ -41,6 +43,12 @@ void* heap_align(std::size_t alignment, std::size_t bytes) noexcept;
 void* heap_realloc(void* address, std::size_t bytes) noexcept;
 void* heap_malloc_with_hints(std::size_t bytes, long hints) noexcept;
 void heap_free(void* address) noexcept;
+
+// Of the start-up (ops/startup.hpp). The object that the address lies in; no bytes: not known. And what shmem_ptr gives
+// in a substitute that has not joined yet: the place where the memory of that PE will be, and where nothing is until
+// then.
+[[nodiscard]] AddressRange symmetric_object(const void* address) noexcept;
+[[nodiscard]] void* pointer_before_joining(const void* address, PeId pe) noexcept;
 
 // shmem_ft.h
 int checkpoint_all() noexcept;

@@ -50,6 +50,11 @@ void Network::Impl::set_store(std::byte* begin, std::size_t bytes) {
     regions_.store_bytes = bytes;
 }
 
+void Network::Impl::set_marks(const WriteMarks& marks) {
+    const Lock lock(mutex_);
+    marks_ = marks;
+}
+
 Network::Network() : impl_(std::make_unique<Impl>()) {}
 Network::~Network() { impl_->close(); }
 
@@ -79,6 +84,7 @@ void Network::set_holder(PeId pe, ProcId process) { impl_->set_holder(pe, proces
 bool Network::is_reachable(PeId pe) const noexcept { return impl_->is_reachable(pe); }
 void Network::forget(ProcId process) { impl_->forget(process); }
 void Network::reset_channels(std::uint32_t epoch) { impl_->reset_channels(epoch); }
+void Network::set_marks(const WriteMarks& marks) { impl_->set_marks(marks); }
 void Network::set_store(std::byte* begin, std::size_t bytes) { impl_->set_store(begin, bytes); }
 
 void Network::put(PeId pe, void* dest, const void* source, std::size_t bytes) {

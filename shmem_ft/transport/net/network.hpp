@@ -31,6 +31,7 @@
 #include "shmem_ft/transport/shm/channels.hpp"
 #include "shmem_ft/transport/shm/peer_table.hpp"
 #include "shmem_ft/transport/shm/wait.hpp"
+#include "shmem_ft/transport/shm/write_marks.hpp"
 
 namespace sft {
 
@@ -108,6 +109,9 @@ public:
     // this returns, nobody writes to what was the store before, unless it is part of the new one. What is being read
     // from it by others may still be: unmap it only when they are known to have finished, or are forgotten.
     void set_store(std::byte* begin, std::size_t bytes);
+
+    // From now on, what others write here is marked; an empty one: no more.
+    void set_marks(const WriteMarks& marks);
 
     // ---- put and get (ops) ----
 

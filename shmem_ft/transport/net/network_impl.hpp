@@ -68,6 +68,7 @@ public:
     [[nodiscard]] bool is_reachable(PeId pe) const noexcept;
     void forget(ProcId process);
     void set_store(std::byte* begin, std::size_t bytes);
+    void set_marks(const WriteMarks& marks);
 
     // ---- operations.cpp ----
     void put(PeId pe, void* dest, const void* source, std::size_t bytes, bool is_source_reused);
@@ -108,6 +109,7 @@ public:
     Options options_;
     std::unique_ptr<Fabric> fabric_;
     Regions regions_;
+    WriteMarks marks_;  // before the first checkpoint
     Counters counters_;
     std::atomic<std::int32_t> me_{-1};
 
@@ -175,6 +177,7 @@ private:
     void on_get_blocks(const WireHead& head);
     void on_fetch(const WireHead& head);
     void on_post(NetPeer& from, const WireHead& head);
+    void mark_written(const std::byte* place, std::size_t bytes) noexcept;
     [[nodiscard]] bool execute_atomic(const WireHead& head, std::uint64_t& value);
     void reply_refused(const WireHead& head);
     [[nodiscard]] Place expect(const WireHead& head, std::byte* address, bool is_answer);

@@ -178,7 +178,16 @@ void Network::Impl::on_put(NetPeer& from, const WireHead& head, Bytes payload) {
     } else {
         std::memcpy(place, payload.data(), payload.size());
     }
+    if (is_good) {
+        mark_written(place, head.length);
+    }
     settle(from, head, !is_good);
+}
+
+void Network::Impl::mark_written(const std::byte* place, std::size_t bytes) noexcept {
+    if (marks_.is_set()) [[unlikely]] {
+        marks_.mark(place, bytes);
+    }
 }
 
 void Network::Impl::on_put_blocks(NetPeer& from, const WireHead& head, Bytes payload) {
@@ -191,6 +200,7 @@ void Network::Impl::on_put_blocks(NetPeer& from, const WireHead& head, Bytes pay
         const std::byte* source = payload.data();
         for (std::uint32_t i = 0; i < blocks.n_blocks; ++i, source += blocks.block_bytes) {
             std::memcpy(place + static_cast<std::ptrdiff_t>(i) * blocks.step, source, blocks.block_bytes);
+            mark_written(place + static_cast<std::ptrdiff_t>(i) * blocks.step, blocks.block_bytes);
         }
     }
     settle(from, head, !is_good);
@@ -255,11 +265,14 @@ bool Network::Impl::execute_atomic(const WireHead& head, std::uint64_t& value) {
     if (place == nullptr) {
         return false;
     }
+    bool is_done = false;
     switch (head.width) {
-        case 4: return apply<std::uint32_t>(operation, place, head.operand, head.length, value);
-        case 8: return apply<std::uint64_t>(operation, place, head.operand, head.length, value);
+        case 4: is_done = apply<std::uint32_t>(operation, place, head.operand, head.length, value); break;
+        case 8: is_done = apply<std::uint64_t>(operation, place, head.operand, head.length, value); break;
         default: return false;
     }
+    mark_written(place, head.width);
+    return is_done;
 }
 
 void Network::Impl::on_fetch(const WireHead& head) {
@@ -348,6 +361,9 @@ void Network::Impl::arrived(std::uint64_t ticket, bool is_whole) {
             end_request(*request, false);
         }
     } else if (is_whole && !from.is_forgotten.load(std::memory_order_relaxed)) {
+        if (head.kind == WireKind::put) {
+            mark_written(regions_.symmetric(head.address, head.length), head.length);
+        }
         settle(from, head, false);
     }
 }

@@ -89,6 +89,8 @@ struct alignas(64) ControlHeader {
     std::int32_t node;                        // NodeId of the node that this is the segment of
     std::int32_t n_nodes;                     // contacts are there if there is more than one
     std::atomic<std::uint64_t> faults_fired;  // entries of the fault schedule that have happened, a bit each
+    std::atomic<std::uint32_t> startup_told;  // somebody has said that a record of the start-up is of no use
+    std::uint32_t reserved;
     std::byte card[kCardBytesMax];            // process 0's BootCard, for spares that come later
 };
 
