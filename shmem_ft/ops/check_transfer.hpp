@@ -68,9 +68,11 @@ inline void put(const CheckedTarget& to, void* dest, const void* source, std::si
 }
 
 template <std::size_t Bytes, Completion When = Completion::at_once>
-inline void get(const CheckedTarget& to, void* dest, const void* source, std::size_t nelems) noexcept {
+inline void get(const CheckedTarget& to, void* dest, const void* source, std::size_t nelems, const char*) noexcept {
     to.check_get({"dest", dest, elements(nelems, Bytes)}, {"source", source, elements(nelems, Bytes)});
-    get<Bytes, When>(to.target(), dest, source, nelems);
+    if (!get<Bytes, When>(to.target(), dest, source, nelems)) {
+        to.meet_fault_behind();
+    }
 }
 
 template <Completion When = Completion::at_once>
@@ -80,9 +82,12 @@ inline void put_bytes(const CheckedTarget& to, void* dest, const void* source, s
 }
 
 template <Completion When = Completion::at_once>
-inline void get_bytes(const CheckedTarget& to, void* dest, const void* source, std::size_t bytes) noexcept {
+inline void get_bytes(const CheckedTarget& to, void* dest, const void* source, std::size_t bytes,
+                      const char*) noexcept {
     to.check_get({"dest", dest, elements(bytes, 1)}, {"source", source, elements(bytes, 1)});
-    get_bytes<When>(to.target(), dest, source, bytes);
+    if (!get_bytes<When>(to.target(), dest, source, bytes)) {
+        to.meet_fault_behind();
+    }
 }
 
 template <class T>
@@ -91,10 +96,14 @@ inline void put_value(const CheckedTarget& to, T* dest, T value) noexcept {
     put_value(to.target(), dest, value);
 }
 
-template <class T>
-[[nodiscard]] inline T get_value(const CheckedTarget& to, const T* source) noexcept {
+template <class T, class Routine>
+[[nodiscard]] inline T get_value(const CheckedTarget& to, const T* source, Routine) noexcept {
     to.check_element("source", source, sizeof(T));
-    return get_value(to.target(), source);
+    T value{};
+    if (!get<sizeof(T)>(to.target(), &value, source, 1)) {
+        to.meet_fault_behind();
+    }
+    return value;
 }
 
 // ---- strided ----
@@ -109,12 +118,14 @@ inline void iput(const CheckedTarget& to, void* dest, const void* source, Stride
 }
 
 template <std::size_t Bytes>
-inline void iget(const CheckedTarget& to, void* dest, const void* source, Strides strides,
-                 std::size_t nelems) noexcept {
+inline void iget(const CheckedTarget& to, void* dest, const void* source, Strides strides, std::size_t nelems,
+                 const char*) noexcept {
     to.check_strides(strides, 1);
     to.check_get({"dest", dest, strided<Bytes>(nelems, 1, strides.dest)},
                  {"source", source, strided<Bytes>(nelems, 1, strides.source)});
-    iget<Bytes>(to.target(), dest, source, strides, nelems);
+    if (!iget<Bytes>(to.target(), dest, source, strides, nelems)) {
+        to.meet_fault_behind();
+    }
 }
 
 template <std::size_t Bytes>
@@ -128,11 +139,13 @@ inline void ibput(const CheckedTarget& to, void* dest, const void* source, Strid
 
 template <std::size_t Bytes>
 inline void ibget(const CheckedTarget& to, void* dest, const void* source, Strides strides, std::size_t block_elements,
-                  std::size_t nblocks) noexcept {
+                  std::size_t nblocks, const char*) noexcept {
     to.check_strides(strides, block_elements);
     to.check_get({"dest", dest, strided<Bytes>(nblocks, block_elements, strides.dest)},
                  {"source", source, strided<Bytes>(nblocks, block_elements, strides.source)});
-    ibget<Bytes>(to.target(), dest, source, strides, block_elements, nblocks);
+    if (!ibget<Bytes>(to.target(), dest, source, strides, block_elements, nblocks)) {
+        to.meet_fault_behind();
+    }
 }
 
 // ---- atomics ----
