@@ -60,6 +60,9 @@ def loaded(bench):
 
 def loaded_at_other_addresses(bench):
     """Straight by mpirun, so libraries are loaded elsewhere in each process."""
+    if os.environ.get("SFT_SANITIZE", "none") != "none":
+        print("      a sanitizer wants addresses of its own")
+        return
     with open("/proc/sys/kernel/randomize_va_space", encoding="ascii") as setting:
         if setting.read().strip() == "0":
             print("      this system does not randomise addresses")

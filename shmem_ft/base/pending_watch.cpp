@@ -1,4 +1,4 @@
-#include "shmem_ft/pending_watch.hpp"
+#include "shmem_ft/base/pending_watch.hpp"
 
 #include <algorithm>
 
