@@ -43,10 +43,11 @@ bool Runtime::on_fault(FaultAction action, job::FaultHandler handler, void* cont
         case FaultAction::abort: break;
         default: return false;
     }
-    t_on_fault.throws = action == FaultAction::leave ? life_ : 0;
-    if (action == FaultAction::leave) {
+    if (action == FaultAction::leave && t_on_fault.throws != life_) {
+        t_on_fault.left = 0;
         has_way_out_.store(true);
     }
+    t_on_fault.throws = action == FaultAction::leave ? life_ : 0;
     const Locked lock(list_mutex_);
     on_fault_ = {action, handler, context};
     return true;

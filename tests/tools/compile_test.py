@@ -204,6 +204,8 @@ class Globals(InFolder):
         for name in ["c_flag", "cxx_flag", "flags"]:
             self.assertRegex(warnings, rf"  {name}: says what has been done once")
         self.assertRegex(warnings, "  found: pointer to a function: .*dlsym")
+        self.good("strip", "lazy")
+        self.assertIn("cannot be told what says whether", self.good("shmem-ft", "globals", "lazy").stdout)
 
     @unittest.skipIf(
         os.environ.get("SFT_SANITIZE", "none") != "none", "a sanitizer links start-up code that has debug information"

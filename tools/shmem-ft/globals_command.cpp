@@ -21,6 +21,7 @@ namespace sft::tools {
 namespace {
 
 constexpr std::size_t kShownMax = 30;
+constexpr std::string_view kPrivateSection = "shmem_ft_private";
 
 const ElfRange* range_of(const std::vector<ElfRange>& ranges, std::uint64_t address) {
     const auto found = std::find_if(ranges.begin(), ranges.end(), [address](const ElfRange& range) {
@@ -39,7 +40,7 @@ std::uint64_t total_bytes(const std::vector<ElfRange>& ranges) {
 
 // Why a range is left out, in words for the reader; `what` is the name of a section or of a symbol.
 std::string reason_for(const std::string& what) {
-    if (what == "shmem_ft_private") {
+    if (what == kPrivateSection) {
         return "marked SHMEM_FT_PRIVATE, or this library's own state";
     }
     if (what.starts_with(".got") || what == ".plt.got") {
@@ -114,6 +115,13 @@ void print_left_out(const ElfImage& image, const std::vector<ElfSymbol>& symbols
     fmt::print("\nLeft out: {} bytes\n", total_bytes(image.left_out));
     for (const ElfRange& range : image.left_out) {
         fmt::print("  {:>12}  {:<28} {}\n", range.bytes(), name_left_out(range, symbols), reason_for(range.what));
+    }
+    const bool has_private = std::any_of(image.left_out.begin(), image.left_out.end(),
+                                         [](const ElfRange& range) { return range.what == kPrivateSection; });
+    if (has_private && symbols.empty()) {
+        fmt::print(
+            "  Without symbols (stripped) it cannot be told what says whether variables of functions that are marked "
+            "SHMEM_FT_PRIVATE have been initialised: it is saved and goes back.\n");
     }
 }
 
