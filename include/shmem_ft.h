@@ -86,11 +86,11 @@ typedef void (*shmem_ft_fault_handler_t)(const char *routine, void *context);
 int shmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *context);
 
 /* Where SHMEM_FT_ON_FAULT_JUMP goes: 0 when it is passed, 1 when a call that met a fault has jumped here, and 1 at once
- * in a substitute, which so recovers before it looks at anything that it has not got back yet. As with setjmp it stands
- * alone in a condition, the function that has it must not have returned, and automatic variables that were changed
- * since are lost unless they are volatile; in C++ the jump skips destructors. It belongs behind what runs once
- * (allocation, the block of shmem_ft_algo_init), in front of the loop. After a jump the status has been checked, so
- * shmem_query_fault gives the list for shmem_restart_pes. There is one jump per fault and thread: from then on its
+ * in a substitute (if calls jump), which so recovers before it looks at anything that it has not got back yet. As with
+ * setjmp it stands alone in a condition, the function that has it must not have returned, and automatic variables that
+ * were changed since are lost unless they are volatile; in C++ the jump skips destructors. It belongs behind what runs
+ * once (allocation, the block of shmem_ft_algo_init), in front of the loop. After a jump the status has been checked,
+ * so shmem_query_fault gives the list for shmem_restart_pes. There is one jump per fault and thread: from then on its
  * calls return, until shmem_restart_pes has. A point belongs to the thread that has passed it and goes with it.
  *     if (SHMEM_FT_ROLLBACK_POINT()) { shmem_ft_recover(); }
  *     while (residual > tolerance) { shmem_checkpoint_all(); ... }

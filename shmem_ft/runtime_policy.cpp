@@ -63,12 +63,20 @@ jmp_buf* Runtime::rollback_point() noexcept {
 }
 
 // A substitute joins where the survivors recover, before the program looks at anything that it has not got back yet:
-// the condition of the loop, say.
+// the condition of the loop, say. Where survivors do not come to the point, it is not where they recover, and what
+// stands between the point and their place would be done by the substitute alone.
 bool Runtime::must_recover() noexcept {
-    if (!joined_) {
-        t_on_fault.left = restarts_.load() + 1;  // as after a jump: none follows until the restart
+    if (joined_) {
+        return false;
     }
-    return !joined_;
+    {
+        const Locked lock(list_mutex_);
+        if (on_fault_.action != FaultAction::jump && on_fault_.action != FaultAction::leave) {
+            return false;
+        }
+    }
+    t_on_fault.left = restarts_.load() + 1;  // as after a jump: none follows until the restart
+    return true;
 }
 
 void Runtime::recover() noexcept {
