@@ -54,6 +54,10 @@ void shmem_query_fault(int **pes, int **pes_status, size_t *numpes);
  * ends with one line that names the PEs and the reason. */
 void shmem_restart_pes(int *pes, size_t numpes);
 
+/* Collective over survivors and substitutes: shmem_query_fault and shmem_restart_pes in one, for programs that do not
+ * look at who has failed. Only after a fault has been met. */
+void shmem_ft_recover(void);
+
 /* Local. 1: run the initialisation; 0: this PE is a substitute and what the block would initialise is restored. */
 int shmem_ft_algo_init(void);
 
@@ -63,32 +67,41 @@ int shmem_ft_protected(void);
 
 /* Local. What this PE does when a call meets a fault, until shmem_finalize. A call meets a fault when it waits for
  * other PEs, or is what programs wait with (barriers, syncs, collectives, wait_until, test, signal_fetch, atomics with
- * a result, locks, quiet, fence, allocation, team splits), and a PE is known dead at its end; and when
- * shmem_checkpoint_all returns SHMEM_FT_FAILURE.
- *   SHMEM_FT_ON_FAULT_RETURN  the call returns; those with an int result return non-zero (the default)
- *   SHMEM_FT_ON_FAULT_CALL    handler(name of the call, context) is called first, by the thread that made the call,
- *                             so by several at once if several meet a fault; it must return, and its own calls behave
- *                             as with RETURN
- *   SHMEM_FT_ON_FAULT_JUMP    to the last SHMEM_FT_ROLLBACK_POINT() of the same thread; without one, like RETURN
- *   SHMEM_FT_ON_FAULT_ABORT   the job ends with one line
- * Returns 0, or non-zero for an unknown action or a missing handler, and then nothing changes. The default is
- * SHMEM_FT_ON_FAULT of the environment. A substitute that has not joined yet only jumps. */
+ * a result, locks, quiet, fence, allocation, team splits), and a PE is known dead at its end; when it is a get from a
+ * dead PE; and when shmem_checkpoint_all returns SHMEM_FT_FAILURE. SHMEM_FT_ON_FAULT_RETURN  the call returns; those
+ * with an int result return non-zero SHMEM_FT_ON_FAULT_CALL    handler(name of the call, context) is called first, by
+ * the thread that made the call, so by several at once if several meet a fault; it must return, and its own calls
+ * behave as with RETURN SHMEM_FT_ON_FAULT_JUMP    to the last SHMEM_FT_ROLLBACK_POINT() of the same thread; without
+ * one, and inside a parallel region of OpenMP, like RETURN (the default) SHMEM_FT_ON_FAULT_ABORT   the job ends with
+ * one line SHMEM_FT_ON_FAULT_THROW   handler(name of the call, context) is called, which leaves by a C++ exception
+ * (shmem_ft.hpp does that), once per fault, in the thread that has chosen this; in other threads, and inside a parallel
+ * region of OpenMP, like RETURN Returns 0, or non-zero for an unknown action or a missing handler, and then nothing
+ * changes. The default is SHMEM_FT_ON_FAULT of the environment, or JUMP. A substitute that has not joined yet only
+ * jumps or throws. */
 #define SHMEM_FT_ON_FAULT_RETURN 0
 #define SHMEM_FT_ON_FAULT_CALL 1
 #define SHMEM_FT_ON_FAULT_JUMP 2
 #define SHMEM_FT_ON_FAULT_ABORT 3
+#define SHMEM_FT_ON_FAULT_THROW 4
 typedef void (*shmem_ft_fault_handler_t)(const char *routine, void *context);
 int shmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *context);
 
-/* Where SHMEM_FT_ON_FAULT_JUMP goes: 0 when it is passed, 1 when a call that met a fault has jumped here. As with
+/* Where SHMEM_FT_ON_FAULT_JUMP goes: 0 when it is passed, 1 when a call that met a fault has jumped here, and 1 at once
+ * in a substitute (if calls jump), which so recovers before it looks at anything that it has not got back yet. As with
  * setjmp it stands alone in a condition, the function that has it must not have returned, and automatic variables that
  * were changed since are lost unless they are volatile; in C++ the jump skips destructors. It belongs behind what runs
  * once (allocation, the block of shmem_ft_algo_init), in front of the loop. After a jump the status has been checked,
  * so shmem_query_fault gives the list for shmem_restart_pes. There is one jump per fault and thread: from then on its
  * calls return, until shmem_restart_pes has. A point belongs to the thread that has passed it and goes with it.
- * Example: shmem_ft_on_fault(3). */
-#define SHMEM_FT_ROLLBACK_POINT() (setjmp(*shmem_ft_rollback_point()) != 0)
-jmp_buf *shmem_ft_rollback_point(void); /* the part of it that is a function */
+ *     if (SHMEM_FT_ROLLBACK_POINT()) { shmem_ft_recover(); }
+ *     while (residual > tolerance) { shmem_checkpoint_all(); ... }
+ * Nothing jumps out of a parallel region of OpenMP: the jump is taken by the first call behind it that meets the fault.
+ * The library cannot know of other code that must not be left by a jump, such as a callback of qsort, of MPI or of a
+ * user interface: make no call in there that meets faults. Example: shmem_ft_on_fault(3). */
+#define SHMEM_FT_ROLLBACK_POINT() (setjmp(*shmem_ft_rollback_point()) != 0 || shmem_ft_must_recover() != 0)
+/* The parts of it that are functions. */
+jmp_buf *shmem_ft_rollback_point(void);
+int shmem_ft_must_recover(void);
 
 /* Local. With SHMEM_FT_UNREPLACED=handler: when no spare is left to take over failed PEs, the process that leads the
  * job calls its handler with SHMEM_FT_NO_SPARE and the PEs, on a thread of the library, and the job ends or waits for a
@@ -113,11 +126,13 @@ char *shmem_ft_status_text(int status, char *buffer, size_t size);
 int pshmem_checkpoint_all(void);
 void pshmem_query_fault(int **pes, int **pes_status, size_t *numpes);
 void pshmem_restart_pes(int *pes, size_t numpes);
+void pshmem_ft_recover(void);
 int pshmem_ft_algo_init(void);
 int pshmem_ft_protected(void);
 int pshmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *context);
 int pshmem_ft_on_unreplaced(shmem_ft_unreplaced_handler_t handler, void *context);
 jmp_buf *pshmem_ft_rollback_point(void);
+int pshmem_ft_must_recover(void);
 
 #ifdef __cplusplus
 }

@@ -109,9 +109,71 @@ private:
     std::size_t count_ = 0;
 };
 
-// One turn of the protected loop: commits a version and returns true, or replaces who has failed, rolls back and
-// returns false. on_failure(const FaultList&) is called in between. Collective. Throws std::runtime_error, on all PEs,
-// if no version could be made although nobody failed (SHMEM_FT_ERROR_*).
+// What a call throws that meets a fault, inside protect().
+class Fault : public std::runtime_error {
+public:
+    explicit Fault(const char *routine) : std::runtime_error(std::string(routine) + ": a PE has failed") {}
+};
+
+// Commits a version. In protect() a fault comes as an exception. Throws std::runtime_error, on all PEs, if no version
+// could be made although nobody failed (SHMEM_FT_ERROR_*).
+inline void checkpoint() {
+    const int result = shmem_checkpoint_all();
+    if (result != SHMEM_FT_SUCCESS && result != SHMEM_FT_FAILURE) {
+        throw std::runtime_error(result == SHMEM_FT_ERROR_OUT_OF_MEMORY ? "shmem_checkpoint_all: out of memory"
+                                                                        : "shmem_checkpoint_all: not initialized");
+    }
+}
+
+// Calls body(), and again from its beginning whenever a call of this thread in there has met a fault: the call throws a
+// Fault, everything up to here is unwound, whoever has failed is replaced, and everybody goes back to the last
+// checkpoint. on_failure(const FaultList &) is called in between. A substitute recovers first and calls body() then. So
+// body() begins anywhere, from what is in symmetric memory, and whatever decides how it goes on has to be there.
+// Collective. Ends with body(), or with any other exception that leaves it; calls return from then on.
+// body() must not catch a Fault without throwing it on, and no function in between may be noexcept. Inside a parallel
+// region of OpenMP, and in other threads, calls return as with SHMEM_FT_ON_FAULT_RETURN.
+//     shmem_ft::protect([&] {
+//         while (residual > tolerance) {
+//             shmem_ft::checkpoint();
+//             compute();
+//         }
+//         shmem_ft::checkpoint();
+//     });
+template <class Body, class OnFailure>
+void protect(Body &&body, OnFailure &&on_failure) {
+    struct Throwing {
+        Throwing() {
+            shmem_ft_on_fault(
+                SHMEM_FT_ON_FAULT_THROW, [](const char *routine, void *) { throw Fault(routine); }, nullptr);
+        }
+        ~Throwing() { shmem_ft_on_fault(SHMEM_FT_ON_FAULT_RETURN, nullptr, nullptr); }
+        Throwing(const Throwing &) = delete;
+        Throwing &operator=(const Throwing &) = delete;
+    };
+    const Throwing throwing;
+    for (bool has_failed = shmem_ft_must_recover() != 0;;) {
+        if (has_failed) {
+            const FaultList faults;
+            on_failure(faults);
+            faults.restart();
+        }
+        try {
+            body();
+            return;
+        } catch (const Fault &) {
+            has_failed = true;
+        }
+    }
+}
+
+template <class Body>
+void protect(Body &&body) {
+    protect(std::forward<Body>(body), [](const FaultList &) {});
+}
+
+// One turn of the protected loop, for programs that look at results instead: commits a version and returns true, or
+// replaces who has failed, rolls back and returns false. on_failure(const FaultList&) is called in between. Collective.
+// Throws std::runtime_error, on all PEs, if no version could be made although nobody failed (SHMEM_FT_ERROR_*).
 //     while (step < steps) {
 //         if (shmem_ft::checkpoint_or_recover()) { compute(step); ++step; }
 //     }

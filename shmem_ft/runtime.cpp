@@ -49,6 +49,19 @@ std::uint32_t channel_epoch(const JobState& state) {
     return (state.view + 1) * kAttemptsMax + state.attempt;
 }
 
+// What is mapped from now on is put into memory at once, whether it will be used or not: mlockall(MCL_FUTURE).
+bool are_new_pages_locked() {
+    const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    void* const page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return false;
+    }
+    unsigned char state = 0;
+    const bool is_there = ::mincore(page, bytes, &state) == 0 && (state & 1U) != 0;
+    ::munmap(page, bytes);
+    return is_there;
+}
+
 }  // namespace
 
 // The service thread polls the channel, and may already run.
@@ -70,6 +83,13 @@ Runtime::~Runtime() {
 
 bool Runtime::create_memory(std::string& error) {
     find_raw_memory();
+    if (self() == ProcId(0) && are_new_pages_locked()) {
+        say("warning: the program has called mlockall(MCL_FUTURE): the whole symmetric heap of every PE (%llu MiB, and "
+            "as "
+            "much for copies) is put into memory before shmem_init returns, which may take long: call it behind "
+            "shmem_init, or set SHMEM_SYMMETRIC_SIZE to what is needed",
+            static_cast<unsigned long long>(config_.symmetric_size_bytes >> 20U));
+    }
     if (!globals_.share(config_.globals, error)) {
         return false;
     }

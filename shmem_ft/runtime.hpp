@@ -31,6 +31,7 @@
 #include "shmem_ft/base/fault_action.hpp"
 #include "shmem_ft/base/job_channel.hpp"
 #include "shmem_ft/base/mutex.hpp"
+#include "shmem_ft/base/pending_watch.hpp"
 #include "shmem_ft/base/private_data.hpp"
 #include "shmem_ft/bootstrap.hpp"
 #include "shmem_ft/data_guard.hpp"
@@ -85,7 +86,9 @@ public:
     // runtime_policy.cpp
     [[nodiscard]] bool on_fault(FaultAction action, job::FaultHandler handler, void* context) noexcept;
     [[nodiscard]] jmp_buf* rollback_point() noexcept;
-    [[nodiscard]] jmp_buf* meet_fault(const char* routine) noexcept;
+    [[nodiscard]] bool must_recover() noexcept;
+    void recover() noexcept;
+    [[nodiscard]] job::WayOut meet_fault(const char* routine) noexcept;
     void on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept;
 
     // runtime_startup.cpp
@@ -234,6 +237,8 @@ private:
     [[nodiscard]] std::vector<FailedPe> failed() const SFT_EXCLUDES(list_mutex_);
     void set_failed(std::vector<FailedPe> failed) SFT_EXCLUDES(list_mutex_);
     [[nodiscard]] bool is_fault_known() const;
+    [[nodiscard]] bool may_leave(const char* routine) noexcept;
+    void tell_pending_fault() noexcept;
     void wait_is_due() noexcept;
     void ask_for_spares(const std::vector<PeId>& pes) noexcept;
     void set_wait_timer(std::int64_t at_ns) noexcept;
@@ -303,8 +308,11 @@ private:
         job::FaultHandler handler = nullptr;
         void* context = nullptr;
     };
-    OnFault on_fault_;                        // protected by list_mutex_
-    std::uint32_t life_ = 0;                  // from 1: which runtime of this process it is
+    OnFault on_fault_;                      // protected by list_mutex_
+    std::uint32_t life_ = 0;                // from 1: which runtime of this process it is
+    std::atomic<bool> has_way_out_{false};  // some thread has passed a rollback point, or has chosen to throw
+    std::atomic_flag told_no_way_out_ = ATOMIC_FLAG_INIT;
+    PendingWatch pending_watch_;
     std::atomic<std::uint32_t> restarts_{0};  // calls of restart() that have been decided
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
     std::atomic<pid_t> exiting_thread_{0};  // the one that called shmem_global_exit first

@@ -67,6 +67,7 @@ int Runtime::checkpoint() noexcept {
         return 1;  // SHMEM_FT_FAILURE: a substitute goes on to shmem_query_fault and joins in shmem_restart_pes
     }
     const Locked calls(calls_mutex_);
+    const PendingWatch::Inside inside(pending_watch_, "shmem_checkpoint_all");
     const std::int64_t begin = now_ns();
     fault_point(FaultPoint::checkpoint_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -194,6 +195,7 @@ std::string Runtime::explain(const JobState& state) const {
 void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const std::int64_t begin = now_ns();
     const Locked calls(calls_mutex_);
+    const PendingWatch::Inside inside(pending_watch_, "shmem_restart_pes");
     fault_point(joined_ ? FaultPoint::restart_enter : FaultPoint::substitute_joins);
     if (joined_ && lost_initialisation()) {
         fail_job(
@@ -244,6 +246,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         engine_.gate.pending.store(false);
         mark_dead_peers();  // somebody may have died since
     }
+    pending_watch_.clear();
     const Coordinator::Times times = coordinator_->times();
     const std::uint64_t version = coordinator_->state().version.value();
     report_span("restart", begin, now_ns(), version);

@@ -31,10 +31,12 @@ void* Runtime::replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_
     }
     if (replayed_heap_calls_ >= journal.size()) {
         const bool recorded_all = heap_.calls() <= Heap::kJournalCalls;
-        fail_job(format("PE %d, a substitute, calls %s as heap call %llu before shmem_restart_pes, but %s",
-                        me_.load().value(), name_of(call), static_cast<unsigned long long>(replayed_heap_calls_ + 1),
-                        recorded_all ? "the PE it replaces had made fewer before the last checkpoint"
-                                     : "only the first 4096 heap calls of a program are recorded"));
+        fail_job(format(
+            "PE %d, a substitute, calls %s as heap call %llu before shmem_restart_pes, but %s", me_.load().value(),
+            name_of(call), static_cast<unsigned long long>(replayed_heap_calls_ + 1),
+            recorded_all ? "the PE it replaces had made fewer before the last checkpoint. If it has gone past the loop "
+                           "without entering it: SHMEM_FT_ROLLBACK_POINT() in front of the loop helps"
+                         : "only the first 4096 heap calls of a program are recorded"));
     }
     const HeapRecord& record = journal[replayed_heap_calls_++];
     if (record.call != call || record.first != first || record.second != second) {

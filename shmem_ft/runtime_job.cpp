@@ -461,7 +461,13 @@ bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept 
 }
 void on_unreplaced(UnreplacedHandler handler, void* context) noexcept { g_runtime->on_unreplaced(handler, context); }
 jmp_buf* rollback_point() noexcept { return g_runtime->rollback_point(); }
-jmp_buf* meet_fault(const char* routine) noexcept { return is_leaving() ? nullptr : g_runtime->meet_fault(routine); }
+bool must_recover() noexcept { return g_runtime->must_recover(); }
+void recover() noexcept {
+    if (!is_leaving()) {
+        g_runtime->recover();
+    }
+}
+WayOut meet_fault(const char* routine) noexcept { return is_leaving() ? WayOut() : g_runtime->meet_fault(routine); }
 
 }  // namespace job
 }  // namespace sft

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/parallel_region.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/mpi_beside.hpp"
 #include "shmem_ft/runtime.hpp"
@@ -19,7 +21,8 @@ namespace {
 // it goes when the thread goes.
 struct OnFaultOfThread {
     std::uint32_t life = 0;    // of the runtime that the point was made in; 0: no point
-    std::uint32_t jumped = 0;  // the fault of the last jump, as fault_number
+    std::uint32_t throws = 0;  // the same for the choice to throw
+    std::uint32_t left = 0;    // the fault of the last jump or exception, as fault_number
     bool is_in_handler = false;
     jmp_buf point{};
 };
@@ -30,6 +33,7 @@ thread_local OnFaultOfThread t_on_fault;
 bool Runtime::on_fault(FaultAction action, job::FaultHandler handler, void* context) noexcept {
     switch (action) {
         case FaultAction::call:
+        case FaultAction::leave:
             if (handler == nullptr) {
                 return false;
             }
@@ -39,6 +43,11 @@ bool Runtime::on_fault(FaultAction action, job::FaultHandler handler, void* cont
         case FaultAction::abort: break;
         default: return false;
     }
+    if (action == FaultAction::leave && t_on_fault.throws != life_) {
+        t_on_fault.left = 0;
+        has_way_out_.store(true);
+    }
+    t_on_fault.throws = action == FaultAction::leave ? life_ : 0;
     const Locked lock(list_mutex_);
     on_fault_ = {action, handler, context};
     return true;
@@ -47,9 +56,43 @@ bool Runtime::on_fault(FaultAction action, job::FaultHandler handler, void* cont
 jmp_buf* Runtime::rollback_point() noexcept {
     if (t_on_fault.life != life_) {
         t_on_fault.life = life_;
-        t_on_fault.jumped = 0;
+        t_on_fault.left = 0;
     }
+    has_way_out_.store(true);
     return &t_on_fault.point;
+}
+
+// A substitute joins where the survivors recover, before the program looks at anything that it has not got back yet:
+// the condition of the loop, say. Where survivors do not come to the point, it is not where they recover, and what
+// stands between the point and their place would be done by the substitute alone.
+bool Runtime::must_recover() noexcept {
+    if (joined_) {
+        return false;
+    }
+    {
+        const Locked lock(list_mutex_);
+        if (on_fault_.action != FaultAction::jump && on_fault_.action != FaultAction::leave) {
+            return false;
+        }
+    }
+    t_on_fault.left = restarts_.load() + 1;  // as after a jump: none follows until the restart
+    return true;
+}
+
+void Runtime::recover() noexcept {
+    int* pes = nullptr;
+    int* status = nullptr;
+    std::size_t numpes = 0;
+    query_fault(&pes, &status, &numpes);
+    if (numpes == 0) {
+        fail_job(
+            format("PE %d: shmem_ft_recover was called although no PE has failed: what else a checkpoint may "
+                   "return, it cannot mend",
+                   me_.load().value()));
+    }
+    restart(pes, numpes);
+    std::free(pes);
+    std::free(status);
 }
 
 // That the gate is closed is not enough to wait for the decision: it may have been closed by old news.
@@ -95,12 +138,30 @@ bool Runtime::check_status() noexcept {
     return true;
 }
 
-jmp_buf* Runtime::meet_fault(const char* routine) noexcept {
+// Whether the calling thread may leave its call by a jump or an exception, as to where it is. What waits for a place
+// that may be left is not lost: the first call there that meets the fault leaves.
+bool Runtime::may_leave(const char* routine) noexcept {
+    const bool has_one = t_on_fault.life == life_ || t_on_fault.throws == life_;
+    if (has_one && !is_in_parallel_region()) {
+        return true;
+    }
+    // A program that has never passed a point is one that looks at the results of its calls.
+    if (joined_ && has_way_out_.load() && !told_no_way_out_.test_and_set()) {
+        say("warning: PE %d: %s has met a fault %s, which cannot be left by a jump: calls return there, and what they "
+            "bring may be garbage, until one outside of it meets the fault (docs/faults.md)",
+            me_.load().value(), routine,
+            has_one ? "inside a parallel region of OpenMP" : "in a thread that has passed no rollback point");
+    }
+    return false;
+}
+
+job::WayOut Runtime::meet_fault(const char* routine) noexcept {
     OnFault chosen;
     {
         const Locked lock(list_mutex_);
         chosen = on_fault_;
     }
+    pending_watch_.met(routine);
     const std::uint32_t fault_number = restarts_.load() + 1;
     switch (chosen.action) {
         case FaultAction::go_on: break;
@@ -112,11 +173,17 @@ jmp_buf* Runtime::meet_fault(const char* routine) noexcept {
             }
             break;
         case FaultAction::jump:
-            if (t_on_fault.life == life_ && t_on_fault.jumped != fault_number && check_status()) {
-                t_on_fault.jumped = fault_number;
-                return &t_on_fault.point;
+        case FaultAction::leave: {
+            const PendingWatch::Inside inside(pending_watch_, routine);
+            if (t_on_fault.left == fault_number || !may_leave(routine) || !check_status()) {
+                break;
             }
-            break;
+            t_on_fault.left = fault_number;
+            if (chosen.action == FaultAction::leave) {
+                return {.thrower = chosen.handler, .context = chosen.context};
+            }
+            return {.point = &t_on_fault.point};
+        }
         case FaultAction::abort:
             if (joined_ && check_status()) {
                 const std::vector<FailedPe> list = failed();
@@ -128,7 +195,24 @@ jmp_buf* Runtime::meet_fault(const char* routine) noexcept {
             }
             break;
     }
-    return nullptr;
+    return {};
+}
+
+// By the service thread.
+void Runtime::tell_pending_fault() noexcept {
+    if (!pending_watch_.tick(engine_.gate.is_pending() && me_.load() != kNoPe && !finished_, now_ns())) {
+        return;
+    }
+    const JobState state = coordinator_->state();
+    std::string who;
+    for (std::int32_t pe = 0; pe < control_.n_pes() && who.empty(); ++pe) {
+        if (coordinator_->is_dead(coordinator_->shape().holder(state, PeId(pe)))) {
+            who = format("PE %d has failed", pe);
+        }
+    }
+    say("warning: PE %d: %s and nobody has recovered for 10 s: %s%s", me_.load().value(),
+        who.empty() ? "a PE has failed" : who.c_str(), pending_watch_.where().c_str(),
+        joined_ ? "" : " (it is a substitute that has not joined yet)");
 }
 
 // ---- when nobody is left to take over ----

@@ -186,10 +186,9 @@ void Runtime::serve() noexcept {
         list_polled(polled, watched);
         const std::int64_t now = now_ns();
         const int trouble_ms = leave_by_ns_ != 0 || unwatched_since_ns_ != 0 || coordinator_->has_trouble() ? 100 : -1;
-        const int watch_ms =
-            shorter(shorter(hang_watch.timeout_ms(now), node_guard.timeout_ms(now)), data_guard.timeout_ms(now));
-        const int timeout_ms = shorter(trouble_ms, watch_ms);
-        if (::poll(polled.data(), polled.size(), timeout_ms) < 0 && errno != EINTR) {
+        const int guard_ms = shorter(node_guard.timeout_ms(now), data_guard.timeout_ms(now));
+        const int watch_ms = shorter(guard_ms, shorter(hang_watch.timeout_ms(now), pending_watch_.timeout_ms(now)));
+        if (::poll(polled.data(), polled.size(), shorter(trouble_ms, watch_ms)) < 0 && errno != EINTR) {
             die("PE %d: cannot watch the processes of the job: %s", me_.load().value(), std::strerror(errno));
         }
         if (is_stopping_.load()) {
@@ -206,6 +205,7 @@ void Runtime::serve() noexcept {
         }
         hang_watch.tick(coordinator_->known_deaths(), now_ns(), kill);
         refresh_status();
+        tell_pending_fault();
         watch_exit_later();
         if (polled[2].revents != 0) {
             coordinator_->pump();
@@ -374,9 +374,10 @@ void Runtime::tell_agreed_loss(ProcId process) noexcept {
 void Runtime::mark_dead_peers() noexcept {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
         if (mapped_holder_[i] != kNoProc && coordinator_->is_dead(mapped_holder_[i])) {
+            // First, because who finds the entry unreachable looks for a fault to meet.
+            engine_.gate.pending.store(true);
             entries_[i].heap_difference.store(kUnreachable);
             entries_[i].globals_difference.store(kUnreachable);
-            engine_.gate.pending.store(true);
         }
     }
 }

@@ -1,10 +1,5 @@
 #include "symheap/elf_image.hpp"
 
-#include <fcntl.h>
-#include <gelf.h>
-#include <libelf.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,6 +7,8 @@
 #include <string_view>
 
 #include "shmem_ft/base/report.hpp"
+#include "symheap/elf_file.hpp"
+#include "symheap/elf_foreign.hpp"
 #include "symheap/sanitizer_runtime.hpp"
 
 namespace sft {
@@ -40,54 +37,6 @@ constexpr std::array<std::string_view, 17> kForeignSections = {".got",
                                                                "asan_globals",
                                                                "__sancov_guards",
                                                                "__llvm_prf_cnts"};
-
-// An open ELF file; closes what it opened.
-class ElfFile {
-public:
-    explicit ElfFile(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-        if (fd_ >= 0 && elf_version(EV_CURRENT) != EV_NONE) {
-            elf_ = elf_begin(fd_, ELF_C_READ_MMAP, nullptr);
-        }
-    }
-    ~ElfFile() {
-        if (elf_ != nullptr) {
-            elf_end(elf_);
-        }
-        if (fd_ >= 0) {
-            ::close(fd_);
-        }
-    }
-    ElfFile(const ElfFile&) = delete;
-    ElfFile& operator=(const ElfFile&) = delete;
-
-    [[nodiscard]] bool is_open() const { return fd_ >= 0; }
-    [[nodiscard]] bool is_executable() const { return elf_ != nullptr && elf_kind(elf_) == ELF_K_ELF; }
-    [[nodiscard]] Elf* get() const { return elf_; }
-
-    [[nodiscard]] std::string section_name(const GElf_Shdr& header) const {
-        std::size_t names = 0;
-        if (elf_getshdrstrndx(elf_, &names) != 0) {
-            return {};
-        }
-        const char* name = elf_strptr(elf_, names, header.sh_name);
-        return name == nullptr ? std::string() : std::string(name);
-    }
-
-    // Calls visit(section, header) for each section.
-    template <class Visit>
-    void each_section(Visit&& visit) const {
-        for (Elf_Scn* section = elf_nextscn(elf_, nullptr); section != nullptr; section = elf_nextscn(elf_, section)) {
-            GElf_Shdr header;
-            if (gelf_getshdr(section, &header) != nullptr) {
-                visit(section, header);
-            }
-        }
-    }
-
-private:
-    int fd_;
-    Elf* elf_ = nullptr;
-};
 
 template <class Visit>
 void each_program_header(const ElfFile& file, Visit&& visit) {
@@ -155,35 +104,6 @@ void collect_sections(const ElfFile& file, ElfImage& image, std::vector<ElfRange
                        file.section_name(header)};
         if (range.begin < range.end) {
             (is_foreign(range.what) ? image.left_out : candidates).push_back(range);
-        }
-    });
-}
-
-// Objects of shared libraries for which the linker reserved room in the executable (R_X86_64_COPY).
-void collect_copied_objects(const ElfFile& file, ElfImage& image) {
-    file.each_section([&](Elf_Scn* section, const GElf_Shdr& header) {
-        if (header.sh_type != SHT_RELA || (header.sh_flags & SHF_ALLOC) == 0) {
-            return;
-        }
-        Elf_Data* relocations = elf_getdata(section, nullptr);
-        Elf_Scn* symbol_section = elf_getscn(file.get(), header.sh_link);
-        GElf_Shdr symbol_header;
-        if (relocations == nullptr || symbol_section == nullptr ||
-            gelf_getshdr(symbol_section, &symbol_header) == nullptr) {
-            return;
-        }
-        Elf_Data* symbols = elf_getdata(symbol_section, nullptr);
-        for (std::size_t i = 0; i < header.sh_size / header.sh_entsize; ++i) {
-            GElf_Rela relocation;
-            GElf_Sym symbol;
-            if (gelf_getrela(relocations, static_cast<int>(i), &relocation) == nullptr ||
-                GELF_R_TYPE(relocation.r_info) != R_X86_64_COPY ||
-                gelf_getsym(symbols, static_cast<int>(GELF_R_SYM(relocation.r_info)), &symbol) == nullptr) {
-                continue;
-            }
-            const char* name = elf_strptr(file.get(), symbol_header.sh_link, symbol.st_name);
-            image.left_out.push_back({relocation.r_offset, relocation.r_offset + symbol.st_size,
-                                      name == nullptr ? "copied from a shared library" : name});
         }
     });
 }
@@ -310,8 +230,9 @@ bool is_routine(std::string_view name) {
     return name.starts_with("shmem_") || std::find(kOldNames.begin(), kOldNames.end(), name) != kOldNames.end();
 }
 
-// A routine that the executable expects from a shared library; empty: none.
-std::string routine_referred_to(const ElfFile& file) {
+// The first symbol that the executable expects from a shared library and that is wanted; empty: none.
+template <class Wanted>
+std::string expected_symbol(const ElfFile& file, Wanted&& is_wanted) {
     std::string found;
     file.each_section([&](Elf_Scn* section, const GElf_Shdr& header) {
         if (header.sh_type != SHT_DYNSYM || header.sh_entsize == 0 || !found.empty()) {
@@ -324,7 +245,7 @@ std::string routine_referred_to(const ElfFile& file) {
                 continue;
             }
             const char* name = elf_strptr(file.get(), header.sh_link, symbol.st_name);
-            if (name != nullptr && is_routine(name)) {
+            if (name != nullptr && is_wanted(std::string_view(name))) {
                 found = name;
                 return;
             }
@@ -356,7 +277,7 @@ bool read_library_use(const std::string& path, LibraryUse& use, std::string& err
         }
     }
     if (!use.is_used) {
-        const std::string routine = routine_referred_to(file);
+        const std::string routine = expected_symbol(file, is_routine);
         if (!routine.empty()) {
             use = {true, "it refers to " + routine};
         } else if (has_private_section(file)) {
@@ -385,12 +306,21 @@ bool read_elf_image(const std::string& path, ElfImage& image, std::string& error
             "set SHMEM_FT_GLOBALS=no if none of them is symmetric";
         return false;
     }
-    collect_copied_objects(file, image);
+    collect_linked_addresses(file, image);
+    if (has_private_section(file)) {
+        collect_private_guards(read_data_symbols(path), image);
+    }
     if (!collect_sanitizer_state(file, path, image, error)) {
         return false;
     }
     subtract_left_out(image, candidates);
     return true;
+}
+
+bool refers_to(const std::string& path, std::string_view name) {
+    const ElfFile file(path);
+    return file.is_executable() &&
+           !expected_symbol(file, [name](std::string_view other) { return other == name; }).empty();
 }
 
 std::vector<ElfSymbol> read_data_symbols(const std::string& path) {

@@ -2,21 +2,26 @@
 //
 // The symmetric data objects of a program are the globals of its executable, not of shared objects (specification,
 // memory model). This tells which address ranges hold them, and which bytes in between belong to somebody else and
-// must not be written back at a rollback: linkage tables, objects copied from shared libraries (stdout, environ),
-// what the user marked SHMEM_FT_PRIVATE, and the state of this library or of a sanitizer when it is linked statically.
+// must not be written back at a rollback: linkage tables, objects copied from shared libraries (stdout, environ) and
+// addresses in them, what the user marked SHMEM_FT_PRIVATE with what guards it, and the state of this library or of a
+// sanitizer when it is linked statically.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sft {
 
+// Of a word that holds the address of something in a shared library.
+inline constexpr const char* kAddressOf = "address of ";
+
 struct ElfRange {
     std::uint64_t begin = 0;  // virtual address as in the file (add the load bias for a running PIE)
     std::uint64_t end = 0;
-    std::string what;  // section or symbol name
+    std::string what;  // section or symbol name, or the latter behind kAddressOf
 
     [[nodiscard]] std::uint64_t bytes() const noexcept { return end - begin; }
 };
@@ -49,6 +54,9 @@ struct LibraryUse {
     std::string how;  // for the user of the program
 };
 [[nodiscard]] bool read_library_use(const std::string& path, LibraryUse& use, std::string& error);
+
+// Whether the executable expects this symbol from a shared library.
+[[nodiscard]] bool refers_to(const std::string& path, std::string_view name);
 
 // Named data objects with their sections, sorted by address; empty when the executable is stripped.
 [[nodiscard]] std::vector<ElfSymbol> read_data_symbols(const std::string& path);

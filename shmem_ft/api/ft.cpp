@@ -25,6 +25,7 @@ static_assert(SHMEM_FT_ON_FAULT_RETURN == static_cast<int>(sft::FaultAction::go_
 static_assert(SHMEM_FT_ON_FAULT_CALL == static_cast<int>(sft::FaultAction::call));
 static_assert(SHMEM_FT_ON_FAULT_JUMP == static_cast<int>(sft::FaultAction::jump));
 static_assert(SHMEM_FT_ON_FAULT_ABORT == static_cast<int>(sft::FaultAction::abort));
+static_assert(SHMEM_FT_ON_FAULT_THROW == static_cast<int>(sft::FaultAction::leave));
 
 void* checked(const char* routine) noexcept { return &sft::engine(routine); }
 
@@ -34,7 +35,7 @@ int code_of(int status, FailureKind kind, int otherwise) noexcept {
 }
 
 // Only a failure of it is one that the program meets: who died after a commit is the next call's business.
-int checkpoint() noexcept {
+int checkpoint() {
     if (sft::is_checking()) {
         sft::compare_calls(*sft::g_engine, sft::world(*sft::g_engine), "shmem_checkpoint_all", {});
     }
@@ -70,6 +71,7 @@ SFT_ENTRY(void, shmem_query_fault, (int** pes, int** pes_status, std::size_t* nu
           (checked("shmem_query_fault"), sft::job::query_fault(pes, pes_status, numpes)))
 SFT_ENTRY(void, shmem_restart_pes, (int* pes, std::size_t numpes),
           (checked("shmem_restart_pes"), sft::job::restart_pes(pes, numpes)))
+SFT_ENTRY(void, shmem_ft_recover, (void), (checked("shmem_ft_recover"), sft::job::recover()))
 SFT_TOLD_ENTRY(int, shmem_ft_algo_init, (void), told.of_kind(sft::CallKind::algo_init),
                (checked("shmem_ft_algo_init"), sft::job::algo_init()))
 SFT_TOLD_ENTRY(int, shmem_ft_protected, (void), told, (checked("shmem_ft_protected"), sft::job::protected_losses()))
@@ -79,6 +81,7 @@ SFT_ENTRY(int, shmem_ft_on_fault, (int action, shmem_ft_fault_handler_t handler,
 SFT_ENTRY(int, shmem_ft_on_unreplaced, (shmem_ft_unreplaced_handler_t handler, void* context),
           (checked("shmem_ft_on_unreplaced"), sft::job::on_unreplaced(handler, context), 0))
 SFT_ENTRY(jmp_buf*, shmem_ft_rollback_point, (void), (checked("shmem_ft_rollback_point"), sft::job::rollback_point()))
+SFT_ENTRY(int, shmem_ft_must_recover, (void), (checked("shmem_ft_must_recover"), sft::job::must_recover() ? 1 : 0))
 
 extern "C" int shmem_ft_status_kind(int status) { return static_cast<int>(FailureReason::from_status(status).kind); }
 extern "C" int shmem_ft_status_signal(int status) { return code_of(status, FailureKind::signal, 0); }

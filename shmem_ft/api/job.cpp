@@ -69,7 +69,7 @@ void checked_realloc(const char* routine, const void* address, std::size_t size)
     }
 }
 
-void finalize() noexcept {
+void finalize() {
     checked("shmem_finalize", 1, {});
     if (sft::is_checking() && sft::job::is_last_finalize()) {
         sft::g_engine->checker->check_no_private_contexts("shmem_finalize", sft::kTeamInvalid);

@@ -213,7 +213,8 @@ std::string print(BackupMode value) { return chosen(value, kChoices); }
 namespace fault_action {
 constexpr const char* kName = "choice";
 constexpr bool kIsInternal = false;
-constexpr Choice<FaultAction> kChoices[] = {{"return", FaultAction::go_on}, {"abort", FaultAction::abort}};
+constexpr Choice<FaultAction> kChoices[] = {
+    {"jump", FaultAction::jump}, {"return", FaultAction::go_on}, {"abort", FaultAction::abort}};
 
 bool parse(std::string_view text, FaultAction& out) noexcept { return choose(text, kChoices, out); }
 std::string print(FaultAction value) { return chosen(value, kChoices); }

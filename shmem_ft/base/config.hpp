@@ -48,7 +48,7 @@ struct Config {
     BackupMode backup_mode = BackupMode::double_copy;
     Unreplaced unreplaced = Unreplaced::abort;
     std::uint32_t wait_timeout_seconds = 0;
-    FaultAction on_fault = FaultAction::go_on;
+    FaultAction on_fault = FaultAction::jump;
     CheckMode check = CheckMode::off;
     GlobalsMode globals = GlobalsMode::automatic;
     bool debug = false;

@@ -8,6 +8,7 @@ enum class FaultAction : int {
     call = 1,   // the application's handler is called, then the call returns
     jump = 2,   // to the application's rollback point
     abort = 3,  // the job ends
+    leave = 4,  // the application's handler is called, which throws
 };
 
 }  // namespace sft

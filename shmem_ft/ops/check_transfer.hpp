@@ -45,11 +45,13 @@ public:
     [[nodiscard]] bool is_startup() const noexcept { return engine_.startup != nullptr; }
     // What there is to know of a call that reads this memory of the target.
     [[nodiscard]] StartupCall told(const void* symmetric, const Extent& extent) const noexcept;
-    // run() fills the memory that the call tells of.
+    // run() fills the memory that the call tells of, or says that it has brought nothing.
     template <class Run>
     void fill(const StartupCall& call, Run&& run) const noexcept {
         if (!is_startup() || !deliver(call, nullptr, 0)) {
-            run();
+            if (!run()) {
+                meet_fault_behind();
+            }
             record(call, nullptr, 0);
         }
     }
@@ -117,8 +119,8 @@ inline void get_all(const CheckedTarget& to, Completion when, const StartupCall&
                     ByQuiet&& by_quiet) noexcept {
     if (when == Completion::at_once || to.is_startup()) {
         to.fill(call, at_once);
-    } else {
-        by_quiet();
+    } else if (!by_quiet()) {
+        to.meet_fault_behind();
     }
 }
 
@@ -130,12 +132,12 @@ inline void put(const CheckedTarget& to, void* dest, const void* source, std::si
 }
 
 template <std::size_t Bytes, Completion When = Completion::at_once>
-inline void get(const CheckedTarget& to, void* dest, const void* source, std::size_t nelems) noexcept {
+inline void get(const CheckedTarget& to, void* dest, const void* source, std::size_t nelems, const char*) noexcept {
     to.check_get({"dest", dest, elements(nelems, Bytes)}, {"source", source, elements(nelems, Bytes)});
     get_all(
         to, When, to.told(source, elements(nelems, Bytes)).filling(dest, nelems * Bytes),
-        [&] { get<Bytes, Completion::at_once>(to.target(), dest, source, nelems); },
-        [&] { get<Bytes, Completion::by_quiet>(to.target(), dest, source, nelems); });
+        [&] { return get<Bytes, Completion::at_once>(to.target(), dest, source, nelems); },
+        [&] { return get<Bytes, Completion::by_quiet>(to.target(), dest, source, nelems); });
 }
 
 template <Completion When = Completion::at_once>
@@ -146,12 +148,13 @@ inline void put_bytes(const CheckedTarget& to, void* dest, const void* source, s
 }
 
 template <Completion When = Completion::at_once>
-inline void get_bytes(const CheckedTarget& to, void* dest, const void* source, std::size_t bytes) noexcept {
+inline void get_bytes(const CheckedTarget& to, void* dest, const void* source, std::size_t bytes,
+                      const char*) noexcept {
     to.check_get({"dest", dest, elements(bytes, 1)}, {"source", source, elements(bytes, 1)});
     get_all(
         to, When, to.told(source, elements(bytes, 1)).filling(dest, bytes),
-        [&] { get_bytes<Completion::at_once>(to.target(), dest, source, bytes); },
-        [&] { get_bytes<Completion::by_quiet>(to.target(), dest, source, bytes); });
+        [&] { return get_bytes<Completion::at_once>(to.target(), dest, source, bytes); },
+        [&] { return get_bytes<Completion::by_quiet>(to.target(), dest, source, bytes); });
 }
 
 template <class T>
@@ -161,10 +164,16 @@ inline void put_value(const CheckedTarget& to, T* dest, T value) noexcept {
     to.wrote(dest, elements(1, sizeof(T)));
 }
 
-template <class T>
-[[nodiscard]] inline T get_value(const CheckedTarget& to, const T* source) noexcept {
+template <class T, class Routine>
+[[nodiscard]] inline T get_value(const CheckedTarget& to, const T* source, Routine) noexcept {
     to.check_element("source", source, sizeof(T));
-    return to.fetch<T>(source, [&] { return get_value(to.target(), source); });
+    return to.fetch<T>(source, [&] {
+        T value{};
+        if (!get<sizeof(T)>(to.target(), &value, source, 1)) {
+            to.meet_fault_behind();
+        }
+        return value;
+    });
 }
 
 // ---- strided ----
@@ -184,14 +193,14 @@ inline void iput(const CheckedTarget& to, void* dest, const void* source, Stride
 }
 
 template <std::size_t Bytes>
-inline void iget(const CheckedTarget& to, void* dest, const void* source, Strides strides,
-                 std::size_t nelems) noexcept {
+inline void iget(const CheckedTarget& to, void* dest, const void* source, Strides strides, std::size_t nelems,
+                 const char*) noexcept {
     to.check_strides(strides, 1);
     to.check_get({"dest", dest, strided<Bytes>(nelems, 1, strides.dest)},
                  {"source", source, strided<Bytes>(nelems, 1, strides.source)});
     to.fill(to.told(source, strided<Bytes>(nelems, 1, strides.source))
                 .filling_pieces(pieces(dest, strided<Bytes>(nelems, 1, strides.dest))),
-            [&] { iget<Bytes>(to.target(), dest, source, strides, nelems); });
+            [&] { return iget<Bytes>(to.target(), dest, source, strides, nelems); });
 }
 
 template <std::size_t Bytes>
@@ -206,13 +215,13 @@ inline void ibput(const CheckedTarget& to, void* dest, const void* source, Strid
 
 template <std::size_t Bytes>
 inline void ibget(const CheckedTarget& to, void* dest, const void* source, Strides strides, std::size_t block_elements,
-                  std::size_t nblocks) noexcept {
+                  std::size_t nblocks, const char*) noexcept {
     to.check_strides(strides, block_elements);
     to.check_get({"dest", dest, strided<Bytes>(nblocks, block_elements, strides.dest)},
                  {"source", source, strided<Bytes>(nblocks, block_elements, strides.source)});
     to.fill(to.told(source, strided<Bytes>(nblocks, block_elements, strides.source))
                 .filling_pieces(pieces(dest, strided<Bytes>(nblocks, block_elements, strides.dest))),
-            [&] { ibget<Bytes>(to.target(), dest, source, strides, block_elements, nblocks); });
+            [&] { return ibget<Bytes>(to.target(), dest, source, strides, block_elements, nblocks); });
 }
 
 // ---- atomics ----

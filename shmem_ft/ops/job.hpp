@@ -66,7 +66,16 @@ inline constexpr int kDataLost = 2;
 void on_unreplaced(UnreplacedHandler handler, void* context) noexcept;
 // For setjmp in the caller's own frame: where a jump goes, from this thread.
 [[nodiscard]] jmp_buf* rollback_point() noexcept;
-// `routine` has met a fault. Where the entry is to jump to, now; null: it returns.
-[[nodiscard]] jmp_buf* meet_fault(const char* routine) noexcept;
+// A substitute that has not joined has passed its rollback point: as if it had jumped there.
+[[nodiscard]] bool must_recover() noexcept;
+// query_fault and restart_pes.
+void recover() noexcept;
+// How an entry is left whose call has met a fault. Neither: it returns.
+struct WayOut {
+    jmp_buf* point = nullptr;        // to jump to
+    FaultHandler thrower = nullptr;  // to be called with context
+    void* context = nullptr;
+};
+[[nodiscard]] WayOut meet_fault(const char* routine) noexcept;
 
 }  // namespace sft::job

@@ -112,7 +112,7 @@ private:
             if (is_remote(member)) {
                 remote_get<Completion::by_quiet>({engine_, group_.pe(member)}, buffer(part, member),
                                                  at(arrays_.source, offset_of(part)),
-                                                 part.elements * arrays_.kind.bytes);
+                                                 part.elements * arrays_.kind.bytes, nullptr);
             }
         }
     }

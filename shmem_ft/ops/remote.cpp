@@ -1,5 +1,7 @@
 #include "shmem_ft/ops/remote.hpp"
 
+#include "shmem_ft/ops/act_on_fault.hpp"
+
 namespace sft {
 namespace {
 
@@ -9,6 +11,16 @@ Network* network_to(const Target& target, const void* address) noexcept {
     e.peers.require_symmetric(address, target.pe);
     const bool is_remote = e.network != nullptr && e.peers.is_remote(target.pe) && e.peers.is_symmetric(address);
     return is_remote ? e.network : nullptr;
+}
+
+// Asked behind a get: who is dead by now may have been it before all had come. There is no object with a destructor
+// here or in the callers, which may be left by a jump.
+bool has_come_or_meets_fault(const Network* network, const Target& target, const char* routine) {
+    const bool has_come = network != nullptr && network->is_reachable(target.pe);
+    if (!has_come && routine != nullptr) {
+        act_on_fault(routine);
+    }
+    return has_come;
 }
 
 }  // namespace
@@ -27,17 +39,22 @@ template void remote_put<Completion::at_once>(Target, void*, const void*, std::s
 template void remote_put<Completion::by_quiet>(Target, void*, const void*, std::size_t) noexcept;
 
 template <Completion When>
-void remote_get(Target target, void* dest, const void* source, std::size_t bytes) noexcept {
-    if (Network* const network = network_to(target, source)) {
-        if constexpr (When == Completion::at_once) {
+bool remote_get(Target target, void* dest, const void* source, std::size_t bytes, const char* routine) {
+    Network* const network = network_to(target, source);
+    if constexpr (When == Completion::at_once) {
+        if (network != nullptr) {
             network->get(target.pe, dest, source, bytes);
-        } else {
+        }
+        return has_come_or_meets_fault(network, target, routine);
+    } else {
+        if (network != nullptr) {
             network->get_nbi(target.pe, dest, source, bytes);
         }
+        return true;
     }
 }
-template void remote_get<Completion::at_once>(Target, void*, const void*, std::size_t) noexcept;
-template void remote_get<Completion::by_quiet>(Target, void*, const void*, std::size_t) noexcept;
+template bool remote_get<Completion::at_once>(Target, void*, const void*, std::size_t, const char*);
+template bool remote_get<Completion::by_quiet>(Target, void*, const void*, std::size_t, const char*);
 
 void remote_put_blocks(Target target, void* dest, const void* source, NetBlocks blocks) noexcept {
     if (Network* const network = network_to(target, dest)) {
@@ -45,10 +62,12 @@ void remote_put_blocks(Target target, void* dest, const void* source, NetBlocks 
     }
 }
 
-void remote_get_blocks(Target target, void* dest, const void* source, NetBlocks blocks) noexcept {
-    if (Network* const network = network_to(target, source)) {
+bool remote_get_blocks(Target target, void* dest, const void* source, NetBlocks blocks, const char* routine) {
+    Network* const network = network_to(target, source);
+    if (network != nullptr) {
         network->get_blocks(target.pe, dest, source, blocks);
     }
+    return has_come_or_meets_fault(network, target, routine);
 }
 
 std::uint64_t remote_fetch(Target target, AtomicOperation operation, void* address, std::size_t width,

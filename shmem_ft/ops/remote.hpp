@@ -26,25 +26,29 @@ enum class Completion { at_once, by_quiet };
 
 template <Completion When>
 SFT_COLD void remote_put(Target target, void* dest, const void* source, std::size_t bytes) noexcept;
+// A get that brings nothing, because the PE is dead, meets the fault: if `routine` is not null it is left as
+// act_on_fault says, and else gives false. All of it is in here, for then an entry ends with a jump to this and needs
+// no frame. What is to come by a quiet counts as come, since the quiet meets the fault.
 template <Completion When>
-SFT_COLD void remote_get(Target target, void* dest, const void* source, std::size_t bytes) noexcept;
+SFT_COLD bool remote_get(Target target, void* dest, const void* source, std::size_t bytes, const char* routine);
 extern template void remote_put<Completion::at_once>(Target, void*, const void*, std::size_t) noexcept;
 extern template void remote_put<Completion::by_quiet>(Target, void*, const void*, std::size_t) noexcept;
-extern template void remote_get<Completion::at_once>(Target, void*, const void*, std::size_t) noexcept;
-extern template void remote_get<Completion::by_quiet>(Target, void*, const void*, std::size_t) noexcept;
+extern template bool remote_get<Completion::at_once>(Target, void*, const void*, std::size_t, const char*);
+extern template bool remote_get<Completion::by_quiet>(Target, void*, const void*, std::size_t, const char*);
 
 SFT_COLD void remote_put_blocks(Target target, void* dest, const void* source, NetBlocks blocks) noexcept;
-SFT_COLD void remote_get_blocks(Target target, void* dest, const void* source, NetBlocks blocks) noexcept;
+SFT_COLD bool remote_get_blocks(Target target, void* dest, const void* source, NetBlocks blocks, const char* routine);
 
 template <class T>
 SFT_COLD void remote_put_value(Target target, T* dest, T value) noexcept {
     remote_put<Completion::at_once>(target, dest, &value, sizeof value);
 }
 
-template <class T>
-SFT_COLD T remote_get_value(Target target, const T* source) noexcept {
+// Routine{}() is the name. As an argument it would make the hot path of the entry move another one aside.
+template <class Routine, class T>
+SFT_COLD T remote_get_value(Target target, const T* source) {
     T value{};
-    remote_get<Completion::at_once>(target, &value, source, sizeof value);
+    remote_get<Completion::at_once>(target, &value, source, sizeof value, Routine{}());
     return value;
 }
 

@@ -2,7 +2,8 @@
 // goes another way (remote.hpp).
 //
 // Fault rule: a put to an unreachable PE is dropped, a get from one leaves the destination as it was, g gives a
-// value-initialised element.
+// value-initialised element. Such a get meets the fault if it is told the routine (remote.hpp), and says that it has
+// brought nothing otherwise; inside a node nothing is looked at for that.
 // Non-blocking forms differ only towards other nodes: inside a node nothing is outstanding when they return.
 #pragma once
 
@@ -71,19 +72,20 @@ inline void put(Target target, void* dest, const void* source, std::size_t nelem
 }
 
 template <std::size_t Bytes, Completion When = Completion::at_once>
-inline void get(Target target, void* dest, const void* source, std::size_t nelems) noexcept {
+inline bool get(Target target, void* dest, const void* source, std::size_t nelems, const char* routine = nullptr) {
     if (nelems == 0) [[unlikely]] {
-        return;
+        return true;
     }
     const void* const remote = target.locate(source);
     if (remote == nullptr) [[unlikely]] {
-        return remote_get<When>(target, dest, source, nelems * Bytes);
+        return remote_get<When>(target, dest, source, nelems * Bytes, routine);
     }
     if (nelems == 1) {
         load_element<Bytes>(dest, remote);
     } else {
         target.engine.copy(dest, remote, nelems * Bytes);
     }
+    return true;
 }
 
 // Byte counts; no alignment is promised, and none is needed for sizes that fit one move.
@@ -100,15 +102,15 @@ inline void put_bytes(Target target, void* dest, const void* source, std::size_t
 }
 
 template <Completion When = Completion::at_once>
-inline void get_bytes(Target target, void* dest, const void* source, std::size_t bytes) noexcept {
+inline bool get_bytes(Target target, void* dest, const void* source, std::size_t bytes, const char* routine = nullptr) {
     if (bytes == 0) [[unlikely]] {
-        return;
+        return true;
     }
     if (const void* const remote = target.locate(source)) [[likely]] {
         target.engine.copy(dest, remote, bytes);
-    } else {
-        remote_get<When>(target, dest, source, bytes);
+        return true;
     }
+    return remote_get<When>(target, dest, source, bytes, routine);
 }
 
 template <class T>
@@ -120,11 +122,16 @@ inline void put_value(Target target, T* dest, T value) noexcept {
     }
 }
 
-template <class T>
-[[nodiscard]] inline T get_value(Target target, const T* source) noexcept {
+// For a get that meets no fault.
+struct NoRoutine {
+    constexpr const char* operator()() const noexcept { return nullptr; }
+};
+
+template <class T, class Routine = NoRoutine>
+[[nodiscard]] inline T get_value(Target target, const T* source, Routine = {}) {
     const T* const remote = target.locate(source);
     if (remote == nullptr) [[unlikely]] {
-        return remote_get_value(target, source);
+        return remote_get_value<Routine>(target, source);
     }
     T value;
     load_element<sizeof(T)>(&value, remote);
@@ -182,15 +189,16 @@ inline void iput(Target target, void* dest, const void* source, Strides strides,
 }
 
 template <std::size_t Bytes>
-inline void iget(Target target, void* dest, const void* source, Strides strides, std::size_t nelems) noexcept {
+inline bool iget(Target target, void* dest, const void* source, Strides strides, std::size_t nelems,
+                 const char* routine = nullptr) {
     if (nelems == 0) [[unlikely]] {
-        return;
+        return true;
     }
     if (const void* const remote = target.locate(source)) [[likely]] {
         copy_strided<Bytes>(dest, remote, strides, nelems);
-    } else {
-        remote_get_blocks(target, dest, source, net_blocks<Bytes>(strides, 1, nelems));
+        return true;
     }
+    return remote_get_blocks(target, dest, source, net_blocks<Bytes>(strides, 1, nelems), routine);
 }
 
 template <std::size_t Bytes>
@@ -212,16 +220,16 @@ inline void ibput(Target target, void* dest, const void* source, Strides strides
 }
 
 template <std::size_t Bytes>
-inline void ibget(Target target, void* dest, const void* source, Strides strides, std::size_t block_elements,
-                  std::size_t nblocks) noexcept {
+inline bool ibget(Target target, void* dest, const void* source, Strides strides, std::size_t block_elements,
+                  std::size_t nblocks, const char* routine = nullptr) {
     if (block_elements == 0 || nblocks == 0) [[unlikely]] {
-        return;
+        return true;
     }
     if (const void* const remote = target.locate(source)) [[likely]] {
         copy_blocks(dest, remote, in_bytes<Bytes>(strides), block_elements * Bytes, nblocks);
-    } else {
-        remote_get_blocks(target, dest, source, net_blocks<Bytes>(strides, block_elements, nblocks));
+        return true;
     }
+    return remote_get_blocks(target, dest, source, net_blocks<Bytes>(strides, block_elements, nblocks), routine);
 }
 
 }  // namespace sft

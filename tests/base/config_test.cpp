@@ -41,7 +41,7 @@ TEST_F(ConfigTest, EveryDefaultIsAccepted) {
     EXPECT_EQ(config.scrub_seconds, 0U) << "off";
     EXPECT_EQ(config.scrub_rate_bytes, 64U << 20);
     EXPECT_EQ(config.backup_mode, BackupMode::double_copy);
-    EXPECT_EQ(config.on_fault, FaultAction::go_on);
+    EXPECT_EQ(config.on_fault, FaultAction::jump);
     EXPECT_EQ(config.unreplaced, Unreplaced::abort);
     EXPECT_EQ(config.wait_timeout_seconds, 300U);
     EXPECT_EQ(config.heap_base_address % 4096, 0U);
@@ -61,9 +61,9 @@ TEST_F(ConfigTest, TheTwoMoreFaultActionsAreForProgramsOnly) {
     set("SHMEM_FT_ON_FAULT", "abort");
     ASSERT_TRUE(load_config(config, error_line)) << error_line;
     EXPECT_EQ(config.on_fault, FaultAction::abort);
-    set("SHMEM_FT_ON_FAULT", "jump");
+    set("SHMEM_FT_ON_FAULT", "throw");
     EXPECT_FALSE(load_config(config, error_line));
-    EXPECT_EQ(error_line, "SHMEM_FT_ON_FAULT=jump: not one of return, abort");
+    EXPECT_EQ(error_line, "SHMEM_FT_ON_FAULT=throw: not one of jump, return, abort");
 }
 
 struct SizeCase {

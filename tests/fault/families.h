@@ -44,6 +44,16 @@ void take_lock(void);
 /* True while a fault is pending, or not at all: jumps. */
 bool fault_seen(void);
 
+/* family_gets.c */
+int get_dead(const Local* local);
+int get_one_dead(const Local* local);
+int getmem_dead(const Local* local);
+int ctx_get_dead(const Local* local);
+int g_dead(const Local* local);
+int iget_dead(const Local* local);
+int ibget_dead(const Local* local);
+int get_nbi_dead(const Local* local);
+
 /* families.c: the handler has been called since the last recovery. */
 bool was_called(void);
 /* The test is over. */

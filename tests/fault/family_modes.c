@@ -60,7 +60,6 @@ uint64_t hash_of_results(void) {
 }
 
 /* ---- synchronisation ---- */
-
 #define CALL(NAME, ...)                   \
     static int NAME(const Local* local) { \
         (void)local;                      \
@@ -391,11 +390,12 @@ static int nested(const Local* local) {
     return 0;
 }
 CALL_VOID(nothing, ) /* the victim does not come to the checkpoint that follows */
-
 #define WORLD(NAME, ROUTINE) \
     { #NAME, ROUTINE, MODE_TELLS, NAME }
 #define PLAIN(NAME, ROUTINE) \
     { #NAME, ROUTINE, MODE_PLAIN, NAME }
+#define LEAVE(NAME, ROUTINE) \
+    { #NAME, ROUTINE, MODE_NEEDS_LEAVE, NAME }
 static const Mode kModes[] = {
     WORLD(team_sync, "shmem_team_sync"),
     WORLD(team_sync_reversed, "shmem_team_sync"),
@@ -457,12 +457,20 @@ static const Mode kModes[] = {
     PLAIN(test_any_vector, "shmem_long_test_any_vector"),
     PLAIN(test_some_vector, "shmem_long_test_some_vector"),
     PLAIN(signal_wait, "shmem_signal_wait_until"),
-    {"signal_loop", "shmem_signal_fetch", MODE_NEEDS_LEAVE, signal_loop},
+    LEAVE(signal_loop, "shmem_signal_fetch"),
     {"set_lock", "shmem_set_lock", MODE_HOLDS_LOCK, set_lock},
     {"test_lock", "shmem_test_lock", MODE_HOLDS_LOCK, test_lock},
     {"wait_for_lock", NULL, MODE_INSIDE, wait_for_lock},
     {"own_lock", NULL, MODE_HOLDS_LOCK | MODE_NEEDS_LEAVE, own_lock},
-    {"atomic_loop", "shmem_long_atomic_fetch", MODE_NEEDS_LEAVE, atomic_loop},
+    LEAVE(atomic_loop, "shmem_long_atomic_fetch"),
+    LEAVE(get_dead, "shmem_long_get"),
+    LEAVE(get_one_dead, "shmem_get64"),
+    LEAVE(getmem_dead, "shmem_getmem"),
+    LEAVE(ctx_get_dead, "shmem_ctx_long_get"),
+    LEAVE(g_dead, "shmem_long_g"),
+    LEAVE(iget_dead, "shmem_long_iget"),
+    LEAVE(ibget_dead, "shmem_long_ibget"),
+    LEAVE(get_nbi_dead, "shmem_quiet"),
     PLAIN(quiet, NULL),
     PLAIN(ctx_quiet, NULL),
     PLAIN(pe_quiet, NULL),

@@ -128,6 +128,8 @@ int main(int argc, char** argv) {
     if (SHMEM_FT_ROLLBACK_POINT()) {
         app_recover();
     }
+    /* With a jump everybody comes here again; without one only a substitute does, alone, so it must not have joined. */
+    shmem_barrier_all();
     bool finished = false;
     do {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {

@@ -44,7 +44,11 @@ static void recover(bool is_substitute) {
         app_fail(kProgram, "the list of failed PEs is not what has happened");
     }
     const int lost = pes[0];
-    shmem_restart_pes(pes, numpes);
+    if (is_substitute) {
+        shmem_ft_recover(); /* the same: it asks again */
+    } else {
+        shmem_restart_pes(pes, numpes);
+    }
     printf("%s of PE %d, step %lu\n", is_substitute ? "substitute" : "survivor", lost, step);
     fflush(stdout);
     free(pes);

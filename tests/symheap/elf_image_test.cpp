@@ -16,6 +16,20 @@ int elf_test_bss[1000];
 SFT_LIBRARY_STATE int elf_test_private = 1;
 thread_local int elf_test_thread_local = 7;
 extern const char* const elf_test_relocated[2] = {"one", "two"};
+// Words that the loader fills in: with an address in a shared library, and with one of this program.
+int (*elf_test_of_library)(const char*) = std::puts;
+int* elf_test_of_program = &elf_test_data;
+
+int elf_test_number() { return elf_test_data; }
+// The variable is private, and so has to be what tells whether it has been initialised.
+int* elf_test_lazy() {
+    SFT_LIBRARY_STATE static int* made = new int(elf_test_number());
+    return made;
+}
+int* elf_test_lazy_and_saved() {
+    static int* made = new int(elf_test_number());
+    return made;
+}
 
 namespace sft {
 namespace {
@@ -60,6 +74,29 @@ TEST_F(ElfImageTest, WhatBelongsToOthersIsLeftOut) {
     EXPECT_FALSE(is_saved(elf_test_relocated, sizeof elf_test_relocated));
     EXPECT_FALSE(is_saved(static_cast<const void*>(&stdout), sizeof stdout));
     EXPECT_FALSE(is_saved(static_cast<const void*>(&environ), sizeof environ));
+}
+
+TEST_F(ElfImageTest, WhatTheLoaderTakesFromLibrariesIsLeftOut) {
+    EXPECT_FALSE(is_saved(static_cast<const void*>(&elf_test_of_library), sizeof elf_test_of_library));
+    EXPECT_TRUE(is_saved(static_cast<const void*>(&elf_test_of_program), sizeof elf_test_of_program));
+    for (const ElfSymbol& symbol : read_data_symbols("/proc/self/exe")) {
+        EXPECT_FALSE(symbol.name == "DW.ref.__gxx_personality_v0" &&
+                     is_saved(reinterpret_cast<const void*>(symbol.address + bias()), symbol.bytes))
+            << symbol.name;
+    }
+}
+
+TEST_F(ElfImageTest, GuardsOfPrivateVariablesArePrivate) {
+    EXPECT_EQ(*elf_test_lazy() + *elf_test_lazy_and_saved(), 84);
+    int n_found = 0;
+    for (const ElfSymbol& symbol : read_data_symbols("/proc/self/exe")) {
+        const bool is_private = symbol.name == "_ZGVZ13elf_test_lazyvE4made";
+        if (is_private || symbol.name == "_ZGVZ23elf_test_lazy_and_savedvE4made") {
+            ++n_found;
+            EXPECT_EQ(is_saved(reinterpret_cast<const void*>(symbol.address + bias()), symbol.bytes), !is_private);
+        }
+    }
+    EXPECT_EQ(n_found, 2);
 }
 
 TEST_F(ElfImageTest, RangesAreDisjointAscendingAndInside) {

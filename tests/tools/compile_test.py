@@ -35,6 +35,32 @@ const char *title = "x";
 int main() { std::fprintf(stdout, "%zu", numbers.size()); return static_cast<int>(table[0]); }
 """
 
+LAZY = """
+#include <dlfcn.h>
+#include <pthread.h>
+#include <mutex>
+#include <shmem_ft.h>
+int number();
+int lazy() {
+    static int *own SHMEM_FT_PRIVATE = new int(number());
+    static int *plain = new int(number());
+    return *own + *plain;
+}
+pthread_once_t c_flag = PTHREAD_ONCE_INIT;
+std::once_flag cxx_flag;
+struct { int size; std::once_flag flag; } flags;
+void (*found)();
+int main() {
+    try {
+        found = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "abort"));
+        return lazy() + flags.size;
+    } catch (int code) {
+        return code;
+    }
+}
+int number() { throw 3; }
+"""
+
 
 def tool(name, *arguments, cwd=None, env=None):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SHMEM_", "SMA_", "OSHC"))}
@@ -163,6 +189,23 @@ class Globals(InFolder):
         self.assertIn("nodes: Node *:", warnings)
         for name in ["own_file", "action", "title", "table"]:
             self.assertNotIn(f"  {name}:", warnings)
+
+    def test_what_belongs_to_the_loader_or_to_private_variables(self):
+        self.write("lazy.cpp", LAZY)
+        self.good("oshc++", "-g", "-fPIE", "lazy.cpp", "-o", "lazy", "-lpthread")
+        text = self.good("shmem-ft", "globals", "lazy").stdout
+        saved, _, rest = text.partition("Left out:")
+        left_out, _, warnings = rest.partition("To be looked at:")
+        self.assertRegex(left_out, r"8  DW.ref.__gxx_personality_v0, address of __gxx_personality_v0 .*shared library")
+        self.assertRegex(left_out, r"8  guard variable for lazy\(\)::own .*SHMEM_FT_PRIVATE has been initialised")
+        self.assertRegex(saved, r"8  guard variable for lazy\(\)::plain ")
+        for name in ["DW.ref.__gxx_personality_v0", "::own"]:
+            self.assertNotIn(name, saved)
+        for name in ["c_flag", "cxx_flag", "flags"]:
+            self.assertRegex(warnings, rf"  {name}: says what has been done once")
+        self.assertRegex(warnings, "  found: pointer to a function: .*dlsym")
+        self.good("strip", "lazy")
+        self.assertIn("cannot be told what says whether", self.good("shmem-ft", "globals", "lazy").stdout)
 
     @unittest.skipIf(
         os.environ.get("SFT_SANITIZE", "none") != "none", "a sanitizer links start-up code that has debug information"

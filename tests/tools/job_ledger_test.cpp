@@ -267,6 +267,10 @@ TEST(JobLedger, NeverInitialisedAndFailed) {
     EXPECT_EQ(job.launcher().outcome(), (Outcome{127,
                                                  "PE 1 exited with code 127 without calling shmem_init: is ./prog "
                                                  "linked with the library (see oshcc)?"}));
+    // It has the library, which has told what was wrong; so nobody needs to be asked whether it is linked.
+    Job told(1, 0);
+    told.launch().end(0, exited(70));
+    EXPECT_EQ(told.launcher().outcome(), (Outcome{70, "PE 0 exited with code 70 before it called shmem_init"}));
     Job crashed(1, 0);
     crashed.launch().end(0, killed(SIGBUS));
     EXPECT_EQ(crashed.launcher().outcome(),

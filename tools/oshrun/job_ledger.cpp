@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "shmem_ft/base/report.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshrun/options.hpp"
 
@@ -393,12 +394,15 @@ Outcome JobLedger::outcome_without_init() const {
                                                  "(see oshcc)?",
                                                  program)};
     }
+    // With that status the library ends a process, behind a line that says why: a call in front of shmem_init, say.
+    const bool has_library = first->end->kind == FailureKind::exited && first->end->code == kExitError;
     const bool is_signal = first->end->kind == FailureKind::signal;
     const std::string what = fmt::format("{}{} {}", name(first_rank), on_host(first_rank), describe_end(*first->end));
     return {exit_code_of(*first->end),
-            is_signal ? fmt::format("{} before it called shmem_init", what)
-                      : fmt::format("{} without calling shmem_init: is {} linked with the library (see oshcc)?", what,
-                                    program)};
+            is_signal || has_library
+                ? fmt::format("{} before it called shmem_init", what)
+                : fmt::format("{} without calling shmem_init: is {} linked with the library (see oshcc)?", what,
+                              program)};
 }
 
 Outcome JobLedger::unrecoverable(const JobEvent& event) const {

@@ -21,6 +21,7 @@ namespace sft::tools {
 namespace {
 
 constexpr std::size_t kShownMax = 30;
+constexpr std::string_view kPrivateSection = "shmem_ft_private";
 
 const ElfRange* range_of(const std::vector<ElfRange>& ranges, std::uint64_t address) {
     const auto found = std::find_if(ranges.begin(), ranges.end(), [address](const ElfRange& range) {
@@ -39,7 +40,7 @@ std::uint64_t total_bytes(const std::vector<ElfRange>& ranges) {
 
 // Why a range is left out, in words for the reader; `what` is the name of a section or of a symbol.
 std::string reason_for(const std::string& what) {
-    if (what == "shmem_ft_private") {
+    if (what == kPrivateSection) {
         return "marked SHMEM_FT_PRIVATE, or this library's own state";
     }
     if (what.starts_with(".got") || what == ".plt.got") {
@@ -54,6 +55,12 @@ std::string reason_for(const std::string& what) {
     }
     if (what.starts_with("asan") || what.starts_with("__sancov") || what.starts_with("__llvm")) {
         return "of an instrumentation";
+    }
+    if (what.starts_with(kAddressOf)) {
+        return "which lies in a shared library: the loader's business in each process";
+    }
+    if (what.starts_with("_ZGV")) {
+        return "whether a variable marked SHMEM_FT_PRIVATE has been initialised";
     }
     return "lives in a shared library or the C runtime; the program holds a copy of it";
 }
@@ -92,10 +99,29 @@ void print_saved(const ElfImage& image, std::vector<ElfSymbol> symbols, bool sho
     }
 }
 
-void print_left_out(const ElfImage& image) {
+// An address of something in a shared library, by the variable that holds it.
+std::string name_left_out(const ElfRange& range, const std::vector<ElfSymbol>& symbols) {
+    if (!range.what.starts_with(kAddressOf)) {
+        return readable(range.what);
+    }
+    const auto holder = std::find_if(symbols.begin(), symbols.end(), [&](const ElfSymbol& symbol) {
+        return symbol.address <= range.begin && range.begin < symbol.address + symbol.bytes;
+    });
+    const std::string target = kAddressOf + readable(range.what.substr(std::string_view(kAddressOf).size()));
+    return holder == symbols.end() ? target : fmt::format("{}, {}", readable(holder->name), target);
+}
+
+void print_left_out(const ElfImage& image, const std::vector<ElfSymbol>& symbols) {
     fmt::print("\nLeft out: {} bytes\n", total_bytes(image.left_out));
     for (const ElfRange& range : image.left_out) {
-        fmt::print("  {:>12}  {:<28} {}\n", range.bytes(), range.what, reason_for(range.what));
+        fmt::print("  {:>12}  {:<28} {}\n", range.bytes(), name_left_out(range, symbols), reason_for(range.what));
+    }
+    const bool has_private = std::any_of(image.left_out.begin(), image.left_out.end(),
+                                         [](const ElfRange& range) { return range.what == kPrivateSection; });
+    if (has_private && symbols.empty()) {
+        fmt::print(
+            "  Without symbols (stripped) it cannot be told what says whether variables of functions that are marked "
+            "SHMEM_FT_PRIVATE have been initialised: it is saved and goes back.\n");
     }
 }
 
@@ -105,9 +131,10 @@ void print_warnings(const ElfImage& image, const std::string& program) {
         fmt::print("\nNo debug information: compile with -g to be warned of pointers and handles among the globals.\n");
         return;
     }
+    const bool uses_dlsym = refers_to(program, "dlsym");
     bool is_first = true;
     for (const TypedGlobal& global : report.risky) {
-        if (range_of(image.saved, global.address) == nullptr) {
+        if (range_of(image.saved, global.address) == nullptr || (global.is_function && !uses_dlsym)) {
             continue;
         }
         fmt::print("{}  {}: {}\n", is_first ? "\nTo be looked at:\n" : "", global.name, global.warning);
@@ -158,8 +185,9 @@ int run_globals(const GlobalsCommand& command) {
                image.position_independent ? "position-independent (oshrun loads it at the same address everywhere)"
                                           : "at fixed addresses");
     print_why_symmetric(use);
-    print_saved(image, read_data_symbols(command.program), command.show_all);
-    print_left_out(image);
+    const std::vector<ElfSymbol> symbols = read_data_symbols(command.program);
+    print_saved(image, symbols, command.show_all);
+    print_left_out(image, symbols);
     print_warnings(image, command.program);
     return 0;
 }

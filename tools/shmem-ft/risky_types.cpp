@@ -19,7 +19,7 @@ namespace {
 // How deep a type is looked into; deeper nesting is rare and could be without end in broken debug information.
 constexpr int kDepthMax = 12;
 
-enum class Risk { none, pointer, handle, container };
+enum class Risk { none, function, pointer, once, handle, container };
 
 struct Finding {
     Risk risk = Risk::none;
@@ -75,7 +75,7 @@ Finding classify_pointer(Dwarf_Die* pointer) {
     }
     const int tag = dwarf_tag(&*target);
     if (tag == DW_TAG_subroutine_type) {
-        return {};  // functions lie at the same addresses everywhere
+        return {Risk::function, "pointer to a function"};
     }
     const std::string name = name_of(&*target);
     if (name == "_IO_FILE") {
@@ -85,6 +85,27 @@ Finding classify_pointer(Dwarf_Die* pointer) {
         return {Risk::handle, "DIR *"};
     }
     return {Risk::pointer, name.empty() ? "pointer" : name + " *"};
+}
+
+// The name of a type as it is written, before what it stands for is looked at.
+bool is_named_once(Dwarf_Die* variable) {
+    Dwarf_Attribute attribute;
+    Dwarf_Die type;
+    Dwarf_Die* at = variable;
+    for (int depth = 0; depth < kDepthMax && dwarf_attr_integrate(at, DW_AT_type, &attribute) != nullptr &&
+                        dwarf_formref_die(&attribute, &type) != nullptr;
+         ++depth) {
+        const std::string name = name_of(&type);
+        if (name == "pthread_once_t" || name == "once_flag" || name == "__once_flag") {
+            return true;
+        }
+        const int tag = dwarf_tag(&type);
+        if (tag != DW_TAG_typedef && tag != DW_TAG_const_type && tag != DW_TAG_volatile_type) {
+            return false;
+        }
+        at = &type;
+    }
+    return false;
 }
 
 Finding classify(Dwarf_Die* type, int depth);
@@ -107,7 +128,8 @@ Finding classify_members(Dwarf_Die* type, int depth) {
             continue;  // tables of virtual functions lie at the same addresses everywhere
         }
         if (auto member = type_of(&child)) {
-            Finding finding = classify(&*member, depth + 1);
+            Finding finding =
+                is_named_once(&child) ? Finding{Risk::once, "a once flag"} : classify(&*member, depth + 1);
             if (finding.risk > worst.risk) {
                 worst = std::move(finding);
             }
@@ -133,7 +155,8 @@ Finding classify(Dwarf_Die* type, int depth) {
         case DW_TAG_union_type: {
             Finding finding = classify_members(type, depth);
             // Named by the outermost type: the pointers are deep inside a container.
-            const bool may_hold_pointers = finding.risk == Risk::pointer || finding.risk == Risk::container ||
+            const bool may_hold_pointers = finding.risk == Risk::function || finding.risk == Risk::pointer ||
+                                           finding.risk == Risk::container ||
                                            dwarf_hasattr(type, DW_AT_declaration) != 0;  // described elsewhere
             if (may_hold_pointers && is_in_std(type)) {
                 const std::string name = name_of(type);
@@ -152,6 +175,15 @@ std::string warning_for(const Finding& finding) {
             return fmt::format(
                 "{}: restored as it is; right only if it points to symmetric memory, functions or constants",
                 finding.type);
+        case Risk::function:
+            return fmt::format(
+                "{}: right if that is a function of the program, wrong if dlsym has given it; mark it SHMEM_FT_PRIVATE "
+                "then",
+                finding.type);
+        case Risk::once:
+            return "says what has been done once, and goes back in a rollback; mark it SHMEM_FT_PRIVATE if what was "
+                   "done "
+                   "then is private";
         case Risk::handle:
             return fmt::format("{}: belongs to one process and is wrong in any other; mark it SHMEM_FT_PRIVATE",
                                finding.type);
@@ -187,9 +219,9 @@ void visit(Dwarf_Die* die, TypeReport& report) {
         const auto address = address_of(die);
         auto type = type_of(die);
         if (address && type) {
-            const Finding finding = classify(&*type, 0);
+            const Finding finding = is_named_once(die) ? Finding{Risk::once, "a once flag"} : classify(&*type, 0);
             if (finding.risk != Risk::none) {
-                report.risky.push_back({name_of(die), *address, warning_for(finding)});
+                report.risky.push_back({name_of(die), *address, warning_for(finding), finding.risk == Risk::function});
             }
         }
         return;

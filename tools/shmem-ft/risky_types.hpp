@@ -12,6 +12,8 @@ struct TypedGlobal {
     std::string name;
     std::uint64_t address = 0;
     std::string warning;  // never empty
+    // A function: right wherever it lies in the program, wrong where it lies in a shared library.
+    bool is_function = false;
 };
 
 struct TypeReport {

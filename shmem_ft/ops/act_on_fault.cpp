@@ -1,0 +1,19 @@
+#include "shmem_ft/ops/act_on_fault.hpp"
+
+#include <csetjmp>
+
+#include "shmem_ft/ops/job.hpp"
+
+namespace sft {
+
+void act_on_fault(const char* routine) {
+    const job::WayOut way_out = job::meet_fault(routine);
+    if (way_out.point != nullptr) {
+        std::longjmp(*way_out.point, 1);
+    }
+    if (way_out.thrower != nullptr) {
+        way_out.thrower(routine, way_out.context);
+    }
+}
+
+}  // namespace sft
