@@ -249,6 +249,11 @@ TEST(Message, SortedListsAreChecked) {
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->exposed[0], m.state->exposed[1]); }));
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->replacements[0], m.state->replacements[1]); }));
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->settled[0], m.state->settled[1]); }));
+    const auto joined = [](int first, int second) {
+        return [=](Message& m) { m.state->joined = {{ProcId(first), NodeId(0)}, {ProcId(second), NodeId(0)}}; };
+    };
+    EXPECT_FALSE(is_refused(joined(8, 9)));
+    EXPECT_TRUE(is_refused(joined(9, 8)));
     const auto joins_nowhere = [](Message& m) {
         m.kind = MessageKind::join;
         m.node = kNoNode;

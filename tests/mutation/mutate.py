@@ -41,6 +41,7 @@ def steps_of(programs, seeds):
         command = [programs / "sim_mutants", "--first", str(first), "--seeds", str(last - first + 1), "--failures-max", "1"]
         steps.append((f"sim {first}..{last}", command, 4 + (last - first) / 75))
         first = last + 1
+    steps[3:3] = [("soak", [programs / "membership_mutants", "--gtest_brief=1", "--gtest_filter=*Soak*"], 15)]
     return steps
 
 
