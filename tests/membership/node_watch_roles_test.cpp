@@ -78,6 +78,45 @@ TEST_F(OneOfFive, WhatALostWatcherHadHeardCountsUntilItsLossIsAgreedOn) {
     EXPECT_EQ(watch_.presence_ns(), NodeWatch::kAlways);
 }
 
+// Nothing has come from node 1 for long, so that datagrams of its own would not count any more.
+TEST_F(OneOfFive, WhoHasJoinedOnASilentNodeIsListenedToByItself) {
+    const auto tick = [this](std::int64_t now) {
+        for (int other = 2; other < 5; ++other) {
+            watch_.heard(ProcId(other), now);
+        }
+        return watch_.tick(now, [](ProcId) { return 0U; });
+    };
+    JobState state;
+    state.index = 1;
+    watch_.update(state, {}, 0);
+    std::int64_t now = 0;
+    for (; now < 10 * kBound; now += kPeriod) {
+        static_cast<void>(tick(now));
+    }
+    ++state.index;
+    state.joined = {{ProcId(5), NodeId(1)}};
+    watch_.update(state, {}, now);
+    for (; now < 13 * kBound; now += kPeriod) {
+        watch_.heard_datagram(ProcId(5), now);
+        EXPECT_TRUE(tick(now).lost.empty());
+    }
+}
+
+// The same for all whom a process begins to listen to because it has stood still.
+TEST_F(OneOfFive, AfterAPauseDatagramsCountAgain) {
+    JobState state;
+    state.index = 1;
+    watch_.update(state, {}, 0);
+    const auto tick = [this](std::int64_t now) { return watch_.tick(now, [](ProcId) { return 0U; }); };
+    static_cast<void>(tick(0));
+    for (std::int64_t now = 10 * kBound; now < 13 * kBound; now += kPeriod) {
+        EXPECT_TRUE(tick(now).lost.empty());
+        for (int other = 1; other < 5; ++other) {
+            watch_.heard_datagram(ProcId(other), now);
+        }
+    }
+}
+
 TEST_F(OneOfFive, WhoHasJoinedHasBeenHeardByNobody) {
     NodeWatch watch({.shape = shape_, .self = ProcId(5), .bound_ns = kBound});
     JobState joined;
@@ -119,6 +158,42 @@ TEST_F(OneOfFive, WhoHasStoodStillBeginsToListenAnew) {
         EXPECT_TRUE(tick(5 * kBound + n * kPeriod).lost.empty()) << n;
     }
     EXPECT_FALSE(tick(6 * kBound + 2 * kPeriod).lost.empty());
+}
+
+// Of eight nodes in a ring node 7 misses node 0, which counts for more. Who listens to node 0 is waited for until it
+// says that node 0 is silent for it, too; who does not listen to it is not.
+std::int64_t lost_after(int dead, std::initializer_list<int> sure) {
+    const NodeMap map({NodeId(0), NodeId(1), NodeId(2), NodeId(3), NodeId(4), NodeId(5), NodeId(6), NodeId(7)});
+    NodeWatch watch({.shape = {.n_pes = 8, .n_processes = 8, .nodes = &map}, .self = ProcId(7), .bound_ns = kBound});
+    JobState state;
+    state.index = 1;
+    watch.update(state, {}, 0);
+    if (dead >= 0) {
+        watch.update(state, std::vector<Death>{{ProcId(dead), {FailureKind::signal, 9}, true}}, 0);
+    }
+    for (std::int64_t now = kPeriod; now < 5 * kBound; now += kPeriod) {
+        for (int other = 1; other < 7; ++other) {
+            if (other != dead) {
+                watch.heard(ProcId(other), now);
+            }
+        }
+        const NodeWatch::Round round = watch.tick(now, [](ProcId) { return 0U; });
+        if (!round.lost.empty()) {
+            return now;
+        }
+        for (const int other : sure) {
+            watch.testified(ProcId(other), NodeId(0), Testimony::silent, now);
+        }
+    }
+    return -1;
+}
+
+TEST(NodeWatchRoles, WhoListensToTheMissingNodeIsWaitedFor) {
+    EXPECT_GT(lost_after(-1, {1}), kBound + 4 * kPeriod) << "node 6 watches node 0";
+    EXPECT_GT(lost_after(-1, {6}), kBound + 4 * kPeriod) << "node 0 watches node 1";
+    EXPECT_LE(lost_after(-1, {1, 6}), kBound + 2 * kPeriod) << "node 5 does not know";
+    EXPECT_GT(lost_after(6, {1}), kBound + 4 * kPeriod) << "node 5 watches node 0 instead of node 6";
+    EXPECT_LE(lost_after(6, {1, 5}), kBound + 2 * kPeriod) << "node 4 does not";
 }
 
 // Nodes count what they hold now: PE 0 has gone from node 0 to node 1.
