@@ -2,7 +2,7 @@
 """Runs mutants of the decision code against the unit tests and the simulator, and says which nobody has noticed.
 
     mutate.py --programs build/tests/mutation --seeds 20000 --jobs 2 --results mutants.log
-    mutate.py --programs build/tests/mutation --sample 40 --seeds 2000 --share-min 75   # what script/test does
+    mutate.py --programs build/tests/mutation --sample 40 --seeds 2000 --share-min 95   # what script/test does
     mutate.py --programs build/tests/mutation --only 123,124 --verbose
 
 A mutant is found when a test fails, a checker of the simulator objects, too little happens in its jobs, or a program
