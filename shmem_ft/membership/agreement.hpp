@@ -179,7 +179,7 @@ private:
     struct Child {
         ProcId process = kNoProc;
         bool has_reported = false;
-        bool has_accepted = false;
+        bool has_accepted = false;  // the proposal that is on its way
         Readiness ready;
         Acceptance accepted;
     };

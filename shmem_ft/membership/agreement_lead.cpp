@@ -25,7 +25,6 @@ void Agreement::join(Ballot ballot, const JobState& state, std::vector<Death> de
     parent_ = parent;
     take_place(Tree(shape_, state, ballot_dead_, fan_out_));
     has_answered_ = parent == kNoProc;
-    has_said_ready_ = false;
     is_proposing_ = false;
     if (is_mutated(Mutation::forget_acceptance)) {
         proposal_.reset();
@@ -37,8 +36,7 @@ void Agreement::take_place(const Tree& tree) {
     children_.clear();
     if (is_participant_) {
         for (const ProcId process : tree.children_of(self_)) {
-            children_.push_back(
-                {.process = process, .has_reported = false, .has_accepted = false, .ready = {}, .accepted = {}});
+            children_.emplace_back().process = process;
         }
     }
 }
@@ -115,7 +113,6 @@ Readiness Agreement::readiness_without_word(ProcId process) const noexcept {
 }
 
 void Agreement::reset(Child& item) const noexcept {
-    item.has_accepted = false;
     item.ready = readiness_without_word(item.process);
     item.accepted = {Acceptance::Kind::by_ready, {}};
 }
@@ -346,8 +343,6 @@ void Agreement::adopt(JobState next, Lead lead) {
         begin_ballot();
     }
     if (is_over()) {
-        end_request_ = {};
-        heard_end_ = {};
         tell_own_share_of_spares();
     }
     world_->decided(before, state_);

@@ -5,6 +5,7 @@ time with one line.
 
     calls_sweep.py --oshrun build/bin/oshrun --programs build             # all of it: about an hour
     calls_sweep.py ... --sample 24 --seed 1                               # some, drawn by the seed
+    calls_sweep.py ... --nodes 3                                          # between pretended nodes
 """
 
 import argparse
@@ -54,9 +55,9 @@ def is_harmless(line: str) -> bool:
     return line.startswith("shmem-ft: fault")
 
 
-def run(bench, expected, schedule) -> tuple:
+def run(bench, expected, schedule, settings) -> tuple:
     """(schedule, whether something failed, what is wrong with the end or None)"""
-    outcome = bench.run(4, 2, *PROGRAM, SHMEM_FT_FAULTS=schedule)
+    outcome = bench.run(4, 2, *PROGRAM, SHMEM_FT_FAULTS=schedule, **settings)
     has_failed = re.search(r"^shmem-ft: fault: fail ", outcome.stderr, re.M) is not None
     try:
         if outcome.exit_code == 0:
@@ -80,6 +81,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     parser.add_argument("--sample", type=int, help="only that many")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--nodes", type=int, default=1, help="pretend so many, which talk over TCP")
     options = parser.parse_args()
     bench = Bench(Launcher(options.oshrun), options.programs, options.timeout)
     calm = bench.run(4, 2, *PROGRAM)
@@ -89,8 +91,9 @@ def main() -> int:
     if options.sample:
         chosen = random.Random(options.seed).sample(chosen, options.sample)
     ends = []
+    settings = {"SHMEM_FT_PRETEND_NODES": str(options.nodes)} if options.nodes > 1 else {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for schedule, has_failed, what in pool.map(lambda schedule: run(bench, calm.results(), schedule), chosen):
+        for schedule, has_failed, what in pool.map(lambda schedule: run(bench, calm.results(), schedule, settings), chosen):
             ends.append((schedule, has_failed, what))
             if what:
                 print(f"calls_sweep: error: {schedule}: {what}", file=sys.stderr, flush=True)

@@ -131,6 +131,43 @@ TEST(FlowWatch, AnotherConnectionThatMovesIsNoExcuse) {
     EXPECT_EQ(told, 5);
 }
 
+// Of several that stand still the one that began first counts, whatever comes first in the list.
+TEST(FlowWatch, ANodeStandsStillSinceTheFirstOfItsConnectionsDid) {
+    Watcher watcher(0, nodes({2, 2}));
+    FlowSample later = stuck(1);
+    later.flow = 0;
+    const std::int64_t began_ns = watcher.now() + kSecond;
+    for (int second = 0; second < 10; ++second) {
+        if (second == 3) {
+            ++later.n_moved;
+        }
+        const FlowWatch::Round round = watcher.see({later, stuck(1)});
+        if (second == 9) {
+            ASSERT_EQ(round.own.size(), 1U);
+            EXPECT_EQ(round.own[0].node, NodeId(1));
+            EXPECT_EQ(round.own[0].since_ns, began_ns);
+        }
+    }
+}
+
+TEST(FlowWatch, WhatTheOtherSideHasSeenForLongerCounts) {
+    Watcher watcher(1, nodes({2, 2}));
+    const std::int64_t since_ns = watcher.now() - 20 * kSecond;
+    int left_after = 0;
+    for (int second = 1; second <= 100 && left_after == 0; ++second) {
+        left_after = watcher.see({stuck(0)}, {{NodeId(0), since_ns}}).leaves_over ? second : 0;
+    }
+    EXPECT_EQ(left_after, 10);
+}
+
+// A node without PEs that is not in the list either, as it is said to be dead elsewhere, weighs nothing.
+TEST(FlowWatch, WhoIsNotCountedWeighsNothing) {
+    const std::vector<NodeWeight> others = {{NodeId(1), 0}, {NodeId(2), 1}};
+    EXPECT_EQ(Watcher(0, others).leaves_after(100, {stuck(1)}), 60) << "the other one has the higher number";
+    EXPECT_EQ(Watcher(3, others).leaves_after(100, {stuck(1)}), 45) << "and here the lower one";
+    EXPECT_EQ(Watcher(0, others).leaves_after(100, {stuck(2)}), 30) << "and one PE counts for more";
+}
+
 TEST(FlowWatch, WhoHasNotLookedDoesNotKnowThatDataMovesAgain) {
     Watcher watcher(0, nodes({1, 1}));
     EXPECT_NE(watcher.tells_after(10, {stuck(1)}), 0);

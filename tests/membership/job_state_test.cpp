@@ -84,6 +84,16 @@ TEST(JobShape, TheNextPesHolderKeeps) {
     }
 }
 
+TEST(JobShape, WhoHoldsAPeKeepsAShadow) {
+    const JobShape shape{.n_pes = 3, .n_processes = 5};
+    JobState state;
+    state.replacements = {{PeId(1), ProcId(4)}};
+    EXPECT_EQ(shape.kept_by(state, ProcId(4)), std::vector{PeId(0)});
+    EXPECT_EQ(shape.kept_by(state, ProcId(0)), std::vector{PeId(2)});
+    EXPECT_TRUE(shape.kept_by(state, ProcId(1)).empty()) << "it has been replaced";
+    EXPECT_TRUE(shape.kept_by(state, ProcId(3)).empty());
+}
+
 TEST(JobShape, TheWitnessKeepsForAnOnlyPe) {
     const JobShape shape{.n_pes = 1, .n_processes = 3};
     JobState state;
@@ -269,6 +279,25 @@ TEST_F(Invariants, TheIndexFollows) {
         after_.index = index;
         EXPECT_EQ(of_both(), "the index does not follow");
     }
+}
+
+TEST_F(Invariants, NoShadowIsClaimedToBeWithTheDead) {
+    for (const int dead : {0, 1, 3}) {
+        after_.deaths = {before_.deaths[0], {ProcId(dead), {}, true}};
+        const int kept = (dead + 3) % 4;  // each keeps for the one before it
+        EXPECT_EQ(of_one(), "7: the keeper of PE " + std::to_string(kept) + " is dead");
+        after_.exposed = {PeId(kept)};
+        EXPECT_EQ(of_one(), "");
+        after_.exposed.clear();
+    }
+    shape_ = {1, 3};
+    JobState alone;
+    alone.witness = ProcId(1);
+    EXPECT_EQ(check_invariants(shape_, alone, nullptr), "");
+    alone.deaths = {{ProcId(1), {}, true}};
+    EXPECT_EQ(check_invariants(shape_, alone, nullptr), "7: the keeper of PE 0 is dead");
+    alone.deaths = {{ProcId(2), {}, true}};
+    EXPECT_EQ(check_invariants(shape_, alone, nullptr), "");
 }
 
 TEST_F(Invariants, AVersionIsCommittedAfterFoldingOnly) {

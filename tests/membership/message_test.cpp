@@ -219,6 +219,13 @@ TEST(Message, ValuesOutOfRangeAreRefused) {
     EXPECT_TRUE(is_refused([](Message& m) { m.state->witness = ProcId(-2); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->end_reason = static_cast<EndReason>(8); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->lost[0] = kNoPe; }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.state->failed[0].pe = kNoPe; }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.state->exposed[0] = kNoPe; }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.state->replacements[0].pe = kNoPe; }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.state->replacements[0].process = kNoProc; }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.state->deaths[0].process = kNoProc; }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.state->joined = {{kNoProc, NodeId(0)}}; }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.state->joined = {{ProcId(9), kNoNode}}; }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->failed[0].reason.kind = static_cast<FailureKind>(7); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.deaths[0].process = kNoProc; }));
     EXPECT_FALSE(is_refused([](Message& m) {
@@ -242,6 +249,11 @@ TEST(Message, SortedListsAreChecked) {
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->exposed[0], m.state->exposed[1]); }));
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->replacements[0], m.state->replacements[1]); }));
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->settled[0], m.state->settled[1]); }));
+    const auto joined = [](int first, int second) {
+        return [=](Message& m) { m.state->joined = {{ProcId(first), NodeId(0)}, {ProcId(second), NodeId(0)}}; };
+    };
+    EXPECT_FALSE(is_refused(joined(8, 9)));
+    EXPECT_TRUE(is_refused(joined(9, 8)));
     const auto joins_nowhere = [](Message& m) {
         m.kind = MessageKind::join;
         m.node = kNoNode;
@@ -249,6 +261,40 @@ TEST(Message, SortedListsAreChecked) {
     EXPECT_TRUE(is_refused(joins_nowhere)) << "it says where its sender runs";
     EXPECT_FALSE(is_refused([](Message& m) { std::swap(m.state->deaths[0], m.state->deaths[1]); }))
         << "they are in agreed order";
+}
+
+// What follows a list need not be longer than the list itself.
+TEST(Message, ALongListWithLittleBehindItIsTaken) {
+    constexpr int kMany = 2000;
+    const auto comes_back = [](auto fill) {
+        Message message;
+        message.kind = MessageKind::collect;
+        message.state.emplace();
+        fill(message);
+        const auto bytes = encode(message);
+        return decode(bytes) == message;
+    };
+    const auto many = [](auto& list, auto item) {
+        for (int i = 0; i < kMany; ++i) {
+            list.push_back(item(i));
+        }
+    };
+    EXPECT_TRUE(comes_back([&](Message& m) { many(m.deaths, [](int i) { return Death{ProcId(i), {}, true}; }); }));
+    EXPECT_TRUE(comes_back([&](Message& m) {
+        many(m.state->deaths, [](int i) { return Death{ProcId(i), {}, true}; });
+    }));
+    EXPECT_TRUE(comes_back([&](Message& m) {
+        many(m.state->replacements, [](int i) { return Replacement{PeId(i), ProcId(i)}; });
+    }));
+    EXPECT_TRUE(comes_back([&](Message& m) {
+        many(m.state->settled, [](int i) { return Replacement{PeId(i), ProcId(i)}; });
+    }));
+    EXPECT_TRUE(comes_back([&](Message& m) { many(m.state->exposed, [](int i) { return PeId(i); }); }));
+    EXPECT_TRUE(comes_back([&](Message& m) { many(m.state->further, [](int i) { return FailedPe{PeId(i), {}}; }); }));
+    EXPECT_TRUE(comes_back([&](Message& m) { many(m.state->lost, [](int i) { return PeId(i); }); }));
+    EXPECT_TRUE(comes_back([&](Message& m) {
+        many(m.state->joined, [](int i) { return Joined{ProcId(i), NodeId(0)}; });
+    }));
 }
 
 TEST(Message, AClaimedLengthTakesNoMemory) {

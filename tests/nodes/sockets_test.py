@@ -175,6 +175,7 @@ CASES = {
     "ucx-between-the-first": between("ucx", 0),
     "ucx-mailbox": others("ucx", "mailbox"),
     "ucx-line": others("ucx", "line"),
+    "ofi-between-a-pe": between("ofi", 1),
 }
 
 

@@ -207,6 +207,8 @@ TEST(RulesOfOnePe, WitnessIsOnAnotherNodeIfThereIsOne) {
     EXPECT_EQ(JobRules::first_state({.n_pes = 1, .n_processes = 3, .nodes = &nodes}).witness, ProcId(2));
     const NodeMap other({NodeId(0), NodeId(1), NodeId(1)});
     EXPECT_EQ(JobRules::first_state({.n_pes = 1, .n_processes = 3, .nodes = &other}).witness, ProcId(1));
+    const NodeMap turned({NodeId(1), NodeId(1), NodeId(0)});
+    EXPECT_EQ(JobRules::first_state({.n_pes = 1, .n_processes = 3, .nodes = &turned}).witness, ProcId(2));
     EXPECT_EQ(JobRules::first_state({.n_pes = 1, .n_processes = 1}).witness, kNoProc);
 }
 

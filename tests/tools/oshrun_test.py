@@ -226,6 +226,13 @@ class BadInput(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, rf"^oshrun: {folder} \(TMPDIR\): no room for .*: No space left on device: .*\n$")
 
+    def test_more_processes_than_the_limits_allow(self):
+        # Thousands of processes were started, and one of them ended with "cannot map the memory of PE 1970 ()".
+        result = subprocess.run(["sh", "-c", 'ulimit -n 1024 && exec "$@"', "-", OSHRUN, "-n", "2000", FAKE_PE, GOOD],
+                                capture_output=True, text=True, timeout=100)
+        self.assertEqual((result.returncode, result.stderr), (2, "oshrun: -n 2000: too many processes for this system's limit "
+                                                              "of 1024 open files (ulimit -Hn)\n"))
+
     def test_no_launcher(self):
         self.check(127, "openmpi-bin", "-n", "1", FAKE_PE, env={"PATH": "/nonexistent"})
 

@@ -2,7 +2,9 @@
 // processes below a process.
 
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,6 +91,33 @@ TEST(Limits, WhatASystemAllows) {
     EXPECT_EQ(check_limits({1800, 0, 1800}, limits), std::nullopt);
     limits.open_files = 1024;
     EXPECT_EQ(check_limits({500, 0, 500}, limits)->exit_code, 2);
+    limits = generous();
+    limits.memory = 8'000'000'000;
+    EXPECT_EQ(
+        check_limits({2000, 0, 2000}, limits)->line,
+        "-n 2000: 2000 processes on one host need 11000 MB of memory before the program needs any, of which this one "
+        "has 8000 left: use more hosts");
+    EXPECT_EQ(check_limits({2000, 0, 1000}, limits), std::nullopt);
+    limits.memory = 100'000'000;
+    EXPECT_EQ(check_limits({16, 2, 18}, limits), std::nullopt);
+}
+
+TEST(Limits, AreReadFromTheSystem) {
+    const SystemLimits limits = read_system_limits();
+    EXPECT_GT(limits.pid_max, 0U);
+    EXPECT_GT(limits.maps, 0U);
+    EXPECT_GT(limits.memory.value_or(0), 1'000'000U);
+    // Root without the capability, as in many containers, meets fs.file-max like everybody else.
+    const pid_t child = fork();
+    if (child == 0) {
+        __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+        __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
+        const bool is_dropped = syscall(SYS_capset, &header, none) == 0;
+        _exit(is_dropped && read_system_limits().files_of_all ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
 }
 
 TEST(Preflight, Programs) {

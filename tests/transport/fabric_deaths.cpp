@@ -5,14 +5,20 @@
 //
 // FABRIC: ucx, ofi. "raw": without what the library puts in front of a fabric (net/session_fabric.hpp). Over UCX 1.13
 // that ends the process that should go on: a connection's first messages were queued in UCX when the other side died.
+//
+// Those that die are started by exec: UCX has a thread, and a fork in which that holds one of UCX's locks leaves the
+// child waiting for it for ever in ucp_init.
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <random>
+#include <string>
 
 #include "shmem_ft/transport/net/session_fabric.hpp"
 #include "tests/transport/fabric_test.hpp"
@@ -86,10 +92,22 @@ void talk(Fabric& fabric, std::int32_t from, std::int32_t to, int turn) {
 
 class Campaign {
 public:
-    Campaign(std::string name, int n_deaths, bool is_raw)
-        : name_(std::move(name)), n_deaths_(n_deaths), is_raw_(is_raw), n_slots_(n_deaths + 1) {
-        shared_ = static_cast<Shared*>(map(sizeof(Shared)));
-        places_ = static_cast<Place*>(map(sizeof(Place) * static_cast<std::size_t>(n_slots_)));
+    // memory_fd: what is shared, of somebody who will be killed; -1: of the one that goes on, which makes it.
+    Campaign(std::string name, int n_deaths, bool is_raw, int memory_fd = -1)
+        : name_(std::move(name)), n_deaths_(n_deaths), is_raw_(is_raw), n_slots_(n_deaths + 1), memory_fd_(memory_fd) {
+        const std::size_t bytes = sizeof(Shared) + sizeof(Place) * static_cast<std::size_t>(n_slots_);
+        if (memory_fd_ < 0) {
+            memory_fd_ = ::memfd_create("fabric_deaths", 0);
+            if (::ftruncate(memory_fd_, static_cast<off_t>(bytes)) != 0) {
+                die("no memory for %zu bytes", bytes);
+            }
+        }
+        void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd_, 0);
+        if (memory == MAP_FAILED) {
+            die("cannot map %zu bytes", bytes);
+        }
+        shared_ = static_cast<Shared*>(memory);
+        places_ = reinterpret_cast<Place*>(shared_ + 1);
     }
 
     int run() {
@@ -106,31 +124,6 @@ public:
         std::printf("%s: %d deaths during connection set-up, %llu messages of the dead have arrived\n", name_.c_str(),
                     n_dead, static_cast<unsigned long long>(receiver_.n_messages));
         return receiver_.n_messages == 0 ? 1 : 0;  // then nothing has been set up
-    }
-
-private:
-    struct Living {
-        std::int32_t process;
-        std::unique_ptr<Child> child;
-        bool is_introduced = false;
-        bool is_dead = false;
-        int turns_left = 0;     // until its death
-        int turns_unknown = 0;  // from its death to forget()
-        int n_sent = 0;
-    };
-
-    static void* map(std::size_t bytes) {
-        return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    }
-
-    void begin(std::int32_t process) {
-        Living living{.process = process, .child = nullptr};
-        living.turns_left = std::uniform_int_distribution<int>(0, 400)(random_);
-        living.turns_unknown = std::uniform_int_distribution<int>(0, 3)(random_) == 0
-                                   ? 0
-                                   : std::uniform_int_distribution<int>(0, 3000)(random_);
-        living.child = std::make_unique<Child>([this, process] { return live(process); });
-        living_.push_back(std::move(living));
     }
 
     // A process that will be killed.
@@ -153,6 +146,35 @@ private:
             }
         }
         return 0;
+    }
+
+private:
+    struct Living {
+        std::int32_t process;
+        std::unique_ptr<Child> child;
+        bool is_introduced = false;
+        bool is_dead = false;
+        int turns_left = 0;     // until its death
+        int turns_unknown = 0;  // from its death to forget()
+        int n_sent = 0;
+    };
+
+    void begin(std::int32_t process) {
+        Living living{.process = process, .child = nullptr};
+        living.turns_left = std::uniform_int_distribution<int>(0, 400)(random_);
+        living.turns_unknown = std::uniform_int_distribution<int>(0, 3)(random_) == 0
+                                   ? 0
+                                   : std::uniform_int_distribution<int>(0, 3000)(random_);
+        std::array<std::string, 6> words = {"fabric_deaths",
+                                            name_,
+                                            std::to_string(n_deaths_),
+                                            is_raw_ ? "raw" : "session",
+                                            std::to_string(memory_fd_),
+                                            std::to_string(process)};
+        std::array<char*, 7> arguments{};
+        std::transform(words.begin(), words.end(), arguments.begin(), [](std::string& word) { return word.data(); });
+        living.child = std::make_unique<Child>([&arguments] { return ::execv("/proc/self/exe", arguments.data()); });
+        living_.push_back(std::move(living));
     }
 
     // Of the one that goes on. How many have died and are forgotten.
@@ -196,6 +218,7 @@ private:
     int n_deaths_;
     bool is_raw_;
     std::int32_t n_slots_;
+    int memory_fd_;
     Shared* shared_ = nullptr;
     Place* places_ = nullptr;
     std::mt19937 random_{20};
@@ -213,5 +236,8 @@ int main(int argc, char** argv) {
         return 2;
     }
     const bool is_raw = argc > 3 && std::strcmp(argv[3], "raw") == 0;
+    if (argc > 5) {
+        return sft::Campaign(argv[1], std::atoi(argv[2]), is_raw, std::atoi(argv[4])).live(std::atoi(argv[5]));
+    }
     return sft::Campaign(argv[1], std::atoi(argv[2]), is_raw).run();
 }

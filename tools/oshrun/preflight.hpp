@@ -23,9 +23,10 @@ struct SystemLimits {
     std::uint64_t pid_max = 0;                    // kernel.pid_max
     std::optional<std::uint64_t> user_processes;  // RLIMIT_NPROC, which counts threads; none: unlimited or root
     std::uint64_t open_files = 0;                 // the hard limit of RLIMIT_NOFILE
-    // What the whole system may still open (fs.file-max); none: no limit for root.
+    // What the whole system may still open (fs.file-max); none: no limit for this process.
     std::optional<std::uint64_t> files_of_all = std::nullopt;
-    std::uint64_t maps = 65530;  // vm.max_map_count
+    std::uint64_t maps = 65530;                          // vm.max_map_count
+    std::optional<std::uint64_t> memory = std::nullopt;  // bytes that can be had; none: not known
 };
 
 [[nodiscard]] SystemLimits read_system_limits();
