@@ -40,6 +40,7 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
                        and why not more, every PE and its copy, deaths; a pid is one of a
                        job's processes or its oshrun, a name that of its program
     --json               for programs
+    --all-users          jobs of others too, as root; what they say is not to be trusted
     --watch SECONDS      again and again, until the jobs have ended
   info                 version, build, transports, launcher, kernel, memory, and every setting
                        with its origin; shmem_info is the same
@@ -79,6 +80,7 @@ void describe_to(CLI::App& app, Commands& commands) {
     CLI::App* status = app.add_subcommand("status");
     status->add_option("which", commands.status.words);
     status->add_flag("--json", commands.status.as_json);
+    status->add_flag("--all-users", commands.status.of_all_users);
     status->add_option("--watch", commands.status.watch_seconds)->check(CLI::Range(kWatchSecondsMin, kWatchSecondsMax));
     CLI::App* info = app.add_subcommand("info");
     info->add_flag("--json", commands.info.as_json);
