@@ -49,8 +49,8 @@ class Starts(unittest.TestCase):
 
     def test_oshrun_is_missing_on_a_host(self):
         hide(self.cluster, OSHRUN, 1)
-        self.check(rf"PE 1 on node1 has not been started {LATE}: is node1 up, can mpirun start programs there, is oshrun "
-                   "there under the same path, and can it connect to this host\\?")
+        self.check(rf"PE 1 on node1 has not been started {LATE}: is node1 up, can mpirun start programs there, are oshrun "
+                   "and the current folder there under the same paths, and can it connect to this host\\?")
 
     def test_a_host_is_down(self):
         self.cluster.kill_host(2)

@@ -48,7 +48,7 @@ FileKind classify(const std::string& path) {
 
 std::string search_path(const std::string& name) {
     const char* variable = std::getenv("PATH");
-    std::string_view rest = variable == nullptr ? "/usr/local/bin:/usr/bin:/bin" : variable;
+    std::string_view rest = variable == nullptr ? kPathWithoutPath : variable;
     while (true) {
         const std::size_t colon = rest.find(':');
         const std::string_view folder = rest.substr(0, colon);
@@ -162,6 +162,8 @@ int problem_of_room(const std::string& folder, std::uint64_t bytes) {
     unlink(path.c_str());
     return problem;
 }
+
+std::uint64_t files_needed(std::uint64_t processes) { return processes * kFilesPerProcess + kReserve; }
 
 void raise_file_limit() {
     rlimit limit{};
