@@ -26,6 +26,7 @@
 #include "shmem_ft/base/config.hpp"
 #include "tools/common/text.hpp"
 #include "tools/common/version.hpp"
+#include "tools/oshrun/exec_daemon.hpp"
 #include "tools/oshrun/exec_pe.hpp"
 #include "tools/oshrun/footing.hpp"
 #include "tools/oshrun/front.hpp"
@@ -219,6 +220,14 @@ std::optional<Refusal> make_temp_dir(std::string& path) {
     return std::nullopt;
 }
 
+// Beside the launcher, as the launcher itself looks for it on other hosts; empty: it is not there, or the user has
+// chosen how daemons are started.
+std::string daemon_of_launcher(const std::string& launcher_path) {
+    const std::string path = std::filesystem::path(launcher_path).parent_path() / "orted";
+    const bool is_chosen = std::getenv("OMPI_MCA_orte_launch_agent") != nullptr;
+    return !is_chosen && access(path.c_str(), X_OK) == 0 ? path : "";
+}
+
 LaunchFacts collect_facts(const std::string& temp_dir, const std::string& program_path,
                           const std::string& launcher_path) {
     LaunchFacts facts;
@@ -320,6 +329,9 @@ int run(Options options) {
                       choose_rank_hosts(options, found.hosts),
                       found.config.start_timeout_ms};
         LaunchFacts facts = collect_facts(temp_dir, found.program_path, found.launcher_path);
+        if (may_use_other_hosts(options, found.hosts)) {
+            facts.daemon_path = daemon_of_launcher(facts.launcher_path);
+        }
         facts.rank_hosts_file = write_rank_hosts(options, task.shape.hosts, temp_dir);
         task.launch_command = launch_command(options, facts);
         task.joiner_command = exec_pe_command(options, facts);
@@ -349,6 +361,9 @@ int main(int argc, char** argv) {
     using namespace sft::tools;
     if (argc > 1 && std::strcmp(argv[1], kExecPeOption) == 0) {
         return exec_pe(argc, argv);
+    }
+    if (is_for_daemon(argc, argv)) {
+        return exec_daemon(argc, argv);
     }
     settle_inherited_state();
     open_standard_descriptors();
