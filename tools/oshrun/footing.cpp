@@ -50,8 +50,17 @@ std::optional<Refusal> check_footing() {
     return std::nullopt;
 }
 
-std::optional<Refusal> check_file_size(std::uint64_t heap_bytes) {
+std::optional<Refusal> check_sizes(std::uint64_t heap_bytes) {
     rlimit limit{};
+    // The launcher, and the libraries and stacks of a process beside its heap: less has never been enough.
+    constexpr std::uint64_t kSpaceBesides = 256U << 20;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        (limit.rlim_cur < kSpaceBesides || limit.rlim_cur - kSpaceBesides < heap_bytes)) {
+        return Refusal{kExitUsage,
+                       fmt::format("a process may have {} bytes of memory here (ulimit -v), and the symmetric "
+                                   "heap alone takes {} (SHMEM_SYMMETRIC_SIZE): raise the limit",
+                                   static_cast<std::uint64_t>(limit.rlim_cur), heap_bytes)};
+    }
     const std::uint64_t needed = std::max(heap_bytes, kLauncherBytes);
     if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed) {
         return std::nullopt;

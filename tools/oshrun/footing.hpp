@@ -17,8 +17,9 @@ void settle_inherited_state();
 // The current folder and /proc.
 [[nodiscard]] std::optional<Refusal> check_footing();
 
-// The largest file that a process may make (ulimit -f) bounds memory files as well.
-[[nodiscard]] std::optional<Refusal> check_file_size(std::uint64_t heap_bytes);
+// The largest file that a process may make (ulimit -f) bounds memory files as well; and how much it may map (ulimit
+// -v).
+[[nodiscard]] std::optional<Refusal> check_sizes(std::uint64_t heap_bytes);
 
 // The launcher alone needs more than the few that a soft limit (ulimit -Sn) may leave; that of `processes` is raised as
 // far as it has to be and the hard limit lets it.

@@ -262,7 +262,7 @@ std::optional<Refusal> look_round(Options& options, Found& found) {
     if (auto refusal = settle_counts(options, found.hosts, found.config)) {
         return refusal;
     }
-    if (auto refusal = check_file_size(found.config.symmetric_size_bytes)) {
+    if (auto refusal = check_sizes(found.config.symmetric_size_bytes)) {
         return refusal;
     }
     raise_low_file_limit(options.pes + options.spares);

@@ -127,7 +127,13 @@ std::optional<Refusal> find_hosts(const Options& options, std::vector<HostSlots>
         // What is not understood here may be understood by the launcher: then it places the processes.
         if (is_inside_slurm()) {
             found = parse_slurm_nodes(variable("SLURM_JOB_NODELIST"), variable("SLURM_TASKS_PER_NODE"));
-        } else if (const auto content = read_text(variable("OMPI_MCA_orte_default_hostfile"), error_line)) {
+        } else if (const std::string path = variable("OMPI_MCA_orte_default_hostfile"); !path.empty()) {
+            // If it cannot be read, the launcher cannot do so either.
+            const auto content = read_text(path, error_line);
+            if (!content) {
+                return Refusal{kExitUsage,
+                               fmt::format("OMPI_MCA_orte_default_hostfile={}: cannot be read: {}", path, error_line)};
+            }
             found = parse_hostfile(*content, "", error_line);
         }
         error_line.clear();
