@@ -110,6 +110,12 @@ class Places(Rough):
             self.assertEqual(result.returncode, 126)
             self.assertEqual(result.stderr, f"oshrun: the current folder, {secret}, cannot be entered: Permission denied: change "
                                             "to another one\n")
+            # And a program in there, which was said not to exist.
+            program = shutil.copy("/bin/true", secret)
+            result = subprocess.run([OSHRUN, "-n", "2", program], user=STRANGER, group=STRANGER, extra_groups=[], cwd="/",
+                                    capture_output=True, timeout=20, text=True)
+            self.assertEqual((result.returncode, result.stderr),
+                             (126, f"oshrun: {program}: a folder on the way to it cannot be entered: Permission denied\n"))
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "needs root")
     def test_no_proc(self):

@@ -10,7 +10,7 @@ Settings and options come from the tables of the library and of oshrun, limits f
 themselves. Each case is one job of two PEs. It is right if
 
   - the job works: exit code 0, each PE has said its line, and stderr has nothing but warnings of ours;
-  - or it is refused, or fails: another exit code, and one line of ours that is no warning (besides one of each PE that has met it), and
+  - or it is refused, or fails: another exit code, and one line of ours that is no warning (besides one of each process that has met it), and
     nobody else's line;
 
 in bounded time, with nothing left: no process, no file. What the kernel does to oshrun before it runs is not judged (a
@@ -40,8 +40,12 @@ SAID = re.compile(rb"^PE \d+ of (\d+) counted to \d+$", re.M)
 NOT_LOADED = re.compile(r"error while loading shared libraries|cannot allocate|Cannot allocate|failed to map")
 # What is said to the launcher itself, and what becomes of hosts that it cannot reach, it may answer itself.
 LAUNCHERS = ("option -L", "option --launcher-args", "OMPI_MCA", "option -H", "option -host", "option --host")
+# Become a file and a folder of the case's own. Whatever is named may be written to, by root too: so no value names anything that
+# exists outside of the case's folder, but for devices that take and give everything.
+FILE, FOLDER = "@file", "@folder"
+DEVICES = ("/dev/zero", "/dev/full")
 TEXTS = ["", " ", "x", "-1", "0", "1", "3", "4095", "99999999999999999999", "1e999", "nan", "0x10", "1 2", "=", "%s%n", "\u00e4",
-         "\x1b[2J", "a\nb", "y" * 5000, "/", "/etc", "/etc/passwd", "/dev/zero", "/dev/full", "/nowhere/at/all", "../x", "~", "'", "$(id)"]
+         "\x1b[2J", "a\nb", "y" * 5000, FILE, FOLDER, "/dev/zero", "/dev/full", "nowhere/at/all", "../x", "~", "'", "$(id)"]
 
 
 @dataclasses.dataclass
@@ -72,6 +76,8 @@ def values_of(setting):
         values += ["0x10000", "0x200000001000", "7fffffffe000", "0x400000", "0x1"]
     if setting["default"] != "unset":
         values.append(setting["default"])
+    if "beginning of a file name" in setting["range"]:
+        values = [value for value in values if value not in DEVICES]  # the files would lie beside these
     return values
 
 
@@ -155,11 +161,10 @@ def environments_cases():
     yield Case("environment empty", without=["*"])
     for name in sorted(set(os.environ) & {"PATH", "HOME", "USER", "LANG", "TMPDIR", "TERM", "SHELL", "LOGNAME"} | {"PATH", "HOME"}):
         yield Case(f"environment without {name}", without=[name])
-    for name in ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "USER", "SHELL", "LD_PRELOAD", "LD_LIBRARY_PATH", "TZ", "COLUMNS",
+    for name in ("PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "USER", "SHELL", "LD_LIBRARY_PATH", "TZ", "COLUMNS",
                  "OMPI_MCA_orte_default_hostfile", "SLURM_JOB_ID", "PMIX_RANK", "OSHRUN_GUARDIAN"):
-        for value in ("", "x", "/nowhere/at/all", "/dev/null", "/etc/passwd", "/dev/zero", "a b", "y" * 3000, "\x1b[2J", "%s"):
-            if (name, value) not in {("LD_PRELOAD", "/etc/passwd"), ("LD_PRELOAD", "/dev/zero")} and name != "LD_PRELOAD":
-                yield Case(f"environment {name}={value[:40]!r}", env={name: value})
+        for value in ("", "x", "nowhere/at/all", "/dev/null", FILE, FOLDER, "/dev/zero", "a b", "y" * 3000, "\x1b[2J", "%s"):
+            yield Case(f"environment {name}={value[:40]!r}", env={name: value})
     for descriptors in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)):
         yield Case(f"descriptors {descriptors} closed", prepare=closer(*descriptors), loses_stdout=1 in descriptors,
                    loses_stderr=2 in descriptors)
@@ -203,8 +208,8 @@ def verdict(case, result):
         return ""
     if ours and may_launcher_talk:
         return ""
-    # PEs that meet the same at once may say so each; oshrun says it once.
-    of_pes = [line for line in ours if re.match(r"shmem-ft: error: PE \d+: ", line)]
+    # Processes that meet the same at once may say so each; oshrun says it once.
+    of_pes = [line for line in ours if line.startswith("shmem-ft: error: ")]
     if len(ours) - len(of_pes) != 1 and not (talks and ours) or len(of_pes) > 2:
         return f"exit code {result.exit_code}, and {len(ours)} lines of ours: {lines[:5]}"
     return f"exit code {result.exit_code}, and lines of others: {lines[:5]}" if others else ""
@@ -221,9 +226,23 @@ def environment_of(case):
 def run_case(case, program):
     removed = {name: os.environ.pop(name) for name in list(os.environ) if "*" in case.without or name in case.without}
     try:
-        folder = tempfile.TemporaryDirectory(prefix="oshrun-sweep-")
-        with folder, JobProcess("-n", "2", *case.options, program, env=environment_of(case), preexec_fn=case.prepare,
-                                cwd=folder.name, program=OSHRUN_PATH) as job:
+        outer = tempfile.TemporaryDirectory(prefix="oshrun-sweep-")
+        here, own = (os.path.join(outer.name, name) for name in ("here", "own"))
+        os.makedirs(here)
+        os.makedirs(own)
+        paths = {FILE: os.path.join(outer.name, "file"), FOLDER: own}
+        with open(paths[FILE], "w", encoding="ascii") as file:
+            file.write("what somebody has written\n")
+
+        def real(word):
+            for mark, path in paths.items():
+                word = word.replace(mark, path)
+            return word
+
+        options = [real(word) for word in case.options]
+        env = {name: real(value) for name, value in environment_of(case).items()}
+        with outer, JobProcess("-n", "2", *options, program, env=env, preexec_fn=case.prepare, cwd=here,
+                               program=OSHRUN_PATH) as job:
             try:
                 result = job.wait(BOUND_S)
             except subprocess.TimeoutExpired:

@@ -31,12 +31,12 @@ constexpr std::uint64_t kMapsPerProcess = 2;
 // What the machine is assumed to need besides.
 constexpr std::uint64_t kReserve = 256;
 
-enum class FileKind { missing, directory, not_executable, executable };
+enum class FileKind { missing, unreachable, directory, not_executable, executable };
 
 FileKind classify(const std::string& path) {
     struct stat status {};
     if (stat(path.c_str(), &status) != 0) {
-        return FileKind::missing;
+        return errno == EACCES ? FileKind::unreachable : FileKind::missing;
     }
     if (S_ISDIR(status.st_mode)) {
         return FileKind::directory;
@@ -77,6 +77,9 @@ std::optional<Refusal> find_program(const std::string& name, std::string& path) 
     switch (classify(name)) {
         case FileKind::executable: path = name; return std::nullopt;
         case FileKind::missing: return Refusal{kExitNotFound, fmt::format("{}: no such file", shown)};
+        case FileKind::unreachable:
+            return Refusal{kExitCannotRun, fmt::format("{}: a folder on the way to it cannot be entered: {}", shown,
+                                                       strerrordesc_np(EACCES))};
         case FileKind::directory:
             return Refusal{kExitCannotRun, fmt::format("{}: is a directory, not a program", shown)};
         case FileKind::not_executable: break;

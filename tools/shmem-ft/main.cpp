@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -158,6 +159,8 @@ int run(int argc, char** argv) {
 
 // Under the name that this program has in other OpenSHMEM libraries it is its command `info`.
 int main(int argc, char** argv) {
+    std::signal(SIGCHLD,
+                SIG_DFL);  // a parent that ignores it makes us ignore it too, and the laboratory waits for children
     const std::string_view path = argc > 0 ? argv[0] : "";
     if (path.substr(path.rfind('/') + 1) != "shmem_info") {
         return sft::tools::run(argc, argv);
