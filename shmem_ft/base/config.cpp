@@ -51,6 +51,8 @@ int suffix_shift(char letter) noexcept {
 
 // Specification: a non-negative number with an optional one-letter suffix of which only the first letter counts; the
 // result is rounded up. from_chars and not strtod: the decimal point must not depend on the program's locale.
+// Refused although one could make a number of it: digits behind the suffix (4G4), and a part of a byte (3.7), where the
+// suffix has been forgotten.
 bool parse_from(double least, std::string_view text, std::uint64_t& out) noexcept {
     if (text.empty() || !(text[0] == '.' || (text[0] >= '0' && text[0] <= '9'))) {
         return false;
@@ -63,9 +65,11 @@ bool parse_from(double least, std::string_view text, std::uint64_t& out) noexcep
     int shift = 0;
     if (end != text.data() + text.size()) {
         shift = suffix_shift(*end);
-        if (shift < 0) {
+        if (shift < 0 || std::any_of(end, text.data() + text.size(), [](char c) { return c >= '0' && c <= '9'; })) {
             return false;
         }
+    } else if (number != std::floor(number)) {
+        return false;
     }
     const double bytes = std::ceil(std::ldexp(number, shift));
     if (!(bytes >= least) || bytes > 0x1p62) {

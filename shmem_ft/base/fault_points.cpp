@@ -6,8 +6,10 @@
 #include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -163,17 +165,48 @@ void announce(const FaultEntry& entry, const FaultVisit& visit) noexcept {
     }
 }
 
+// The name comes from the environment, and the process may be root's. So nothing that exists is written to but counters
+// of an earlier job of the same user: no link is followed, and no other file loses its contents.
+int open_visits_file(const std::string& path, std::string& error) {
+    const auto fail = [&](const char* why) {
+        error = format("SHMEM_FT_FAULT_VISITS: cannot write %s: %s", path.c_str(), why);
+        return -1;
+    };
+    if (::getauxval(AT_SECURE) != 0) {
+        return fail("the program has other rights than its user");
+    }
+    int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno != EEXIST) {
+        return fail(std::strerror(errno));
+    }
+    if (fd < 0) {
+        constexpr const char* kStranger = "there is something else under that name: remove it, or give another name";
+        fd = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        struct stat info {};
+        std::uint32_t magic = 0;
+        if (fd < 0 || ::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid() ||
+            info.st_nlink != 1 || info.st_size != static_cast<off_t>(sizeof(FaultVisits)) ||
+            ::pread(fd, &magic, sizeof magic, 0) != sizeof magic || magic != kFaultVisitsMagic) {
+            if (fd >= 0) {
+                ::close(fd);
+            }
+            return fail(kStranger);
+        }
+    }
+    if (::ftruncate(fd, 0) != 0 || ::ftruncate(fd, sizeof(FaultVisits)) != 0) {
+        const int problem = errno;
+        ::close(fd);
+        return fail(std::strerror(problem));
+    }
+    return fd;
+}
+
 bool create_counters(FaultLab& lab, const std::string& prefix, ProcId process, std::string& error) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     int fd = -1;
     if (!prefix.empty()) {
-        const std::string path = prefix + "." + std::to_string(process.value());
-        fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-        if (fd < 0 || ::ftruncate(fd, sizeof(FaultVisits)) != 0) {
-            error = format("SHMEM_FT_FAULT_VISITS: cannot write %s: %s", path.c_str(), std::strerror(errno));
-            if (fd >= 0) {
-                ::close(fd);
-            }
+        fd = open_visits_file(prefix + "." + std::to_string(process.value()), error);
+        if (fd < 0) {
             return false;
         }
         flags = MAP_SHARED;

@@ -78,7 +78,7 @@ TEST_F(ConfigTest, SizesOfTheSpecification) {
         {".5m", 524288},    {"0.5m", 524288},   {"20kk", 20480},
         {"20kM", 20480},    {"20k?", 20480},    {"1g", 1ULL << 30},
         {"2G", 2ULL << 30}, {"1t", 1ULL << 40}, {"1T", 1ULL << 40},
-        {"1.5k", 1536},     {"0.1", 1},         {"1.", 1},
+        {"1.5k", 1536},     {"1.0", 1},         {"1.", 1},
         {"1e3", 1000},      {"1e3k", 1024000},  {"4503599627370497", 4503599627370497},
     };
     for (const SizeCase& item : cases) {
@@ -89,13 +89,16 @@ TEST_F(ConfigTest, SizesOfTheSpecification) {
 }
 
 TEST_F(ConfigTest, BadSizes) {
-    for (const char* text : {"", " ", "-1", "-1M", "+1M", "abc", "5x", "5 M", "M", ".", ".M", "inf", "nan", "infinity",
-                             "1e30", "1e999", "9999999T", "0x10", "--5"}) {
+    // The first ones lack a suffix, or have a digit behind it.
+    for (const char* text :
+         {"3.7", "0.1", "1e-3", "4G4", "20k0", "1k?5", "",         " ",    "-1",    "-1M",      "+1M",  "abc", "5x",
+          "5 M", "M",   ".",    ".M",  "inf",  "nan",  "infinity", "1e30", "1e999", "9999999T", "0x10", "--5"}) {
         config.symmetric_size_bytes = 7;
         set("SHMEM_SYMMETRIC_SIZE", text);
         EXPECT_FALSE(load_config(config, error_line)) << text;
-        EXPECT_EQ(error_line, std::string("SHMEM_SYMMETRIC_SIZE=") + text +
-                                  ": not a number from 0 with an optional suffix k, M, G or T (powers of 1024)");
+        EXPECT_EQ(error_line,
+                  std::string("SHMEM_SYMMETRIC_SIZE=") + text +
+                      ": not a number from 0 with a suffix k, M, G or T (powers of 1024), or a whole one without");
         EXPECT_EQ(config.symmetric_size_bytes, 7U) << "changed by a failed load";
     }
 }

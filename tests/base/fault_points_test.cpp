@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -253,6 +255,43 @@ TEST_F(FaultPointsTest, AFileThatCannotBeWrittenIsNamed) {
     std::string error;
     EXPECT_FALSE(start_fault_points(config, ProcId(3), error));
     EXPECT_EQ(error, "SHMEM_FT_FAULT_VISITS: cannot write " + config.fault_visits + ".3: No such file or directory");
+}
+
+// The variable wrote wherever it was told: over any file, and through links that others had laid.
+TEST_F(FaultPointsTest, WhatIsNoFileOfCountersIsLeftAlone) {
+    const std::string victim = prefix_ + "victim";
+    const std::string path = prefix_ + ".3";
+    Config config;
+    config.fault_visits = prefix_;
+    std::string error;
+    const auto write_victim = [&] { std::ofstream(victim) << "dear to somebody"; };
+    const auto read_victim = [&] {
+        std::string text;
+        std::getline(std::ifstream(victim), text);
+        return text;
+    };
+    write_victim();
+    const auto refuses = [&](const char* what) {
+        error.clear();
+        EXPECT_FALSE(start_fault_points(config, ProcId(3), error)) << what;
+        EXPECT_EQ(error, "SHMEM_FT_FAULT_VISITS: cannot write " + path +
+                             ": there is something else under that name: remove it, or give another name")
+            << what;
+        EXPECT_EQ(read_victim(), "dear to somebody") << what;
+        ::unlink(path.c_str());
+    };
+    ASSERT_EQ(::symlink(victim.c_str(), path.c_str()), 0);
+    refuses("a link to a file");
+    ASSERT_EQ(::symlink((victim + "-to-be").c_str(), path.c_str()), 0);
+    refuses("a link to nothing");
+    EXPECT_NE(::access((victim + "-to-be").c_str(), F_OK), 0) << "made through a link";
+    ASSERT_EQ(::link(victim.c_str(), path.c_str()), 0);
+    refuses("a second name of a file");
+    std::ofstream(path) << "mine";
+    refuses("a file of something else");
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    refuses("a pipe that nobody reads");
+    ::unlink(victim.c_str());
 }
 
 TEST_F(FaultPointsTest, ACallFailsWithTheErrorOfTheSchedule) {

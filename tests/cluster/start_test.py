@@ -49,8 +49,11 @@ class Starts(unittest.TestCase):
 
     def test_oshrun_is_missing_on_a_host(self):
         hide(self.cluster, OSHRUN, 1)
-        self.check(rf"PE 1 on node1 has not been started {LATE}: is node1 up, can mpirun start programs there, is oshrun "
-                   "there under the same path, and can it connect to this host\\?")
+        # Then the launcher has no daemon there, and brings up nobody. Why is what the remote shell says.
+        outcome = self.check(
+            rf"PE 0 on node0, PE 1 on node1, PE 2 on node2 have not been started {LATE}: is every host up, can mpirun start "
+            "programs there, are oshrun and the current folder there under the same paths, and can it connect to this host\\?")
+        self.assertRegex(outcome.stderr, "oshrun: .*not found")
 
     def test_a_host_is_down(self):
         self.cluster.kill_host(2)

@@ -83,7 +83,7 @@ class SymmetricSize(unittest.TestCase):
                     result = job({name: text}, pes=2)
                     self.assertNotEqual(result.returncode, 0)
                     self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
-                    self.assertIn(f"{name}={text}: not a number from 0 with an optional suffix", result.stderr)
+                    self.assertIn(f"{name}={text}: not a number from 0 with a suffix", result.stderr)
 
     def test_the_new_name_wins(self):
         self.assertEqual(job({"SHMEM_SYMMETRIC_SIZE": "1m", "SMA_SYMMETRIC_SIZE": "much"}, pes=2).returncode, 0)

@@ -28,7 +28,8 @@ TEST(JobLedgerStart, ALauncherIsNotWaitedForForEver) {
     EXPECT_EQ(
         job.outcome().line,
         "PE 2, PE 3 on b have not been started within 60000 ms (SHMEM_FT_START_TIMEOUT): is b up, can mpirun start "
-        "programs there, is oshrun there under the same path, and can it connect to this host?");
+        "programs there, are oshrun and the current folder there under the same paths, and can it connect to this "
+        "host?");
 }
 
 TEST(JobLedgerStart, WithoutABoundAStartMayTakeAnyTime) {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "tools/oshrun/exec_daemon.hpp"
+#include "tools/oshrun/launcher_args.hpp"
+
 namespace sft::tools {
 namespace {
 
@@ -30,6 +33,42 @@ Options options(int pes, int spares) {
 
 bool contains(const Words& words, const Words& part) {
     return std::search(words.begin(), words.end(), part.begin(), part.end()) != words.end();
+}
+
+TEST(LaunchCommand, DaemonsOfOtherHostsAreStartedByOshrun) {
+    LaunchFacts there = facts();
+    EXPECT_FALSE(contains(launch_command(options(2, 0), there), {"orte_launch_agent"}));
+    there.daemon_path = "/usr/bin/orted";
+    const Words words = {"--mca", "orte_launch_agent", "/opt/bin/oshrun", "--mca", "oshrun_daemon", "/usr/bin/orted"};
+    EXPECT_TRUE(contains(launch_command(options(2, 0), there), words));
+    // The launcher divides it at blanks.
+    there.own_path = "/opt/my tools/oshrun";
+    EXPECT_FALSE(contains(launch_command(options(2, 0), there), {"orte_launch_agent"}));
+    there.own_path = "/opt/bin/oshrun";
+    Options chosen = options(2, 0);
+    chosen.launcher_args = {"--launch-agent", "mine"};
+    EXPECT_FALSE(contains(launch_command(chosen, there), {"orte_launch_agent"}));
+}
+
+TEST(LaunchCommand, TheWordsOfADaemon) {
+    const auto is_one = [](std::vector<const char*> words) {
+        return is_for_daemon(static_cast<int>(words.size()), const_cast<char**>(words.data()));
+    };
+    EXPECT_TRUE(is_one({"oshrun", "-mca", "ess", "env", "--mca", "oshrun_daemon", "/usr/bin/orted"}));
+    EXPECT_FALSE(is_one({"oshrun", "-mca", "ess", "env"}));
+    EXPECT_FALSE(is_one({"oshrun", "-n", "2", "prog", "-mca", "oshrun_daemon", "x"})) << "arguments of a program";
+    EXPECT_FALSE(is_one({"oshrun"}));
+}
+
+TEST(LauncherArgs, WordsThatWouldBeTheProgram) {
+    const auto word = [](const Words& words) { return word_taken_for_program(LauncherKind::mpirun, words); };
+    EXPECT_EQ(word({"abc"}), "abc");
+    EXPECT_EQ(word({"--tag-output", "abc"}), "abc");
+    EXPECT_EQ(word({"-tag-output", "--bind-to", "core", "--mca", "a", "b"}), std::nullopt);
+    EXPECT_EQ(word({"--something-new", "its-value"}), std::nullopt);
+    EXPECT_EQ(word({""}), "");
+    EXPECT_EQ(word({}), std::nullopt);
+    EXPECT_EQ(word_taken_for_program(LauncherKind::srun, {"--tag-output", "abc"}), std::nullopt);
 }
 
 TEST(LaunchCommand, TheWholeLine) {

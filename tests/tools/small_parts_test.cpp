@@ -40,6 +40,15 @@ TEST(Text, Nearest) {
     EXPECT_EQ(nearest("--something-else", kWords), "");
 }
 
+TEST(Text, MadeHarmless) {
+    EXPECT_EQ(harmless("plain \u00e4 \u20ac \U0001f600"), "plain \u00e4 \u20ac \U0001f600");
+    EXPECT_EQ(harmless("a\nb\tc\x1b[2J\x7f"), "a?b?c?[2J?");
+    EXPECT_EQ(harmless(std::string("a\0b", 3)), "a?b");
+    EXPECT_EQ(harmless("\u009b31m \u202e \u2066"), "?31m ? ?") << "C1 and turned writing";
+    EXPECT_EQ(harmless("\xff\xc0\x80\xe2\x82\xed\xa0\x80\xf5"), "?????????") << "no UTF-8";
+    EXPECT_EQ(harmless(""), "");
+}
+
 TEST(Text, SplittingAndQuoting) {
     EXPECT_EQ(split_words("a  b\tc"), (Words{"a", "b", "c"}));
     EXPECT_EQ(split_words(" 'a b' \"c \\\"d\" e\\ f '' "), (Words{"a b", "c \"d", "e f", ""}));

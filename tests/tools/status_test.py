@@ -1,12 +1,15 @@
 """`shmem-ft status` on real jobs: the numbers before, during and after a recovery, and what is no job."""
 
+import fcntl
 import json
 import os
 import re
 import signal
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import job_process
@@ -53,6 +56,54 @@ def await_job(job, condition):
     status = eventually(look)
     assert status, (seen, job.result().stderr)
     return status
+
+
+ESCAPES = b"\x1b]0;owned\x07\x1b[2J\xc2\x9b31m\xff\xe2\x80\xae"
+# Makes a segment like that one as another user, and becomes root with it, as who starts a program like su does.
+STRANGER = """
+import fcntl, os, struct, sys
+size, length = struct.unpack("=QQ", sys.stdin.buffer.read(16))
+data = sys.stdin.buffer.read(length)
+os.seteuid(65534)
+file = os.memfd_create("shmem-ft-control", os.MFD_ALLOW_SEALING)
+os.truncate(file, size); os.pwrite(file, data, 0)
+fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+os.seteuid(0)
+os.setresuid(int(sys.argv[1]), 0, 0)
+print("ready", flush=True); sys.stdin.buffer.read(1)
+"""
+
+
+def segment_of(status):
+    """Where the control segment of a job can be opened."""
+    pid = next(pe["pid"] for pe in status["pes"] if pe["pid"])
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        if "shmem-ft-control" in os.readlink(f"/proc/{pid}/fd/{fd}"):
+            return f"/proc/{pid}/fd/{fd}"
+    raise AssertionError("the process has no control segment")
+
+
+def read_sparse(path):
+    """What is written at the beginning, where everything lies that status looks at; and the size."""
+    with open(path, "rb") as file:
+        return file.read(1 << 20), os.fstat(file.fileno()).st_size
+
+
+class Copy:
+    """A control segment in this process like that one, but for what `change` does to its beginning."""
+
+    def __init__(self, path, change):
+        data, size = read_sparse(path)
+        self.file = os.memfd_create("shmem-ft-control", os.MFD_ALLOW_SEALING)
+        os.truncate(self.file, size)
+        os.pwrite(self.file, change(data), 0)
+        fcntl.fcntl(self.file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.file)
 
 
 def jacobi(*options, pes=3, spares=2, steps=100000, **more):
@@ -328,10 +379,11 @@ class NoJob(unittest.TestCase):
             line = "shmem-ft: no running job of this user on this node\n"
             self.assertEqual((result.returncode, result.stdout, result.stderr), (1, "", line))
 
-    def file_says(self, content, expected):
-        file = os.memfd_create("shmem-ft-control")
+    def file_says(self, content, expected, seals=fcntl.F_SEAL_SHRINK):
+        file = os.memfd_create("shmem-ft-control", os.MFD_ALLOW_SEALING)
         try:
             os.write(file, content)
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
             result = run_tool(os.getpid())
             line = f"shmem-ft: the memory file 'shmem-ft-control' of process {os.getpid()} {expected}\n"
             self.assertEqual((result.returncode, result.stdout, result.stderr), (1, "", line))
@@ -342,11 +394,67 @@ class NoJob(unittest.TestCase):
         self.file_says(b"", "is no control segment of a job")
         self.file_says(b"short", "is no control segment of a job")
         self.file_says(b"\xa5" * 100000, "is no control segment of a job")
+        # Whoever can shorten it ends its reader by SIGBUS.
+        header = struct.pack("=IIii", MAGIC, LAYOUT, 1, 1).ljust(65536, b"\0")
+        self.file_says(header, "is no control segment of a job", seals=0)
         header = struct.pack("=IIii", MAGIC, 99, 4, 6).ljust(65536, b"\0")
         self.file_says(header, "belongs to another version of shmem-ft")
         for n_pes, n_processes in ((4, 6), (-1, 6), (2**31 - 1, 2**31 - 1), (6, 4), (0, 0)):
             header = struct.pack("=IIii", MAGIC, LAYOUT, n_pes, n_processes).ljust(65536, b"\0")
             self.file_says(header, "is damaged, or belongs to another version of shmem-ft")
+
+    def test_a_hostile_copy_of_a_segment(self):
+        """What is there was taken at its word: names without an end, terminal escapes, any number of nodes."""
+        with jacobi(pes=2, spares=0, env={"SHMEM_FT_PRETEND_NODES": "2"}) as job:
+            self.assertTrue(eventually(lambda: len(jobs_of(job.process.pid)) == 2))
+            source = segment_of(await_job(job, lambda it: it["version"] > 0 and any(pe["pid"] for pe in it["pes"])))
+            evil = ESCAPES.ljust(64, b"X")
+            with Copy(source, lambda data: re.sub(rb"pretended node \d.{48}", lambda _: evil, data, flags=re.S)):
+                text = run_tool().stdout
+                self.assertIn("?]0;owned?", text)
+                self.assertNotRegex(text, "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
+                self.assertIn("X" * 20, run_tool("--json").stdout)
+                self.assertNotRegex(run_tool("--json").stdout, "[^\n\x20-\x7e]")
+            for n_nodes in (2**31 - 1, -2, 5000):
+                with Copy(source, lambda data, n=n_nodes: data[:20] + struct.pack("=i", n) + data[24:]):
+                    self.assertIn(f"of process {os.getpid()} is damaged, or belongs", run_tool().stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
+    def test_a_segment_of_somebody_else(self):
+        """Root was shown what others had given to a program that runs as root."""
+        with jacobi(pes=1, spares=0) as job:
+            status = await_job(job, lambda it: it["version"] > 0)
+            source = segment_of(status)
+            data, size = read_sparse(source)
+            for user in ("65534", "0"):
+                with subprocess.Popen([sys.executable, "-c", STRANGER, user], stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE) as stranger:
+                    stranger.stdin.write(struct.pack("=QQ", size, len(data)) + data)
+                    stranger.stdin.flush()
+                    self.assertEqual(stranger.stdout.readline(), b"ready\n")
+                    mine = status["pes"][0]["pid"]
+                    self.assertEqual([found["job"] for found in jobs_of(mine)], [job.process.pid])
+                    # Asked for it is looked at, and says that its processes are those of root's job: they are not its own.
+                    everybodys = json.loads(run_tool("--json", "--all-users", mine).stdout)["jobs"]
+                    self.assertEqual([found["job"] for found in everybodys], [job.process.pid])
+                    stranger.stdin.write(b"x")
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can be somebody else")
+    def test_jobs_of_others_when_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            program = shutil.copy(JACOBI, folder)
+            shutil.copy(os.path.join(os.environ["SFT_BUILD_DIR"], "libshmem_ft.so.0"), folder)
+            environment = {"PATH": os.environ["PATH"], "TMPDIR": folder, "HOME": folder, "LD_LIBRARY_PATH": folder}
+            command = [os.environ["OSHRUN"], "-n", "1", program, "--cells", "3000", "--steps", "100000", "--pace", "20"]
+            with subprocess.Popen(command, cwd=folder, env=environment, user=65534, group=65534, extra_groups=[],
+                                  stdout=subprocess.DEVNULL) as other:
+                try:
+                    self.assertTrue(eventually(lambda: json.loads(run_tool("--json", "--all-users", other.pid).stdout)["jobs"]))
+                    self.assertEqual(jobs_of(other.pid), [])
+                    self.assertIn("\n  user        65534\n", run_tool("--all-users", other.pid).stdout)
+                finally:
+                    other.terminate()
 
     def test_wrong_options(self):
         for words in (["--watch", "0"], ["--watch", "soon"], ["--all"]):

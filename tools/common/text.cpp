@@ -99,8 +99,59 @@ std::optional<std::vector<std::string>> split_words(std::string_view line) {
     return words;
 }
 
+namespace {
+
+// Of the UTF-8 character at the beginning of text; 0: there is none. Neither longer forms nor surrogates are any.
+std::size_t bytes_of_character(std::string_view text) {
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const unsigned first = byte(0);
+    const std::size_t length = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if ((first >= 0x80 && first < 0xc2) || first > 0xf4 || text.size() < length) {
+        return 0;
+    }
+    for (std::size_t i = 1; i < length; ++i) {
+        if ((byte(i) & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    const bool is_too_long = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+    const bool is_none = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);
+    return is_too_long || is_none ? 0 : length;
+}
+
+// C0 and C1 (in UTF-8 behind 0xc2), and what turns the direction of writing round.
+bool is_control(std::string_view character) {
+    const auto first = static_cast<unsigned char>(character[0]);
+    if (character.size() == 1) {
+        return first < 0x20 || first == 0x7f;
+    }
+    if (character.size() == 2) {
+        return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+    }
+    return (character >= "\u202a" && character <= "\u202e") || (character >= "\u2066" && character <= "\u2069") ||
+           character == "\u200e" || character == "\u200f" || character == "\u2028" || character == "\u2029";
+}
+
+}  // namespace
+
+std::string harmless(std::string_view text) {
+    std::string clean;
+    clean.reserve(text.size());
+    while (!text.empty()) {
+        const std::size_t length = bytes_of_character(text);
+        const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
+        if (length == 0 || is_control(character)) {
+            clean += '?';
+        } else {
+            clean += character;
+        }
+        text.remove_prefix(character.size());
+    }
+    return clean;
+}
+
 void print_line(std::string_view line) {
-    std::string text(line);
+    std::string text = harmless(line);
     text += '\n';
     // A failing write to stderr has nobody to be reported to.
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());

@@ -23,7 +23,11 @@ namespace sft::tools {
 // Empty: a quote is not closed.
 [[nodiscard]] std::optional<std::vector<std::string>> split_words(std::string_view line);
 
-// One line on stderr, in one write, so that it never mixes with those of other processes.
+// Text of others, made harmless for a terminal and one line: control characters, the bytes by which a terminal is told
+// what to do, and what is no UTF-8 become '?'.
+[[nodiscard]] std::string harmless(std::string_view text);
+
+// One harmless line on stderr, in one write, so that it never mixes with those of other processes.
 void print_line(std::string_view line);
 
 }  // namespace sft::tools

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <list>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kSecretWithin_ns = 2'000'000'000;
 constexpr int kConnectWithin_ms = 1'000;
-constexpr std::size_t kWaysMax = 256;
+constexpr std::size_t kStrangersMax = 64;
 constexpr std::size_t kAheadMax = 1U << 16;
 
 // What has been read at one end and not written at the other.
@@ -83,6 +84,31 @@ void admit(Way& way, const GuardianAddress& guardian) {
         state != FrameStream::State::open || way.stranger.is_broken() || now_ns() - way.since_ns > kSecretWithin_ns;
 }
 
+// Nobody of the job waits behind strangers: of these the oldest goes.
+void drop_oldest_stranger(std::list<Way>& ways, std::size_t left_max) {
+    const auto is_stranger = [](const Way& way) { return !way.here; };
+    for (auto n = static_cast<std::size_t>(std::count_if(ways.begin(), ways.end(), is_stranger)); n > left_max; --n) {
+        ways.erase(std::find_if(ways.begin(), ways.end(), is_stranger));  // they are in the order in which they came
+    }
+}
+
+void accept_ways(const Fd& listener, std::list<Way>& ways) {
+    std::string from;
+    for (std::size_t i = 0; i < kStrangersMax; ++i) {
+        errno = 0;
+        Fd fd = accept_from(listener, from);
+        if (!fd && (errno == EMFILE || errno == ENFILE)) {
+            drop_oldest_stranger(ways, 0);
+        }
+        if (!fd) {
+            return;
+        }
+        Way& way = ways.emplace_back();
+        way.stranger = FrameStream(std::move(fd), sizeof(HelloFrame));
+        way.since_ns = now_ns();
+    }
+}
+
 }  // namespace
 
 AgentForward::AgentForward(Fd listener, GuardianAddress guardian)
@@ -112,14 +138,7 @@ void AgentForward::run() {
         if (polled[0].revents != 0) {
             return;
         }
-        std::string from;
-        while (Fd fd = accept_from(listener_, from)) {
-            if (ways.size() < kWaysMax) {
-                Way& way = ways.emplace_back();
-                way.stranger = FrameStream(std::move(fd), sizeof(HelloFrame));
-                way.since_ns = now_ns();
-            }
-        }
+        accept_ways(listener_, ways);
         for (Way& way : ways) {
             if (way.here) {
                 move_bytes(way.here, way.there, way.to_there, way.is_over);
@@ -129,6 +148,7 @@ void AgentForward::run() {
             }
         }
         ways.remove_if([](const Way& way) { return way.is_over; });
+        drop_oldest_stranger(ways, kStrangersMax);
     }
 }
 

@@ -17,8 +17,6 @@ namespace sft::tools {
 namespace {
 
 constexpr std::int64_t kNsPerMs = 1'000'000;
-constexpr std::int64_t kStrangerPatience_ns = 10'000 * kNsPerMs;
-constexpr std::size_t kStrangersMax = 256;
 // An agent that takes nothing for so long that this much waits for it is as good as gone.
 constexpr std::size_t kWaitingMax = 64U << 20;
 // Whether an agent has ended; a port of a host that is there answers at once.
@@ -74,48 +72,11 @@ bool AgentHub::handle(const Poller::News& news) {
     }
 }
 
-void AgentHub::accept_agents() {
-    std::string from;
-    while (Fd fd = accept_from(entrance_->listener, from)) {
-        if (strangers_.size() >= kStrangersMax) {
-            continue;
-        }
-        const int number = fd.get();
-        poller_->add(number, Source::agent, static_cast<std::uint32_t>(number));
-        Stranger& stranger = strangers_[number];
-        stranger.stream = FrameStream(std::move(fd), sizeof(HelloFrame));
-        stranger.since_ns = now_ns();
-        stranger.from = from;
-    }
-}
-
 void AgentHub::hear(int fd) {
     if (strangers_.contains(fd)) {
         hear_stranger(fd);
     } else if (const auto at = hosts_by_fd_.find(fd); at != hosts_by_fd_.end()) {
         hear_host(at->second);
-    }
-}
-
-void AgentHub::hear_stranger(int fd) {
-    Stranger& stranger = strangers_.at(fd);
-    const FrameStream::State state = stranger.stream.receive();
-    if (const auto frame = stranger.stream.next()) {
-        const auto hello = fixed_part<HelloFrame>(*frame);
-        if (frame->kind != FrameKind::hello || !hello || !are_equal(hello->secret, entrance_->address.agent_secret) ||
-            hello->event_layout != JobEvent{}.layout) {
-            drop_stranger(fd, "it does not know the job's secret");
-        } else if (hello->number >= 0) {
-            take_back(fd, *hello);
-        } else if (is_ending_) {
-            strangers_.erase(fd);
-        } else {
-            take_in(fd, *hello);
-        }
-    } else if (stranger.stream.is_broken()) {
-        drop_stranger(fd, "what it sends is not of this job");
-    } else if (state != FrameStream::State::open) {
-        drop_stranger(fd, "the connection to it has ended");
     }
 }
 
@@ -283,16 +244,6 @@ void AgentHub::hear_member(std::int32_t host, const Frame& frame) {
     tidings_.push_back(std::move(news));
 }
 
-void AgentHub::drop_stranger(int fd, const std::string& why) {
-    if (!has_named_stranger_ && !is_ending_) {
-        has_named_stranger_ = true;
-        print_line(
-            fmt::format("oshrun: warning: a connection from {} has been dropped: {} (others are dropped silently)",
-                        strangers_.at(fd).from, why));
-    }
-    strangers_.erase(fd);
-}
-
 void AgentHub::lose(std::int32_t host, const std::string& why) {
     Line& line = lines_[static_cast<std::size_t>(host)];
     hosts_by_fd_.erase(line.session.fd());
@@ -338,16 +289,7 @@ void AgentHub::judge(std::int32_t host, std::int64_t now_ns) {
 
 void AgentHub::attend(std::int64_t now_ns) {
     const bool was_away = own_time_.was_away(now_ns);
-    std::vector<int> silent;
-    for (auto& [fd, stranger] : strangers_) {
-        stranger.since_ns = was_away ? now_ns : stranger.since_ns;
-        if (now_ns - stranger.since_ns > kStrangerPatience_ns) {
-            silent.push_back(fd);
-        }
-    }
-    for (const int fd : silent) {
-        drop_stranger(fd, "it says nothing");
-    }
+    drop_silent_strangers(now_ns, was_away);
     for (std::size_t host = 1; host < hosts_.size(); ++host) {
         Line& line = lines_[host];
         if (was_away) {
@@ -374,8 +316,8 @@ void AgentHub::attend(std::int64_t now_ns) {
 std::optional<std::int64_t> AgentHub::next_deadline_ns() const {
     std::optional<std::int64_t> deadline;
     const auto add = [&](std::int64_t time_ns) { deadline = deadline ? std::min(*deadline, time_ns) : time_ns; };
-    for (const auto& [fd, stranger] : strangers_) {
-        add(stranger.since_ns + kStrangerPatience_ns);
+    if (const auto first = first_stranger_deadline_ns()) {
+        add(*first);
     }
     for (std::size_t host = 1; host < hosts_.size(); ++host) {
         if (!hosts_[host].is_lost) {

@@ -90,6 +90,8 @@ public:
     void end_agents(int patience_ms);
     // Everything that the agents have sent of the output of processes has been written, or nobody reads it any more.
     void wait_for_output(int patience_ms);
+    // The error number with which output for that descriptor could not be written; 0: nothing is missing.
+    [[nodiscard]] int lost_output(int descriptor) const;
 
 private:
     struct Line {
@@ -131,6 +133,9 @@ private:
     void write_relay(std::uint32_t descriptor);
     void read_input();
     void drop_stranger(int fd, const std::string& why);
+    void drop_oldest_stranger();
+    void drop_silent_strangers(std::int64_t now_ns, bool was_away);
+    [[nodiscard]] std::optional<std::int64_t> first_stranger_deadline_ns() const;
     void lose(std::int32_t host, const std::string& why);
     [[nodiscard]] Session* session_of(std::int32_t host);
 
@@ -149,6 +154,7 @@ private:
     std::size_t input_untaken_bytes_ = 0;
     bool is_input_a_file_ = false;
     bool has_named_stranger_ = false;
+    bool has_named_crowd_ = false;
     bool is_ending_ = false;
 };
 

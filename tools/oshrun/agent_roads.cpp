@@ -38,8 +38,10 @@ Reply greet_guardian(FrameStream& stream, const HelloFrame& hello, const Guardia
         }
         const std::int64_t left_ms = (deadline_ns - now_ns()) / 1'000'000;
         if (state != FrameStream::State::open || stream.is_broken()) {
-            error_line = "the job's oshrun has gone, or does not know this process";
-            return {Reply::Kind::refused, {}};
+            error_line =
+                "the connection has been closed there: the job's oshrun has gone, does not know this process, or is "
+                "crowded with strangers";
+            return {stream.is_broken() ? Reply::Kind::refused : Reply::Kind::closed, {}};
         }
         if (left_ms <= 0) {
             error_line = "no answer";

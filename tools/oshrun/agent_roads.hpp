@@ -21,8 +21,8 @@ namespace sft::tools {
 
 // The agent's side of the greeting.
 struct Reply {
-    enum class Kind { welcome, none, refused, dismissed };
-    Kind kind = Kind::refused;  // none: not in time; dismissed: the guardian has given up this host
+    enum class Kind { welcome, none, refused, closed, dismissed };
+    Kind kind = Kind::refused;  // none: not in time; closed: no answer; dismissed: the guardian has given up this host
     WelcomeFrame welcome;
 };
 // error_line: why it is not a welcome.

@@ -29,6 +29,8 @@ namespace sft::tools {
 namespace {
 
 constexpr int kHandshake_ms = 10'000;
+// A connection that is closed before there is an answer may have been sent away to make room for others.
+constexpr int kGreetingsMax = 5;
 
 std::string variable(const char* name) {
     const char* value = std::getenv(name);
@@ -44,9 +46,11 @@ int pretended_node(int rank) {
     return nodes && rank >= 0 ? rank % static_cast<int>(*nodes) : 0;
 }
 
-// The guardian's welcome to a new agent.
-bool shake_hands(FrameStream& stream, const GuardianAddress& guardian, int node, AgentTask& task,
-                 std::string& error_line) {
+// The guardian's welcome to a new agent. crowded: the connection has been closed without any answer.
+enum class Welcome { given, refused, crowded };
+
+Welcome shake_hands(FrameStream& stream, const GuardianAddress& guardian, int node, AgentTask& task,
+                    std::string& error_line) {
     HelloFrame& hello = task.hello;
     hello.secret = guardian.agent_secret;
     hello.pid = getpid();  // until the agent has one
@@ -60,7 +64,7 @@ bool shake_hands(FrameStream& stream, const GuardianAddress& guardian, int node,
     const std::int64_t sent_ns = now_ns();
     const Reply reply = greet_guardian(stream, hello, guardian, kHandshake_ms, error_line);
     if (reply.kind != Reply::Kind::welcome) {
-        return false;
+        return reply.kind == Reply::Kind::closed ? Welcome::crowded : Welcome::refused;
     }
     const WelcomeFrame& welcome = reply.welcome;
     const std::int64_t middle_ns = sent_ns + (now_ns() - sent_ns) / 2;
@@ -70,7 +74,7 @@ bool shake_hands(FrameStream& stream, const GuardianAddress& guardian, int node,
     task.silence_ms = welcome.silence_ms;
     task.address = guardian;
     hello.number = welcome.number;
-    return true;
+    return Welcome::given;
 }
 
 // Nobody waits for it, no terminal and no launcher: they would wait for the end of what it holds open.
@@ -95,9 +99,19 @@ void become_daemon(AgentTask task) {
 
 // REQUIRES: socket is bound and listens, so others queue up while this goes on.
 bool start_agent(JobSocket socket, const GuardianAddress& guardian, int node, std::string& error_line) {
+    constexpr timespec kBetweenGreetings{.tv_sec = 0, .tv_nsec = 20'000'000};
     AgentTask task;
-    FrameStream stream(connect_to(guardian.address, guardian.port, kHandshake_ms, error_line));
-    if (!stream.is_open() || !shake_hands(stream, guardian, node, task, error_line)) {
+    FrameStream stream;
+    Welcome welcome = Welcome::crowded;
+    for (int i = 0; welcome == Welcome::crowded && i < kGreetingsMax; ++i) {
+        if (i > 0) {
+            nanosleep(&kBetweenGreetings, nullptr);
+        }
+        task = AgentTask();
+        stream = FrameStream(connect_to(guardian.address, guardian.port, kHandshake_ms, error_line));
+        welcome = stream.is_open() ? shake_hands(stream, guardian, node, task, error_line) : Welcome::refused;
+    }
+    if (welcome != Welcome::given) {
         error_line =
             fmt::format("no connection from {} to oshrun on {}: {}", own_host_name(), guardian.host, error_line);
         return false;

@@ -107,6 +107,11 @@ void AgentHub::write_relay(std::uint32_t descriptor) {
     poller_->change(relay.pipe.get(), Source::output, descriptor, relay.waiting.empty() ? 0U : std::uint32_t{EPOLLOUT});
 }
 
+int AgentHub::lost_output(int descriptor) const {
+    const auto found = relays_.find(static_cast<std::uint32_t>(descriptor));
+    return found == relays_.end() || !found->second.pump ? 0 : found->second.pump->lost();
+}
+
 void AgentHub::wait_for_output(int patience_ms) {
     const std::int64_t deadline_ns = now_ns() + std::int64_t{patience_ms} * 1'000'000;
     for (auto& [descriptor, relay] : relays_) {

@@ -26,6 +26,8 @@ public:
     [[nodiscard]] std::optional<std::int64_t> next_step_ns() const noexcept {
         return next_ < kPlan.size() ? std::optional(begin_ns_ + kPlan[next_].after_ns) : std::nullopt;
     }
+    // When the first step was due.
+    [[nodiscard]] std::int64_t begin_ns() const noexcept { return begin_ns_ + kPlan[0].after_ns; }
     // Told from outside to end: nobody will end by himself.
     void skip_grace(std::int64_t now_ns) noexcept { begin_ns_ = now_ns - kPlan[0].after_ns; }
     // Told once more: no more asking.

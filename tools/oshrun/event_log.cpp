@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -49,8 +50,19 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 }  // namespace
 
 void EventLog::write_line(const std::string& json) {
-    // A full disk must not end the job; the file is then shorter than it should be.
-    [[maybe_unused]] const ssize_t written = ::write(file_.get(), json.data(), json.size());
+    // A full disk must not end the job; the file is then shorter than it should be, which is told in the end.
+    std::size_t done = 0;
+    while (done < json.size()) {
+        const ssize_t written = ::write(file_.get(), json.data() + done, json.size() - done);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            lost_ = written < 0 ? errno : ENOSPC;
+            return;
+        }
+        done += static_cast<std::size_t>(written);
+    }
 }
 
 void EventLog::start(const JobShape& shape, const std::vector<std::string>& command) {

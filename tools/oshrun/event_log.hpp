@@ -24,11 +24,14 @@ public:
     // A spare that has been started while the job ran, and how long it took from the wish until it was counted in.
     void spare_joined(int rank, const std::string& host, const char* way, std::int64_t took_ns);
     void end(const Outcome& outcome, const JobLedger& ledger);
+    // The error number with which something could not be written; 0: the file is complete.
+    [[nodiscard]] int lost() const noexcept { return lost_; }
 
 private:
     void write_line(const std::string& json);
 
     Fd file_;
+    int lost_ = 0;
 };
 
 }  // namespace sft::tools

@@ -16,6 +16,7 @@
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/agent_start.hpp"
+#include "tools/oshrun/exec_daemon.hpp"
 #include "tools/oshrun/launch_command.hpp"
 #include "tools/oshrun/options.hpp"
 
@@ -96,6 +97,8 @@ int exec_pe(int argc, char** argv) {
     // An option that we have given to mpirun. Its daemons add orte_tmpdir_base, and a program that uses Open MPI itself
     // refuses to have both.
     unsetenv("OMPI_MCA_orte_local_tmpdir_base");
+    unsetenv(fmt::format("OMPI_MCA_{}", kLaunchAgentSetting).c_str());
+    unsetenv(fmt::format("OMPI_MCA_{}", kDaemonSetting).c_str());
 
     const std::string path = decode_argument(argv[2]);
     std::vector<std::string> words;

@@ -69,6 +69,7 @@ int Guardian::run() {
         print_line("oshrun: " + error_line);
         return EXIT_FAILURE;
     }
+    output_ = std::make_unique<StderrPump>(launcher_.take_stdout(), STDOUT_FILENO);
     pump_ = std::make_unique<StderrPump>(launcher_.take_stderr());
     if (task_.is_realtime) {
         prefer_this_thread();  // not the launcher, which has started, nor the pump
@@ -79,15 +80,21 @@ int Guardian::run() {
         end_orphans_of_ended_job();
         end_who_stands_still();
         end_launcher_that_waits();
+        end_launcher_that_starts_nobody();
     }
     hub_.end_agents(kAgentsPatience_ms);
     end_descendants({.patience_ns = kLeftoverPatience_ns, .spared = {}});
     std::error_code ignored;
     std::filesystem::remove_all(task_.temp_dir, ignored);
     hub_.wait_for_output(kOutputPatience_ms);
-    wait_for_pump();
-    const Outcome outcome = ledger_.outcome();
+    wait_for_pump(*output_);
+    wait_for_pump(*pump_);
+    Outcome outcome = ledger_.outcome();
+    tell_what_is_lost(outcome);
     log_.end(outcome, ledger_);
+    if (log_.lost() != 0 && outcome.exit_code == 0) {
+        outcome = {EXIT_FAILURE, fmt::format("--events: the file is incomplete: {}", strerrordesc_np(log_.lost()))};
+    }
     if (!outcome.line.empty()) {
         print_line("oshrun: " + outcome.line);
     }

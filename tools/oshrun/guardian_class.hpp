@@ -67,7 +67,9 @@ private:
     [[nodiscard]] bool awaits_agents() const;
     void end_launcher_that_waits();
     [[nodiscard]] bool has_anybody_left() const;
-    void wait_for_pump();
+    void end_launcher_that_starts_nobody();
+    void wait_for_pump(const StderrPump& pump);
+    void tell_what_is_lost(Outcome& outcome) const;
     [[nodiscard]] int timeout_ms() const;
 
     GuardianTask task_;
@@ -75,6 +77,7 @@ private:
     EventLog log_;
     StandStill stand_still_;
     Launcher launcher_;
+    std::unique_ptr<StderrPump> output_;
     std::unique_ptr<StderrPump> pump_;
     Poller poller_;
     Fd signals_;

@@ -18,6 +18,8 @@
 namespace sft::tools {
 namespace {
 
+// Between telling a launcher that has not started all processes to end and ending it.
+constexpr std::int64_t kStartingLauncherPatience_ns = 1'000'000'000;
 constexpr std::int64_t kOrphanPatience_ns = 1'000'000'000;
 constexpr std::int64_t kLauncherQuiet_ns = 700'000'000;
 constexpr std::int64_t kLauncherLook_ns = 100'000'000;
@@ -39,6 +41,10 @@ int Guardian::timeout_ms() const {
     const std::optional<std::int64_t> agents = hub_.next_deadline_ns();
     deadline = deadline && agents ? std::min(*deadline, *agents) : deadline ? deadline : agents;
     if (may_launcher_wait_for_ever()) {
+        const std::int64_t look = now_ns() + kLauncherLook_ns;
+        deadline = deadline ? std::min(*deadline, look) : look;
+    }
+    if (ending_ && ledger_.is_told_to_end() && !ledger_.have_all_been_launched() && !launcher_.has_ended()) {
         const std::int64_t look = now_ns() + kLauncherLook_ns;
         deadline = deadline ? std::min(*deadline, look) : look;
     }
@@ -149,6 +155,36 @@ bool Guardian::awaits_agents() const {
     });
 }
 
+// Told to end while it starts, it may be deaf for seconds. It is of no use to anybody once none of the job's processes
+// lives: whoever of them comes later is told to end.
+void Guardian::end_launcher_that_starts_nobody() {
+    if (!ending_ || !ledger_.is_told_to_end() || launcher_.has_ended() || ledger_.have_all_been_launched()) {
+        return;
+    }
+    const std::int64_t patience_ns =
+        local_.pids().empty() ? kStartingLauncherPatience_ns : 2 * kStartingLauncherPatience_ns;
+    if (now_ns() - ending_->begin_ns() >= patience_ns) {
+        launcher_.signal(SIGKILL);
+    }
+}
+
+// Nobody is told that all is well when part of the output is missing.
+void Guardian::tell_what_is_lost(Outcome& outcome) const {
+    for (const auto& [what, error] : {std::pair("output", std::max(output_->lost(), hub_.lost_output(STDOUT_FILENO))),
+                                      std::pair("error", std::max(pump_->lost(), hub_.lost_output(STDERR_FILENO)))}) {
+        if (error == 0) {
+            continue;
+        }
+        const std::string line = fmt::format("standard {}: {}: what the processes have printed there is incomplete",
+                                             what, strerrordesc_np(error));
+        if (outcome.exit_code == 0) {
+            outcome = {EXIT_FAILURE, line};
+        } else {
+            print_line("oshrun: warning: " + line);
+        }
+    }
+}
+
 // Open MPI's does when it has lost a host or its daemon there, which nobody need have noticed, and also when a process
 // has failed on another host than its own.
 bool Guardian::may_launcher_wait_for_ever() const {
@@ -180,10 +216,10 @@ void Guardian::end_launcher_that_waits() {
 
 // Everybody is dead by now, so the end of the stream is certain; but whoever reads our stderr may take his time, which
 // matters no more when we have been told to end.
-void Guardian::wait_for_pump() {
+void Guardian::wait_for_pump(const StderrPump& pump) {
     constexpr int kLastWords_ms = 500;
     while (true) {
-        std::array<pollfd, 2> entries = {{{.fd = pump_->done_fd(), .events = POLLIN, .revents = 0},
+        std::array<pollfd, 2> entries = {{{.fd = pump.done_fd(), .events = POLLIN, .revents = 0},
                                           {.fd = task_.front.get(), .events = POLLIN, .revents = 0}}};
         const bool is_urgent = !is_front_there_ || ledger_.is_told_to_end();
         const int ready = poll(entries.data(), is_urgent ? 1 : 2, is_urgent ? kLastWords_ms : -1);

@@ -119,9 +119,8 @@ std::string JobLedger::late_for_launcher() const {
     const bool is_one_host = !host.empty() && std::all_of(missing.begin(), missing.end(),
                                                           [&](std::size_t rank) { return host_of(rank) == host; });
     return fmt::format(
-        "{} {} not been started within {} ms (SHMEM_FT_START_TIMEOUT): is {} up, can {} start programs there, is "
-        "oshrun "
-        "there under the same path, and can it connect to this host?",
+        "{} {} not been started within {} ms (SHMEM_FT_START_TIMEOUT): is {} up, can {} start programs there, are "
+        "oshrun and the current folder there under the same paths, and can it connect to this host?",
         names(missing), missing.size() == 1 ? "has" : "have", shape_.start_timeout_ms,
         is_one_host ? host : "every host", shape_.launcher);
 }

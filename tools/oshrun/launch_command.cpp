@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "tools/oshrun/exec_daemon.hpp"
 #include "tools/oshrun/exec_pe.hpp"
 
 namespace sft::tools {
@@ -60,6 +61,11 @@ void add_names(std::vector<std::string>& command, const Options& options, const 
     }
 }
 
+bool chooses_daemon(const Options& options) {
+    return mentions(options.launcher_args, "--launch-agent") || mentions(options.launcher_args, "-launch-agent") ||
+           mentions(options.launcher_args, kLaunchAgentSetting);
+}
+
 // Open MPI 4.
 std::vector<std::string> mpirun_options(const Options& options, const LaunchFacts& facts) {
     std::vector<std::string> words;
@@ -71,6 +77,9 @@ std::vector<std::string> mpirun_options(const Options& options, const LaunchFact
     if (facts.is_inside_slurm) {
         // Its daemons are a job step, and that must outlive the loss of one of them.
         add(words, {"--mca", "plm_slurm_args", "--no-kill --kill-on-bad-exit=0"});
+    }
+    if (!facts.daemon_path.empty() && facts.own_path.find(' ') == std::string::npos && !chooses_daemon(options)) {
+        add(words, {"--mca", kLaunchAgentSetting, facts.own_path, "--mca", kDaemonSetting, facts.daemon_path});
     }
     if (!facts.rank_hosts_file.empty()) {
         add(words, {"--hostfile", facts.rank_hosts_file, "--map-by", "seq"});

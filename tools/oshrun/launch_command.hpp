@@ -14,6 +14,7 @@ struct LaunchFacts {
     std::string own_path;      // this program, which each process is first (see exec_pe.hpp)
     std::string program_path;  // where the program was found
     std::string temp_dir;
+    std::string daemon_path;      // the launcher's own for other hosts (exec_daemon.hpp); empty: it starts that itself
     std::string rank_hosts_file;  // a host a line, by rank; empty: the launcher places the processes
     bool is_inside_slurm = false;
     bool is_root = false;

@@ -15,7 +15,13 @@ namespace {
 
 constexpr int kExitExecFailed = 127;
 
-[[noreturn]] void become_launcher(const std::vector<char*>& words, int stdin_fd, int stderr_fd, pid_t parent) {
+struct LauncherStreams {
+    int in = -1;
+    int out = -1;
+    int err = -1;
+};
+
+[[noreturn]] void become_launcher(const std::vector<char*>& words, LauncherStreams streams, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) {
         _exit(kExitExecFailed);  // the guardian has died before the line above took effect
@@ -24,13 +30,15 @@ constexpr int kExitExecFailed = 127;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     std::signal(SIGPIPE, SIG_DFL);
-    if (stdin_fd < 0) {
-        stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    std::signal(SIGXFSZ, SIG_DFL);
+    if (streams.in < 0) {
+        streams.in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     }
-    if (stdin_fd != STDIN_FILENO) {
-        dup2(stdin_fd, STDIN_FILENO);
+    if (streams.in != STDIN_FILENO) {
+        dup2(streams.in, STDIN_FILENO);
     }
-    dup2(stderr_fd, STDERR_FILENO);
+    dup2(streams.out, STDOUT_FILENO);
+    dup2(streams.err, STDERR_FILENO);
     execv(words.front(), words.data());
     _exit(kExitExecFailed);
 }
@@ -38,13 +46,16 @@ constexpr int kExitExecFailed = 127;
 }  // namespace
 
 bool Launcher::start(const std::vector<std::string>& command, int stdin_fd, std::string& error_line) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) {
+    int out[2];
+    int err[2];
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
         error_line = fmt::format("no pipe: {}", strerrordesc_np(errno));
         return false;
     }
-    stderr_ = Fd(ends[0]);
-    const Fd write_end(ends[1]);
+    stdout_ = Fd(out[0]);
+    stderr_ = Fd(err[0]);
+    const Fd out_end(out[1]);
+    const Fd err_end(err[1]);
     std::vector<char*> words;
     words.reserve(command.size() + 1);
     for (const std::string& word : command) {
@@ -54,7 +65,7 @@ bool Launcher::start(const std::vector<std::string>& command, int stdin_fd, std:
     const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ == 0) {
-        become_launcher(words, stdin_fd, write_end.get(), parent);
+        become_launcher(words, {stdin_fd, out_end.get(), err_end.get()}, parent);
     }
     if (pid_ < 0) {
         error_line = fmt::format("cannot start {}: {}", command.front(), strerrordesc_np(errno));

@@ -14,11 +14,12 @@ namespace sft::tools {
 
 class Launcher {
 public:
-    // Starts it with our standard output and stdin_fd (-1: nothing) as its input; its stderr is the write end of a
-    // pipe. It gets SIGTERM when the calling thread ends, so it does not outlive a guardian that is killed. False:
-    // error_line says why.
+    // Starts it with stdin_fd (-1: nothing) as its input; its stdout and stderr are the write ends of pipes. It gets
+    // SIGTERM when the calling thread ends, so it does not outlive a guardian that is killed. False: error_line says
+    // why.
     [[nodiscard]] bool start(const std::vector<std::string>& command, int stdin_fd, std::string& error_line);
     // Once, after start.
+    [[nodiscard]] Fd take_stdout() { return std::move(stdout_); }
     [[nodiscard]] Fd take_stderr() { return std::move(stderr_); }
 
     // Set when it has ended; never blocks.
@@ -29,6 +30,7 @@ public:
 
 private:
     pid_t pid_ = -1;
+    Fd stdout_;
     Fd stderr_;
     std::optional<FailureReason> end_;
 };

@@ -11,24 +11,33 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shmem_ft/base/config.hpp"
 #include "tools/common/text.hpp"
 #include "tools/common/version.hpp"
+#include "tools/oshrun/exec_daemon.hpp"
 #include "tools/oshrun/exec_pe.hpp"
+#include "tools/oshrun/footing.hpp"
 #include "tools/oshrun/front.hpp"
 #include "tools/oshrun/guardian.hpp"
 #include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/launch_command.hpp"
+#include "tools/oshrun/launcher_args.hpp"
 #include "tools/oshrun/options.hpp"
 #include "tools/oshrun/placement.hpp"
 #include "tools/oshrun/preflight.hpp"
+#include "tools/oshrun/process_tree.hpp"
 #include "tools/oshrun/surroundings.hpp"
 #include "tools/oshrun/tcp.hpp"
 
@@ -38,6 +47,25 @@ namespace {
 int refuse(const Refusal& refusal) {
     print_line("oshrun: " + refusal.line);
     return refusal.exit_code;
+}
+
+// What nobody has foreseen is one line, too.
+int told(const std::function<int()>& action) {
+    try {
+        return action();
+    } catch (const std::bad_alloc&) {
+        return refuse({EXIT_FAILURE, "out of memory (ulimit -v bounds it, too)"});
+    } catch (const std::exception& error) {
+        return refuse({EXIT_FAILURE, error.what()});
+    }
+}
+
+int print_out(std::string_view text) {
+    fmt::print("{}", text);
+    if (std::fflush(stdout) != 0) {
+        return refuse({EXIT_FAILURE, fmt::format("standard output: {}", strerrordesc_np(errno))});
+    }
+    return EXIT_SUCCESS;
 }
 
 std::vector<std::string> environment_names() {
@@ -192,6 +220,14 @@ std::optional<Refusal> make_temp_dir(std::string& path) {
     return std::nullopt;
 }
 
+// Beside the launcher, as the launcher itself looks for it on other hosts; empty: it is not there, or the user has
+// chosen how daemons are started.
+std::string daemon_of_launcher(const std::string& launcher_path) {
+    const std::string path = std::filesystem::path(launcher_path).parent_path() / "orted";
+    const bool is_chosen = std::getenv("OMPI_MCA_orte_launch_agent") != nullptr;
+    return !is_chosen && access(path.c_str(), X_OK) == 0 ? path : "";
+}
+
 LaunchFacts collect_facts(const std::string& temp_dir, const std::string& program_path,
                           const std::string& launcher_path) {
     LaunchFacts facts;
@@ -207,22 +243,61 @@ LaunchFacts collect_facts(const std::string& temp_dir, const std::string& progra
     return facts;
 }
 
-int run(Options options) {
-    apply_exports(options);
+// Everything that can be known before anything is started.
+struct Found {
     Config config;
     std::vector<HostSlots> hosts;
-    if (const auto refusal = find_hosts(options, hosts)) {
-        return refuse(*refusal);
-    }
-    if (const auto refusal = settle_counts(options, hosts, config)) {
-        return refuse(*refusal);
-    }
     std::string program_path;
     std::string launcher_path;
-    if (const auto refusal = find_program(options.command.front(), program_path)) {
-        return refuse(*refusal);
+};
+
+std::optional<Refusal> look_round(Options& options, Found& found) {
+    if (auto refusal = check_footing()) {
+        return refusal;
     }
-    if (const auto refusal = find_launcher(options, launcher_path)) {
+    apply_exports(options);
+    if (auto refusal = find_hosts(options, found.hosts)) {
+        return refusal;
+    }
+    if (auto refusal = settle_counts(options, found.hosts, found.config)) {
+        return refusal;
+    }
+    if (auto refusal = check_sizes(found.config.symmetric_size_bytes)) {
+        return refusal;
+    }
+    raise_low_file_limit(options.pes + options.spares);
+    if (auto refusal = find_program(options.command.front(), found.program_path)) {
+        return refusal;
+    }
+    if (auto refusal = find_launcher(options, found.launcher_path)) {
+        return refusal;
+    }
+    if (const auto word = word_taken_for_program(options.launcher, options.launcher_args)) {
+        return Refusal{kExitUsage,
+                       fmt::format("--launcher-args {}: {} would take it for the program: it belongs to no option",
+                                   shell_quoted(*word), launcher_name(options.launcher))};
+    }
+    return std::nullopt;
+}
+
+// As told, but a guardian leaves nothing behind.
+int told_after_cleaning(const std::string& temp_dir, const std::function<int()>& action) {
+    constexpr std::int64_t kPatience_ns = 2'000'000'000;
+    return told([&] {
+        try {
+            return action();
+        } catch (...) {
+            end_descendants({.patience_ns = kPatience_ns, .spared = {}});
+            std::error_code ignored;
+            std::filesystem::remove_all(temp_dir, ignored);
+            throw;
+        }
+    });
+}
+
+int run(Options options) {
+    Found found;
+    if (const auto refusal = look_round(options, found)) {
         return refuse(*refusal);
     }
     GuardianTask task;
@@ -237,10 +312,10 @@ int run(Options options) {
     const int on_demand = options.on_demand == OnDemandPolicy::never ? 0 : options.on_demand_limit;
     setenv("SHMEM_FT_ON_DEMAND", std::to_string(std::min(on_demand, kJoinersMax)).c_str(), 1);
     const std::string temp_dir = task.temp_dir;
-    const auto guardian = [&](GuardianLink link) {
+    const auto guard = [&](GuardianLink link) {
         std::string error_line;
         if (!task.socket.open(error_line) ||
-            !open_entrance_if_needed(options, config, hosts, task.entrance, error_line)) {
+            !open_entrance_if_needed(options, found.config, found.hosts, task.entrance, error_line)) {
             print_line("oshrun: " + error_line);
             std::error_code ignored;
             std::filesystem::remove_all(temp_dir, ignored);
@@ -251,9 +326,12 @@ int run(Options options) {
                       options.spares,
                       options.command.front(),
                       launcher_name(options.launcher),
-                      choose_rank_hosts(options, hosts),
-                      config.start_timeout_ms};
-        LaunchFacts facts = collect_facts(temp_dir, program_path, launcher_path);
+                      choose_rank_hosts(options, found.hosts),
+                      found.config.start_timeout_ms};
+        LaunchFacts facts = collect_facts(temp_dir, found.program_path, found.launcher_path);
+        if (may_use_other_hosts(options, found.hosts)) {
+            facts.daemon_path = daemon_of_launcher(facts.launcher_path);
+        }
         facts.rank_hosts_file = write_rank_hosts(options, task.shape.hosts, temp_dir);
         task.launch_command = launch_command(options, facts);
         task.joiner_command = exec_pe_command(options, facts);
@@ -262,13 +340,16 @@ int run(Options options) {
         }
         task.front = std::move(link.front);
         task.stdin_fd = link.stdin_fd;
-        task.hang_timeout_ms = config.hang_timeout_ms;
-        task.node_timeout_ms = config.node_timeout_ms;
-        task.is_realtime = config.realtime;
+        task.hang_timeout_ms = found.config.hang_timeout_ms;
+        task.node_timeout_ms = found.config.node_timeout_ms;
+        task.is_realtime = found.config.realtime;
         task.on_demand = {options.on_demand != OnDemandPolicy::never, options.on_demand_limit};
         task.withholds_kill = std::getenv("OSHRUN_WITHHOLD_KILL") != nullptr;
         task.launcher_reads_stdin = launcher_reads_stdin(options);
         return run_guardian(std::move(task));
+    };
+    const auto guardian = [&](GuardianLink link) {
+        return told_after_cleaning(temp_dir, [&] { return guard(std::move(link)); });
     };
     return run_front({temp_dir, guardian});
 }
@@ -281,6 +362,10 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], kExecPeOption) == 0) {
         return exec_pe(argc, argv);
     }
+    if (is_for_daemon(argc, argv)) {
+        return exec_daemon(argc, argv);
+    }
+    settle_inherited_state();
     open_standard_descriptors();
     Options options;
     std::string error_line;
@@ -288,15 +373,13 @@ int main(int argc, char** argv) {
         return refuse({kExitUsage, error_line});
     }
     if (options.wants_help) {
-        fmt::print("{}", help_text());
-        return EXIT_SUCCESS;
+        return print_out(help_text());
     }
     if (options.wants_version) {
-        fmt::print("oshrun (shmem-ft) {}\n", kVersion);
-        return EXIT_SUCCESS;
+        return print_out(fmt::format("oshrun (shmem-ft) {}\n", kVersion));
     }
     if (!options.join.empty()) {
         return ask_to_join(options.join, options.pes, options.host_list);
     }
-    return run(std::move(options));
+    return told([&] { return run(std::move(options)); });
 }

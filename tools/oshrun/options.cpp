@@ -256,6 +256,14 @@ bool parse_join(const RawOptions& raw, Options& options, std::string& error_line
 
 }  // namespace
 
+std::vector<KnownOption> known_options() {
+    std::vector<KnownOption> known;
+    for (const OptionName& option : kOptionNames) {
+        known.push_back({std::string(option.name), option.takes_value()});
+    }
+    return known;
+}
+
 const char* launcher_name(LauncherKind kind) noexcept { return kLauncherNames[static_cast<std::size_t>(kind)].data(); }
 
 bool parse_options(const std::vector<std::string>& words, Options& options, std::string& error_line) {

@@ -47,6 +47,13 @@ struct Options {
 // Returns false and sets one line, without "oshrun: " in front and without newline, that names the culprit.
 [[nodiscard]] bool parse_options(const std::vector<std::string>& words, Options& options, std::string& error_line);
 
+// All names that options have, for whoever goes through them.
+struct KnownOption {
+    std::string name;
+    bool takes_value = false;
+};
+[[nodiscard]] std::vector<KnownOption> known_options();
+
 [[nodiscard]] const char* help_text() noexcept;
 [[nodiscard]] const char* launcher_name(LauncherKind kind) noexcept;
 

@@ -23,8 +23,17 @@ void add_host(std::vector<HostSlots>& hosts, const HostSlots& added) {
     }
 }
 
+// What may be anything, in a line that is to be read.
+std::string_view beginning_of(std::string_view text) { return text.substr(0, 80); }
+
+// A name or an address. The launcher reads it from a file of its own language, and prints pages about anything else.
 bool is_host_name(std::string_view name) {
-    return !name.empty() && name.find_first_of(" \t\r'\"=,+*") == std::string_view::npos;
+    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+    const auto is_allowed = [&](char c) {
+        return is_letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == ':';
+    };
+    return !name.empty() && name.front() != '-' && std::all_of(name.begin(), name.end(), is_allowed) &&
+           std::any_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || c == '.' || c == ':'; });
 }
 
 // "name" or "name:slots".
@@ -172,7 +181,8 @@ std::optional<std::vector<HostSlots>> parse_host_list(std::string_view text, std
     for (const std::string_view word : split_outside_brackets(text)) {
         HostSlots host;
         if (!parse_host_word(word, host)) {
-            error_line = fmt::format("--host {}: '{}' is not NAME or NAME:SLOTS", text, word);
+            error_line =
+                fmt::format("--host {}: '{}' is not NAME or NAME:SLOTS", beginning_of(text), beginning_of(word));
             return std::nullopt;
         }
         add_host(hosts, host);
@@ -198,7 +208,7 @@ std::optional<std::vector<HostSlots>> parse_hostfile(std::string_view content, s
         HostSlots host;
         if (!words || !parse_host_line(*words, host)) {
             error_line = fmt::format("--hostfile {}: '{}' is not NAME, NAME:SLOTS or NAME slots=SLOTS max_slots=SLOTS",
-                                     file, line);
+                                     file, beginning_of(line));
             return std::nullopt;
         }
         add_host(hosts, host);

@@ -35,7 +35,7 @@ constexpr std::uint64_t kMemoryPerPair = 1'600;
 // What the machine is assumed to need besides.
 constexpr std::uint64_t kReserve = 256;
 
-enum class FileKind { missing, directory, not_executable, executable };
+enum class FileKind { missing, unreachable, directory, not_executable, executable };
 
 // The kernel applies some limits to everybody but those; root need not be one of them, in a container.
 bool may_exceed_limits() {
@@ -63,7 +63,7 @@ std::optional<std::uint64_t> available_memory() {
 FileKind classify(const std::string& path) {
     struct stat status {};
     if (stat(path.c_str(), &status) != 0) {
-        return FileKind::missing;
+        return errno == EACCES ? FileKind::unreachable : FileKind::missing;
     }
     if (S_ISDIR(status.st_mode)) {
         return FileKind::directory;
@@ -75,7 +75,7 @@ FileKind classify(const std::string& path) {
 
 std::string search_path(const std::string& name) {
     const char* variable = std::getenv("PATH");
-    std::string_view rest = variable == nullptr ? "/usr/local/bin:/usr/bin:/bin" : variable;
+    std::string_view rest = variable == nullptr ? kPathWithoutPath : variable;
     while (true) {
         const std::size_t colon = rest.find(':');
         const std::string_view folder = rest.substr(0, colon);
@@ -104,6 +104,9 @@ std::optional<Refusal> find_program(const std::string& name, std::string& path) 
     switch (classify(name)) {
         case FileKind::executable: path = name; return std::nullopt;
         case FileKind::missing: return Refusal{kExitNotFound, fmt::format("{}: no such file", shown)};
+        case FileKind::unreachable:
+            return Refusal{kExitCannotRun, fmt::format("{}: a folder on the way to it cannot be entered: {}", shown,
+                                                       strerrordesc_np(EACCES))};
         case FileKind::directory:
             return Refusal{kExitCannotRun, fmt::format("{}: is a directory, not a program", shown)};
         case FileKind::not_executable: break;
@@ -200,6 +203,8 @@ int problem_of_room(const std::string& folder, std::uint64_t bytes) {
     unlink(path.c_str());
     return problem;
 }
+
+std::uint64_t files_needed(std::uint64_t processes) { return processes * kFilesPerProcess + kReserve; }
 
 void raise_file_limit() {
     rlimit limit{};

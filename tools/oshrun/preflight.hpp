@@ -16,6 +16,8 @@ struct Refusal {
 // The file that the name stands for, as execvp would find it. ENSURES: path is set or the refusal returned.
 [[nodiscard]] std::optional<Refusal> find_program(const std::string& name, std::string& path);
 
+// Where programs are looked for if there is no PATH.
+inline constexpr const char* kPathWithoutPath = "/usr/local/bin:/usr/bin:/bin";
 // The executable of that name in PATH; empty: there is none.
 [[nodiscard]] std::string search_path(const std::string& name);
 
@@ -43,6 +45,8 @@ inline constexpr std::uint64_t kLauncherBytes = 16U << 20;
 // 0, or the error number with which that many bytes cannot be written into the folder.
 [[nodiscard]] int problem_of_room(const std::string& folder, std::uint64_t bytes);
 
+// That the guardian and the launcher each open for so many processes, and what else they need.
+[[nodiscard]] std::uint64_t files_needed(std::uint64_t processes);
 // The launcher and the guardian keep several files open for each process; many systems allow 1024 unless asked.
 void raise_file_limit();
 

@@ -16,7 +16,7 @@ namespace {
 // A possible beginning of a filtered line is held back no longer than that.
 constexpr int kHoldMax_ms = 100;
 
-void write_all(int sink, std::string& bytes) {
+void write_all(int sink, std::string& bytes, std::atomic<int>& lost) {
     std::size_t done = 0;
     while (done < bytes.size()) {
         const ssize_t written = ::write(sink, bytes.data() + done, bytes.size() - done);
@@ -29,14 +29,18 @@ void write_all(int sink, std::string& bytes) {
             continue;
         }
         if (written <= 0) {
-            break;  // nobody reads any more: what comes is thrown away, the launcher must not be blocked
+            // What comes is thrown away: the launcher must not be blocked.
+            if (written < 0 && errno != EPIPE) {
+                lost = errno;
+            }
+            break;
         }
         done += static_cast<std::size_t>(written);
     }
     bytes.clear();
 }
 
-void pump_as_it_is(const Fd& source, int sink) {
+void pump_as_it_is(const Fd& source, int sink, std::atomic<int>& lost) {
     std::array<char, 16384> buffer;
     std::string out;
     while (true) {
@@ -48,11 +52,11 @@ void pump_as_it_is(const Fd& source, int sink) {
             return;
         }
         out.assign(buffer.data(), static_cast<std::size_t>(bytes));
-        write_all(sink, out);
+        write_all(sink, out, lost);
     }
 }
 
-void pump(const Fd& source) {
+void pump(const Fd& source, std::atomic<int>& lost) {
     constexpr int kSink = STDERR_FILENO;
     StderrFilter filter;
     std::array<char, 16384> buffer;
@@ -62,7 +66,7 @@ void pump(const Fd& source) {
         const int ready = poll(&entry, 1, filter.is_holding() ? kHoldMax_ms : -1);
         if (ready == 0) {
             filter.flush(out);
-            write_all(kSink, out);
+            write_all(kSink, out, lost);
             continue;
         }
         const ssize_t bytes = ready < 0 ? -1 : read(source.get(), buffer.data(), buffer.size());
@@ -73,25 +77,27 @@ void pump(const Fd& source) {
             break;
         }
         filter.feed({buffer.data(), static_cast<std::size_t>(bytes)}, out);
-        write_all(kSink, out);
+        write_all(kSink, out, lost);
     }
     filter.flush(out);
-    write_all(kSink, out);
+    write_all(kSink, out, lost);
 }
 
 }  // namespace
 
 StderrPump::StderrPump(Fd source)
     : done_(std::make_shared<const Fd>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
-      thread_([done = done_, source = std::move(source)] {
-          pump(source);
+      lost_(std::make_shared<std::atomic<int>>(0)),
+      thread_([done = done_, lost = lost_, source = std::move(source)] {
+          pump(source, *lost);
           eventfd_write(done->get(), 1);
       }) {}
 
 StderrPump::StderrPump(Fd source, int sink)
     : done_(std::make_shared<const Fd>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
-      thread_([done = done_, source = std::move(source), sink] {
-          pump_as_it_is(source, sink);
+      lost_(std::make_shared<std::atomic<int>>(0)),
+      thread_([done = done_, lost = lost_, source = std::move(source), sink] {
+          pump_as_it_is(source, sink, *lost);
           eventfd_write(done->get(), 1);
       }) {}
 

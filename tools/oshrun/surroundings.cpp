@@ -1,14 +1,17 @@
 #include "tools/oshrun/surroundings.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <cstring>
 #include <numeric>
 
+#include "tools/common/fd.hpp"
 #include "tools/oshrun/tcp.hpp"
 
 namespace sft::tools {
@@ -29,12 +32,28 @@ bool mentions_hosts(const std::vector<std::string>& words) {
     });
 }
 
-std::optional<std::string> read_text(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
+// Nothing: error says why. What is named need not be a file of hosts, nor have an end.
+std::optional<std::string> read_text(const std::string& path, std::string& error) {
+    constexpr std::size_t kBytesMax = 4U << 20;  // a thousand bytes for each process that a job can have
+    const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    std::string text;
+    std::array<char, 16384> buffer;
+    ssize_t bytes = file ? 1 : -1;
+    while (bytes > 0 && text.size() <= kBytesMax) {
+        do {
+            bytes = read(file.get(), buffer.data(), buffer.size());
+        } while (bytes < 0 && errno == EINTR);
+        text.append(buffer.data(), static_cast<std::size_t>(std::max<ssize_t>(bytes, 0)));
+    }
+    if (bytes < 0) {
+        error = strerrordesc_np(errno);
         return std::nullopt;
     }
-    return std::string(std::istreambuf_iterator<char>(file), {});
+    if (text.size() > kBytesMax) {
+        error = fmt::format("more than {} MiB are no list of hosts", kBytesMax >> 20);
+        return std::nullopt;
+    }
+    return text;
 }
 
 // Under one name each, so that two ways to write it are one host.
@@ -98,16 +117,23 @@ std::optional<Refusal> find_hosts(const Options& options, std::vector<HostSlots>
     if (!options.host_list.empty()) {
         found = parse_host_list(options.host_list, error_line);
     } else if (!options.hostfile.empty()) {
-        const auto content = read_text(options.hostfile);
+        std::string why;
+        const auto content = read_text(options.hostfile, why);
         if (!content) {
-            return Refusal{kExitUsage, fmt::format("--hostfile {}: cannot be read", options.hostfile)};
+            return Refusal{kExitUsage, fmt::format("--hostfile {}: cannot be read: {}", options.hostfile, why)};
         }
         found = parse_hostfile(*content, options.hostfile, error_line);
     } else if (!mentions_hosts(options.launcher_args)) {
         // What is not understood here may be understood by the launcher: then it places the processes.
         if (is_inside_slurm()) {
             found = parse_slurm_nodes(variable("SLURM_JOB_NODELIST"), variable("SLURM_TASKS_PER_NODE"));
-        } else if (const auto content = read_text(variable("OMPI_MCA_orte_default_hostfile"))) {
+        } else if (const std::string path = variable("OMPI_MCA_orte_default_hostfile"); !path.empty()) {
+            // If it cannot be read, the launcher cannot do so either.
+            const auto content = read_text(path, error_line);
+            if (!content) {
+                return Refusal{kExitUsage,
+                               fmt::format("OMPI_MCA_orte_default_hostfile={}: cannot be read: {}", path, error_line)};
+            }
             found = parse_hostfile(*content, "", error_line);
         }
         error_line.clear();

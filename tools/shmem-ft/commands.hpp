@@ -30,6 +30,7 @@ struct PointsCommand {
 struct StatusCommand {
     std::vector<std::string> words;  // which jobs; none: all
     bool as_json = false;
+    bool of_all_users = false;
     double watch_seconds = 0;  // 0: once
 };
 [[nodiscard]] int run_status(const StatusCommand& command);

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
                        and why not more, every PE and its copy, deaths; a pid is one of a
                        job's processes or its oshrun, a name that of its program
     --json               for programs
+    --all-users          jobs of others too, as root; what they say is not to be trusted
     --watch SECONDS      again and again, until the jobs have ended
   info                 version, build, transports, launcher, kernel, memory, and every setting
                        with its origin; shmem_info is the same
@@ -79,6 +81,7 @@ void describe_to(CLI::App& app, Commands& commands) {
     CLI::App* status = app.add_subcommand("status");
     status->add_option("which", commands.status.words);
     status->add_flag("--json", commands.status.as_json);
+    status->add_flag("--all-users", commands.status.of_all_users);
     status->add_option("--watch", commands.status.watch_seconds)->check(CLI::Range(kWatchSecondsMin, kWatchSecondsMax));
     CLI::App* info = app.add_subcommand("info");
     info->add_flag("--json", commands.info.as_json);
@@ -156,6 +159,8 @@ int run(int argc, char** argv) {
 
 // Under the name that this program has in other OpenSHMEM libraries it is its command `info`.
 int main(int argc, char** argv) {
+    std::signal(SIGCHLD,
+                SIG_DFL);  // a parent that ignores it makes us ignore it too, and the laboratory waits for children
     const std::string_view path = argc > 0 ? argv[0] : "";
     if (path.substr(path.rfind('/') + 1) != "shmem_info") {
         return sft::tools::run(argc, argv);

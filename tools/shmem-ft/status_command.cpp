@@ -70,9 +70,10 @@ void print_jobs(const std::vector<SeenJob>& jobs, const StatusCommand& command) 
         for (const SeenJob& job : jobs) {
             all["jobs"].push_back(json_of(job));
         }
-        // Watching gives a line each time, which is easier to read piece by piece. A path need not be UTF-8.
+        // Watching gives a line each time, which is easier to read piece by piece. A path need not be UTF-8,
+        // and a terminal shows nothing but ASCII.
         const int indent = command.watch_seconds > 0 ? -1 : 2;
-        fmt::print("{}\n", all.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+        fmt::print("{}\n", all.dump(indent, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
     } else {
         if (command.watch_seconds > 0 && ::isatty(STDOUT_FILENO) == 1) {
             fmt::print("\033[H\033[2J");
@@ -89,7 +90,7 @@ void print_jobs(const std::vector<SeenJob>& jobs, const StatusCommand& command) 
 int run_status(const StatusCommand& command) {
     bool is_first = true;
     for (;;) {
-        Sighting sighting = find_jobs();
+        Sighting sighting = find_jobs(command.of_all_users ? WhoseJobs::all_users : WhoseJobs::own);
         const std::vector<std::string> lines = select(sighting, command.words);
         const bool is_over = sighting.jobs.empty();
         if (!is_over || (is_first && command.as_json)) {

@@ -6,9 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -56,13 +59,30 @@ ProcStat stat_of(std::int32_t pid) {
             .parent = static_cast<std::int32_t>(parse_number(parent, 0, INT_MAX).value_or(0))};
 }
 
-std::vector<std::int32_t> own_processes() {
+// Nothing: it is gone, or runs with the rights of several. Who owns the folder in /proc says little: that of a process
+// which must not be looked into is root's, and a process can make itself one.
+std::optional<uid_t> user_of(std::int32_t pid) {
+    std::ifstream file(fmt::format("/proc/{}/status", pid));
+    std::string word;
+    while (file >> word) {
+        if (word == "Uid:") {
+            std::array<uid_t, 4> ids{};
+            for (uid_t& id : ids) {
+                file >> id;
+            }
+            return file && std::count(ids.begin(), ids.end(), ids[0]) == 4 ? std::optional(ids[0]) : std::nullopt;
+        }
+        file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+    }
+    return std::nullopt;
+}
+
+std::vector<std::int32_t> processes_of(WhoseJobs whose) {
     std::vector<std::int32_t> pids;
     std::error_code ignored;
     for (fs::directory_iterator at("/proc", ignored), end; at != end; at.increment(ignored)) {
         const auto pid = parse_number(at->path().filename().string(), 1, INT_MAX);
-        struct stat info {};
-        if (pid && ::stat(at->path().c_str(), &info) == 0 && info.st_uid == ::geteuid()) {
+        if (pid && (whose == WhoseJobs::all_users || user_of(static_cast<std::int32_t>(*pid)) == ::geteuid())) {
             pids.push_back(static_cast<std::int32_t>(*pid));
         }
     }
@@ -85,31 +105,40 @@ std::vector<int> control_descriptors(std::int32_t pid) {
     return found;
 }
 
-// Of the node that the process is on; null: the job is on one.
-const char* node_name_of(const ControlSegment& control, std::int32_t process, bool& is_here) {
-    const Contact* contact = control.header().n_nodes > 1 ? control.contact(ProcId(process)) : nullptr;
-    is_here = contact == nullptr || contact->node == control.header().node;
-    return contact == nullptr ? nullptr : contact->node_name;
+struct SeenNode {
+    std::int32_t node = 0;
+    std::string name;
+};
+
+// The node that the process is on; nothing: the job is on one. A copy, as whatever is read from the segment: it may be
+// another one the next time, and need not have an end.
+std::optional<SeenNode> node_of(const ControlSegment& control, std::int32_t process) {
+    const Contact* contact = control.shape().n_nodes > 1 ? control.contact(ProcId(process)) : nullptr;
+    if (contact == nullptr) {
+        return std::nullopt;
+    }
+    std::array<char, sizeof contact->node_name> name{};
+    std::memcpy(name.data(), contact->node_name, name.size());
+    return SeenNode{contact->node, std::string(name.data(), strnlen(name.data(), name.size()))};
 }
 
-SeenProcess process_of(const ControlSegment& control, std::int32_t process) {
-    const ProcessSlot& slot = control.slot(ProcId(process));
+SeenProcess process_of(const ControlSegment& control, std::int32_t process, uid_t user) {
+    ProcessSlot& slot = control.slot(ProcId(process));
     SeenProcess seen;
     seen.process = process;
-    bool is_here = true;
-    if (const char* name = node_name_of(control, process, is_here); !is_here) {
-        seen.node_name = name;
+    if (const auto node = node_of(control, process); node && node->node != control.shape().node) {
+        seen.node_name = node->name.empty() ? "?" : node->name;
         return seen;
     }
     const ProcessState state = slot.state.load(std::memory_order_acquire);
     if (state == ProcessState::starting) {
         return seen;
     }
-    seen.pid = slot.pid;
+    seen.pid = std::atomic_ref(slot.pid).load(std::memory_order_relaxed);
     seen.memory_domain = slot.memory_domain - 1;
     // The pid alone may be another process's by now.
-    seen.is_alive =
-        state == ProcessState::ready && process_start_time(slot.pid) == slot.start_time && stat_of(slot.pid).exists;
+    seen.is_alive = state == ProcessState::ready && process_start_time(seen.pid) == slot.start_time &&
+                    stat_of(seen.pid).exists && user_of(seen.pid) == user;
     ProcessStatus status;
     if (slot.status.read(status)) {
         seen.status = status;
@@ -141,28 +170,27 @@ void find_launcher(std::int32_t pid, SeenJob& job) {
 }
 
 // Nothing if no process of the job lives any more; what has the segment open then is a child of one.
-std::optional<SeenJob> job_of(const ControlSegment& control, std::int32_t pid_that_has_it) {
+std::optional<SeenJob> job_of(const ControlSegment& control, std::int32_t pid_that_has_it, uid_t user) {
     SeenJob job;
+    job.user = user;
     job.n_pes = control.n_pes();
-    job.n_nodes = std::max(control.header().n_nodes, 1);
+    job.n_nodes = std::max(control.shape().n_nodes, 1);
     job.node_names.resize(static_cast<std::size_t>(job.n_nodes));
     for (std::int32_t process = 0; process < control.n_slots(); ++process) {
-        SeenProcess seen = process_of(control, process);
+        SeenProcess seen = process_of(control, process, user);
         // Behind those that the job started with are places of spares that may join.
         if (process < control.n_processes() || seen.pid != 0 || !seen.node_name.empty()) {
             job.processes.push_back(std::move(seen));
         }
-        bool is_here = true;
-        const char* name = node_name_of(control, process, is_here);
-        if (name == nullptr) {
+        const auto node = node_of(control, process);
+        if (!node) {
             continue;
         }
-        if (is_here) {
-            job.node_name = name;
+        if (node->node == control.shape().node) {
+            job.node_name = node->name;
         }
-        const std::int32_t node = control.contact(ProcId(process))->node;
-        if (node >= 0 && node < job.n_nodes) {
-            job.node_names[static_cast<std::size_t>(node)] = name;
+        if (node->node >= 0 && node->node < job.n_nodes) {
+            job.node_names[static_cast<std::size_t>(node->node)] = node->name;
         }
     }
     job.seen_ns = now_ns();
@@ -179,16 +207,16 @@ std::optional<SeenJob> job_of(const ControlSegment& control, std::int32_t pid_th
 
 }  // namespace
 
-Sighting find_jobs() {
+Sighting find_jobs(WhoseJobs whose) {
     using File = std::pair<dev_t, ino_t>;
     Sighting sighting;
     std::set<File> done;
-    for (const std::int32_t pid : own_processes()) {
+    for (const std::int32_t pid : processes_of(whose)) {
         for (const int fd : control_descriptors(pid)) {
             struct stat info {};
             if (::stat(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), &info) != 0 ||
-                done.contains({info.st_dev, info.st_ino})) {
-                continue;
+                done.contains({info.st_dev, info.st_ino}) || !S_ISREG(info.st_mode) || user_of(pid) != info.st_uid) {
+                continue;  // of others: a process may have been given it
             }
             ControlSegment control;
             std::string error;
@@ -205,7 +233,7 @@ Sighting find_jobs() {
             if (!is_readable) {
                 sighting.unreadable.push_back(
                     {pid, fmt::format("the memory file '{}' of process {} {}", kControlName, pid, error)});
-            } else if (auto job = job_of(control, pid)) {
+            } else if (auto job = job_of(control, pid, info.st_uid)) {
                 sighting.jobs.push_back(std::move(*job));
             }
         }

@@ -25,6 +25,7 @@ struct SeenProcess {
 };
 
 struct SeenJob {
+    std::uint32_t user = 0;
     std::string program;                      // its path; empty when that cannot be told
     std::int32_t oshrun_pid = 0;              // 0: it was started without
     std::vector<std::int32_t> launcher_pids;  // what is between oshrun and the job's processes, and oshrun
@@ -47,7 +48,8 @@ struct Sighting {
     std::vector<UnreadableFile> unreadable;
 };
 
-// Of the user who runs this program.
-[[nodiscard]] Sighting find_jobs();
+// Of the user who runs this program. all_users: of everybody whose processes it may look at, which takes root.
+enum class WhoseJobs { own, all_users };
+[[nodiscard]] Sighting find_jobs(WhoseJobs whose);
 
 }  // namespace sft::tools

@@ -1,10 +1,12 @@
 #include "tools/shmem-ft/status_report.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <optional>
 
+#include "tools/common/text.hpp"
 #include "tools/shmem-ft/status_summary.hpp"
 
 namespace sft::tools {
@@ -18,7 +20,7 @@ std::optional<double> seconds_since(const SeenJob& job, std::int64_t begin_ns) {
     if (begin_ns == 0) {
         return std::nullopt;
     }
-    return static_cast<double>(std::max<std::int64_t>(job.seen_ns - begin_ns, 0)) / kNsPerSecond;
+    return std::max(static_cast<double>(job.seen_ns) - static_cast<double>(begin_ns), 0.0) / kNsPerSecond;
 }
 
 std::string ago(const SeenJob& job, std::int64_t begin_ns) {
@@ -69,7 +71,7 @@ std::string place_of_copy(const SeenPe& seen) {
     switch (seen.protection) {
         case Protection::is_safe:
             if (!seen.keeper_node.empty()) {
-                return fmt::format("process {} on {}", seen.keeper, seen.keeper_node);
+                return fmt::format("process {} on {}", seen.keeper, harmless(seen.keeper_node));
             }
             return process_name(seen.keeper, seen.keeper_pe) +
                    domains_of(seen.holder->memory_domain, seen.keeper_domain);
@@ -113,7 +115,7 @@ std::string nodes_of(const JobSummary& summary) {
                                  ? fmt::format("the loss of none of {} nodes", summary.n_nodes)
                                  : fmt::format("the loss of one of {} of {} nodes, oshrun's host excepted",
                                                summary.node_losses, summary.n_nodes);
-    return fmt::format("  {:<11} {}: not of {}, {}\n", "", some, summary.fatal_node, summary.fatal_why);
+    return fmt::format("  {:<11} {}: not of {}, {}\n", "", some, harmless(summary.fatal_node), summary.fatal_why);
 }
 
 std::string ends_of(const SeenJob& job, const JobSummary& summary) {
@@ -147,15 +149,19 @@ Json json_of(const SeenPe& seen) {
 
 std::string text_of(const SeenJob& job) {
     const JobSummary summary = summarize(job);
-    const std::string program = job.program.empty() ? "?" : std::filesystem::path(job.program).filename().string();
+    const std::string path = job.program.empty() ? "?" : harmless(job.program);
     const auto n_spares = static_cast<std::int32_t>(job.processes.size()) - job.n_pes;
     std::string text =
-        fmt::format("job {}: {}, {}, {}{}\n", name_of(job), program, counted(job.n_pes, "PE"),
-                    counted(n_spares, "spare"), job.oshrun_pid == 0 ? "" : fmt::format(", oshrun {}", job.oshrun_pid));
+        fmt::format("job {}: {}, {}, {}{}\n", name_of(job), std::filesystem::path(path).filename().string(),
+                    counted(job.n_pes, "PE"), counted(n_spares, "spare"),
+                    job.oshrun_pid == 0 ? "" : fmt::format(", oshrun {}", job.oshrun_pid));
     if (job.n_nodes > 1) {
-        text += fmt::format("  node        {}, one of {}\n", job.node_name, job.n_nodes);
+        text += fmt::format("  node        {}, one of {}\n", harmless(job.node_name), job.n_nodes);
     }
-    text += fmt::format("  program     {}\n", job.program.empty() ? "?" : job.program);
+    text += fmt::format("  program     {}\n", path);
+    if (job.user != ::geteuid()) {
+        text += fmt::format("  user        {}\n", job.user);
+    }
     text += fmt::format("  stage       {}{}{}, view {}\n", summary.stage,
                         summary.attempt > 1 ? fmt::format(" (attempt {})", summary.attempt) : "",
                         summary.waits_for_spare ? " (waits for a spare)" : "", summary.view);
@@ -179,7 +185,7 @@ std::string text_of(const SeenJob& job) {
 
 Json json_of(const SeenJob& job) {
     const JobSummary summary = summarize(job);
-    Json json = {{"job", name_of(job)}, {"program", job.program}};
+    Json json = {{"job", name_of(job)}, {"program", job.program}, {"user", job.user}};
     json["oshrun_pid"] = job.oshrun_pid == 0 ? Json(nullptr) : Json(job.oshrun_pid);
     json["stage"] = summary.stage;
     json["waits_for_spare"] = summary.waits_for_spare;

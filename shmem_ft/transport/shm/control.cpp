@@ -1,8 +1,10 @@
 #include "shmem_ft/transport/shm/control.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,8 +42,9 @@ ControlSegment::~ControlSegment() { detach(); }
 
 bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::string& error) {
     const Layout layout = layout_of(n_pes, n_processes);
-    fd_ = fails(FaultPoint::call_make_memory) ? -1 : ::memfd_create(kControlName, MFD_CLOEXEC);
-    if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(layout.total)) != 0) {
+    fd_ = fails(FaultPoint::call_make_memory) ? -1 : ::memfd_create(kControlName, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(layout.total)) != 0 ||
+        ::fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         error =
             format("cannot create the control segment (%zu bytes): %s", layout.total, describe_error(errno).c_str());
         return false;
@@ -54,6 +57,7 @@ bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::s
     header_->n_pes = n_pes;
     header_->n_processes = n_processes;
     header_->n_nodes = 1;
+    shape_ = {n_pes, n_processes, 0, 1};
     locate_parts();
     header_->magic = kControlMagic;
     return true;
@@ -76,7 +80,7 @@ bool ControlSegment::attach(std::int32_t pid, std::uint64_t start_time, int fd, 
         return false;
     }
     std::string ignored;
-    if (!is_sound(ignored)) {
+    if (!take_shape(ignored)) {
         error = format("process %d runs another version of this library", pid);
         return false;
     }
@@ -93,11 +97,21 @@ bool ControlSegment::look(std::int32_t pid, int fd, std::string& error) {
         error.clear();
         return false;
     }
-    if (static_cast<std::size_t>(info.st_size) < sizeof(ControlHeader)) {
+    // Pages of another kind of file, and of one that somebody shortens, end whoever reads them by SIGBUS.
+    struct statfs system {};
+    const int seals = ::fcntl(fd_, F_GET_SEALS);
+    if (::fstatfs(fd_, &system) != 0 || system.f_type != TMPFS_MAGIC || seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
+        static_cast<std::size_t>(info.st_size) < sizeof(ControlHeader)) {
         error = "is no control segment of a job";
         return false;
     }
-    if (!map(static_cast<std::size_t>(info.st_size), PROT_READ, error) || !is_sound(error)) {
+    if (!map(static_cast<std::size_t>(info.st_size), PROT_READ, error) || !take_shape(error)) {
+        return false;
+    }
+    shape_.node = std::atomic_ref(header_->node).load(std::memory_order_relaxed);
+    shape_.n_nodes = std::atomic_ref(header_->n_nodes).load(std::memory_order_relaxed);
+    if (shape_.n_nodes < 0 || shape_.n_nodes > n_slots()) {
+        error = "is damaged, or belongs to another version of shmem-ft";
         return false;
     }
     locate_parts();
@@ -105,7 +119,7 @@ bool ControlSegment::look(std::int32_t pid, int fd, std::string& error) {
 }
 
 // The segment may be anybody's.
-bool ControlSegment::is_sound(std::string& what) const {
+bool ControlSegment::take_shape(std::string& what) {
     if (header_->magic != kControlMagic) {
         what = "is no control segment of a job";
         return false;
@@ -114,13 +128,16 @@ bool ControlSegment::is_sound(std::string& what) const {
         what = "belongs to another version of shmem-ft";
         return false;
     }
-    const std::int32_t n_pes = header_->n_pes;
-    const std::int32_t n_processes = header_->n_processes;
+    // Read once, not again when they are used.
+    const std::int32_t n_pes = std::atomic_ref(header_->n_pes).load(std::memory_order_relaxed);
+    const std::int32_t n_processes = std::atomic_ref(header_->n_processes).load(std::memory_order_relaxed);
     if (n_pes < 1 || n_pes > n_processes || n_processes > kProcessesMax ||
         layout_of(n_pes, n_processes).total != bytes_) {
         what = "is damaged, or belongs to another version of shmem-ft";
         return false;
     }
+    shape_.n_pes = n_pes;
+    shape_.n_processes = n_processes;
     return true;
 }
 
@@ -163,7 +180,7 @@ bool ControlSegment::map(std::size_t bytes, int protection, std::string& error) 
 }
 
 void ControlSegment::locate_parts() noexcept {
-    const Layout layout = layout_of(header_->n_pes, header_->n_processes);
+    const Layout layout = layout_of(shape_.n_pes, shape_.n_processes);
     auto* base = reinterpret_cast<std::byte*>(header_);
     slots_ = reinterpret_cast<ProcessSlot*>(base + layout.slots);
     contacts_ = reinterpret_cast<ContactSlot*>(base + layout.contacts);

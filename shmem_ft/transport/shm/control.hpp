@@ -94,6 +94,14 @@ struct alignas(64) ControlHeader {
     std::byte card[kCardBytesMax];            // process 0's BootCard, for spares that come later
 };
 
+// What the sizes of the parts follow from: a copy, so that what has been checked is what is used.
+struct ControlShape {
+    std::int32_t n_pes = 0;
+    std::int32_t n_processes = 0;
+    std::int32_t node = 0;  // as they are when the job is looked at
+    std::int32_t n_nodes = 0;
+};
+
 class ControlSegment {
 public:
     ControlSegment() = default;
@@ -107,28 +115,34 @@ public:
     void set_contact(ProcId process, const Contact& contact) noexcept;
     // Maps the segment that the process with that pid and start time has open as `fd`.
     [[nodiscard]] bool attach(std::int32_t pid, std::uint64_t start_time, int fd, std::string& error);
-    // The same for a program outside of the job: nothing may be written to what it gives. An empty error: the process
-    // is gone, or not ours to look at.
+    // The same for a program outside of the job: nothing may be written to what it gives. Whoever has made the file may
+    // be hostile: its size cannot change (it is sealed), the shape has been copied before it was checked, and
+    // everything else may be any bytes, at any time others. An empty error: the process is gone, or not ours to look
+    // at.
     [[nodiscard]] bool look(std::int32_t pid, int fd, std::string& error);
     void detach() noexcept;
 
     [[nodiscard]] int fd() const noexcept { return fd_; }
-    [[nodiscard]] std::int32_t n_pes() const noexcept { return header_->n_pes; }
-    [[nodiscard]] std::int32_t n_processes() const noexcept { return header_->n_processes; }
-    [[nodiscard]] std::int32_t n_slots() const noexcept { return header_->n_processes + kJoinSlots; }
+    [[nodiscard]] std::int32_t n_pes() const noexcept { return shape_.n_pes; }
+    [[nodiscard]] std::int32_t n_processes() const noexcept { return shape_.n_processes; }
+    [[nodiscard]] std::int32_t n_slots() const noexcept { return shape_.n_processes + kJoinSlots; }
+    // REQUIRES: look.
+    [[nodiscard]] const ControlShape& shape() const noexcept { return shape_; }
     [[nodiscard]] ControlHeader& header() const noexcept { return *header_; }
     [[nodiscard]] ProcessSlot& slot(ProcId process) const noexcept { return slots_[process.index()]; }
     [[nodiscard]] ChannelMap channels() const noexcept {
-        return {rings_, lane_marks_, meeting_points_, static_cast<std::size_t>(header_->n_pes)};
+        return {rings_, lane_marks_, meeting_points_, static_cast<std::size_t>(shape_.n_pes)};
     }
 
 private:
     [[nodiscard]] bool map(std::size_t bytes, int protection, std::string& error);
-    [[nodiscard]] bool is_sound(std::string& what) const;
+    // Copies the shape and checks it.
+    [[nodiscard]] bool take_shape(std::string& what);
     void locate_parts() noexcept;
 
     int fd_ = -1;
     std::size_t bytes_ = 0;
+    ControlShape shape_;
     ControlHeader* header_ = nullptr;
     ProcessSlot* slots_ = nullptr;
     ContactSlot* contacts_ = nullptr;

@@ -1,0 +1,138 @@
+#include "tools/oshrun/exec_daemon.hpp"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/common/text.hpp"
+#include "tools/oshrun/options.hpp"
+#include "tools/oshrun/tcp.hpp"
+
+namespace sft::tools {
+namespace {
+
+bool is_mca(std::string_view word) { return word == "-mca" || word == "--mca"; }
+
+// Words with "-mca NAME VALUE" taken out; value: of the last one.
+std::vector<std::string> without_setting(const std::vector<std::string>& words, std::string_view name,
+                                         std::string& value) {
+    std::vector<std::string> rest;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (i + 2 < words.size() && is_mca(words[i]) && words[i + 1] == name) {
+            value = words[i + 2];
+            i += 2;
+        } else {
+            rest.push_back(words[i]);
+        }
+    }
+    return rest;
+}
+
+void put_in_front(const char* variable, const std::string& folder) {
+    const char* before = std::getenv(variable);
+    setenv(variable,
+           before == nullptr || *before == '\0' ? folder.c_str() : fmt::format("{}:{}", folder, before).c_str(), 1);
+}
+
+[[noreturn]] void become_daemon(std::vector<std::string> words, pid_t parent, const sigset_t& mask) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) {
+        _exit(kExitNotFound);
+    }
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    std::vector<char*> pointers;
+    for (std::string& word : words) {
+        pointers.push_back(word.data());
+    }
+    pointers.push_back(nullptr);
+    execv(pointers[0], pointers.data());
+    print_line(fmt::format("oshrun: {} on {}: {}", words[0], own_host_name(), strerrordesc_np(errno)));
+    _exit(kExitNotFound);
+}
+
+// The daemon may split off another one, which becomes our child then: the end of all is the end.
+int wait_for_all(pid_t daemon, const sigset_t& heard) {
+    int exit_code = EXIT_FAILURE;
+    while (true) {
+        int status = 0;
+        const pid_t ended = waitpid(-1, &status, WNOHANG);
+        if (ended == daemon) {
+            exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        } else if (ended < 0 && errno == ECHILD) {
+            return exit_code;
+        }
+        if (ended == 0) {
+            const int number = sigwaitinfo(&heard, nullptr);
+            if (number > 0 && number != SIGCHLD) {
+                kill(daemon, number);
+            }
+        }
+    }
+}
+
+}  // namespace
+
+bool is_for_daemon(int argc, char** argv) {
+    for (int i = 1; i + 2 < argc; ++i) {
+        if (is_mca(argv[i]) && std::strcmp(argv[i + 1], kDaemonSetting) == 0) {
+            return is_mca(argv[1]) || std::strncmp(argv[1], "--debug", 7) == 0;
+        }
+    }
+    return false;
+}
+
+int exec_daemon(int argc, char** argv) {
+    // Not "oshrun": who looks for a job's oshrun goes by that name.
+    prctl(PR_SET_NAME, "oshrun-daemon");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    std::signal(SIGCHLD, SIG_DFL);
+    sigset_t heard;
+    sigset_t before;
+    sigemptyset(&heard);
+    for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) {
+        sigaddset(&heard, number);
+    }
+    sigprocmask(SIG_BLOCK, &heard, &before);
+
+    const char* base = std::getenv("TMPDIR");
+    std::string folder = fmt::format("{}/oshrun-XXXXXX", base == nullptr || *base == '\0' ? "/tmp" : base);
+    if (mkdtemp(folder.data()) == nullptr) {
+        print_line(fmt::format("oshrun: cannot create {} on {}: {}", folder, own_host_name(), strerrordesc_np(errno)));
+        return kExitCannotRun;
+    }
+    std::string daemon;
+    std::string ignored;
+    std::vector<std::string> words(argv + 1, argv + argc);
+    // The launcher's own folder is for its host, and its daemons refuse to have both.
+    words = without_setting(words, "orte_local_tmpdir_base", ignored);
+    // It keeps its own name in its words, because it may start further ones.
+    static_cast<void>(without_setting(words, kDaemonSetting, daemon));
+    words.insert(words.begin(), daemon);
+    words.insert(words.end(), {"-mca", "orte_tmpdir_base", folder});
+    // As the launcher does for a daemon that it starts itself.
+    const std::filesystem::path bin = std::filesystem::path(daemon).parent_path();
+    put_in_front("PATH", bin.string());
+    put_in_front("LD_LIBRARY_PATH", (bin.parent_path() / "lib").string());
+
+    const pid_t parent = getpid();
+    const pid_t child = fork();
+    if (child == 0) {
+        become_daemon(std::move(words), parent, before);
+    }
+    const int exit_code = child < 0 ? kExitCannotRun : wait_for_all(child, heard);
+    std::error_code error;
+    std::filesystem::remove_all(folder, error);
+    return exit_code;
+}
+
+}  // namespace sft::tools
