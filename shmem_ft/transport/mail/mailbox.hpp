@@ -124,6 +124,8 @@ public:
     [[nodiscard]] MailAddress address() const noexcept;
     // For a process that joins: tells everybody whom it connects to.
     void introduce_self(const Contact& own) { remote_.introduce_self(own); }
+    // From now on only these can send to it from other nodes. False: the system does not let others be kept out.
+    [[nodiscard]] bool admit(std::vector<HostAddress> hosts) { return remote_.admit(std::move(hosts)); }
     // Processes of other nodes that have been found to be dead, or to have left (goodbye: how).
     [[nodiscard]] std::vector<RemoteMail::Gone> take_gone();
     // To a process of another node: at once or never. Of what a sink gets the second one tells whether it came that

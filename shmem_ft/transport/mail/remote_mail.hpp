@@ -42,6 +42,7 @@
 #include "shmem_ft/transport/contact.hpp"
 #include "shmem_ft/transport/mail/frame_stream.hpp"
 #include "shmem_ft/transport/mail/lasting_trouble.hpp"
+#include "shmem_ft/transport/net/doors.hpp"
 
 namespace sft {
 
@@ -80,6 +81,8 @@ public:
 
     // For a process that joins: goes with every hello.
     void introduce_self(const Contact& own) { own_contact_ = own; }
+    // From now on the kernel drops what other hosts ask for, or send as datagrams. False: it cannot.
+    [[nodiscard]] bool admit(std::vector<HostAddress> hosts);
 
     void send(ProcId to, std::span<const std::byte> message);
     // At once or never.

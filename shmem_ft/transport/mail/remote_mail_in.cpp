@@ -78,6 +78,11 @@ bool RemoteMail::bind_both(std::string& error_line) {
     return is_bound;
 }
 
+bool RemoteMail::admit(std::vector<HostAddress> hosts) {
+    return attach_filter(datagrams_, filter_for(hosts, Filtered::packets)) &&
+           attach_filter(listener_, filter_for(std::move(hosts), Filtered::connections));
+}
+
 void RemoteMail::lacks(const char* what, int error) {
     trouble_.note(what, error, now_ns());
     if (!std::exchange(has_lacked_, true)) {
