@@ -57,6 +57,7 @@ bool Runtime::open_doors(const BootCard& first, std::string& error) {
             return false;
         }
         options.remote.listen_on = interface_.address;
+        options.remote.is_signed = config_.port_guard == PortGuard::signatures;
         options.remote.is_remote = [this](ProcId process) { return is_remote(process); };
         options.remote.address_of = [this](ProcId process) {
             const Contact* contact = control_.contact(process);
@@ -216,7 +217,7 @@ bool Runtime::can_reach_nodes(std::string& error) {
             addresses.push_back(contact->mail);
         }
     }
-    const std::optional<Unreached> unreached = find_unreached(addresses, kReachPatienceNs);
+    const std::optional<Unreached> unreached = find_unreached(addresses, kReachPatienceNs, mailbox_.signing_key());
     if (unreached) {
         const Contact& other = *others[unreached->index];
         error = format(
@@ -272,7 +273,8 @@ void Runtime::admit_nodes() {
     }
     const bool is_guarded = mailbox_.admit(std::move(hosts)) && (!network_->has_doors() || network_->admit(others));
     if (!is_guarded && self() == ProcId(0)) {
-        say("warning: the system does not let the job's ports be kept from programs of other machines: run in a network "
+        say("warning: the system does not let the job's ports be kept from programs of other machines: run in a "
+            "network "
             "that you trust");
     }
 }

@@ -4,6 +4,7 @@ with a recovery in between, and compares the result, bit for bit, with that of a
 
     strangers.py --oshrun build/bin/oshrun --transport ofi --runs 30 --seed 1 build/apps/jacobi1d --cells 6000 --steps 900 ...
     strangers.py ... --from user --kinds replay,spread     # only these
+    strangers.py ... --env SHMEM_FT_GUARD_PORTS=sign       # with another setting
 
 Doors are found by what the processes of the job listen on (TCP, UDP, abstract sockets), so a new one is attacked as soon as there
 is one. Each run draws, by its seed, who attacks (`--from`: stranger, neighbour, user) and how (attacker.py). What is recorded of the job's
@@ -128,7 +129,8 @@ class Siege:
                    ",".join(f"{host}:{PER_HOST}" for host in cluster.hosts[:STRANGER]), "--map-by", "node"]
         env = {"SHMEM_TRANSPORT": self._options.transport, **dict(pair.split("=", 1) for pair in self._options.env)}
         recorder = self._start_recorder() if self._plan else None
-        self._job = ClusterJob(cluster, command, self._options.program, env, self._options.timeout)
+        program = self._options.program + ([] if self._plan else self._options.in_peace.split())
+        self._job = ClusterJob(cluster, command, program, env, self._options.timeout)
         self._job.start()
         watch = threading.Thread(target=self._watch)
         watch.start()
@@ -223,11 +225,11 @@ class Siege:
                 self.told.append(f"the job has ended before '{kind}'")
                 return
             for host in range(STRANGER):
-                self._attack(host, {door for at, door in self.doors if at == host}, kind, ATTACK_S)
-            time.sleep(ATTACK_S / 2)
+                self._attack(host, {door for at, door in self.doors if at == host}, kind, self._options.seconds)
+            time.sleep(self._options.seconds / 2)
             if self._plan.kills and kind == self._plan.kinds[0] and (holder := self._job.holder(1)):
                 self._job.kill(holder)
-            time.sleep(ATTACK_S / 2)
+            time.sleep(self._options.seconds / 2)
 
     def connections(self):
         """By attack: how many it was given."""
@@ -268,6 +270,9 @@ def main():
     parser.add_argument("--from", dest="who", default=",".join(WHO))
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--in-turn", type=int, default=2, help="attacks of one run, one after another")
+    parser.add_argument("--in-peace", default="", help="arguments that the program is given besides in the run without "
+                        "strangers, if it ends sooner with them and with the same result")
+    parser.add_argument("--seconds", type=float, default=ATTACK_S, help="of each attack")
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=120)

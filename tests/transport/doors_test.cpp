@@ -1,4 +1,6 @@
 // The filter of doors, with real sockets of the loopback: who gets a connection, and who does not.
+#include "shmem_ft/transport/net/doors.hpp"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,8 +15,6 @@
 #include <cstring>
 #include <random>
 #include <string>
-
-#include "shmem_ft/transport/net/doors.hpp"
 
 namespace sft {
 namespace {

@@ -309,7 +309,8 @@ std::vector<std::uint16_t> Doors::ports() const {
     std::vector<std::uint16_t> ports;
     for (const int fd : sockets_) {
         const std::vector<std::byte> port = port_of(fd);
-        ports.push_back(static_cast<std::uint16_t>(static_cast<unsigned>(port[0]) << 8 | static_cast<unsigned>(port[1])));
+        ports.push_back(
+            static_cast<std::uint16_t>(static_cast<unsigned>(port[0]) << 8 | static_cast<unsigned>(port[1])));
     }
     return ports;
 }

@@ -2,9 +2,10 @@
 //
 // UCX's TCP transport carries out what anybody asks for who has connected, the writing of any bytes to any address
 // included; libfabric's keeps descriptors and memory for everybody who has connected, for as long as he likes. No
-// setting of theirs stops that. So whoever does not run on a node of the job must not get a connection: the kernel drops
-// the first packet of strangers, by a filter that is attached to the sockets. The libraries do not tell which ones these
-// are; they are found among the descriptors of the process. The port for control messages (mail/) has the filter, too.
+// setting of theirs stops that. So whoever does not run on a node of the job must not get a connection: the kernel
+// drops the first packet of strangers, by a filter that is attached to the sockets. The libraries do not tell which
+// ones these are; they are found among the descriptors of the process. The port for control messages (mail/) has the
+// filter, too.
 //
 // What this does not stop: programs that run on another node of the job (of another user, where nodes are shared), and
 // who is able to send and receive packets with the address of such a node. Signatures do (signed_ways.hpp).
@@ -40,8 +41,8 @@ struct Entrance {
 [[nodiscard]] std::vector<std::byte> packed(const Entrance& entrance);
 [[nodiscard]] Entrance unpack(Bytes& bytes);
 
-// What a socket drops that comes from somebody else. Of TCP only the packet that asks for a connection: what is connected
-// stays so.
+// What a socket drops that comes from somebody else. Of TCP only the packet that asks for a connection: what is
+// connected stays so.
 enum class Filtered { connections, packets };
 // Of so many addresses that a filter cannot hold them, those between two neighbours are let in as well.
 [[nodiscard]] std::vector<sock_filter> filter_for(std::vector<HostAddress> addresses,

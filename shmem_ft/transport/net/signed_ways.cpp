@@ -187,15 +187,24 @@ int look_at_library(dl_phdr_info* library, std::size_t /*bytes*/, void* search_p
 
 }  // namespace
 
-bool sign_door(int listening_fd, std::uint64_t key) noexcept {
+bool sign_door(int fd, std::uint64_t key) noexcept {
     sockaddr_storage own{};
     socklen_t bytes = sizeof own;
-    if (::getsockname(listening_fd, reinterpret_cast<sockaddr*>(&own), &bytes) != 0) {
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &bytes) != 0) {
         return false;
     }
     sockaddr_storage anybody{};
     anybody.ss_family = own.ss_family;
-    return give_key(listening_fd, anybody, 0, key);
+    return give_key(fd, anybody, 0, key);
+}
+
+bool can_sign() noexcept {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool is_good = fd >= 0 && sign_door(fd, 1);
+    if (fd >= 0) {
+        ::close(fd);
+    }
+    return is_good;
 }
 
 bool sign_connections_of(std::span<const char* const> libraries, std::uint64_t key) noexcept {
