@@ -17,6 +17,8 @@
 #include <string_view>
 #include <utility>
 
+#include "shmem_ft/base/private_data.hpp"
+
 namespace sft {
 namespace {
 
@@ -46,9 +48,19 @@ struct Ways {
     std::uint64_t key = 0;
 };
 
+SFT_LIBRARY_STATE std::atomic<Ways*> all_ways{nullptr};
+
 // For ever: a library may connect while the process ends.
 Ways& ways() {
-    static auto* const all = new Ways;
+    Ways* all = all_ways.load(std::memory_order_acquire);
+    if (all == nullptr) {
+        auto* const made = new Ways;
+        if (all_ways.compare_exchange_strong(all, made, std::memory_order_acq_rel)) {
+            all = made;
+        } else {
+            delete made;
+        }
+    }
     return *all;
 }
 
