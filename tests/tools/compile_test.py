@@ -279,6 +279,9 @@ class Info(unittest.TestCase):
         for fabric in ("ucx", "ofi"):
             is_built = os.path.exists(os.path.join(folder, fabric, f"transport_{fabric}.so"))
             self.assertEqual(fabric in facts["transports"], is_built)
+        self.assertIn("SHMEM_FT_GUARD_PORTS=sign", facts["security"]["shared nodes"])
+        guarded = json.loads(tool("shmem-ft", "info", "--json", env={"SHMEM_FT_GUARD_PORTS": "sign"}).stdout)
+        self.assertEqual(guarded["security"]["shared nodes"], "safe: connections are signed")
         rows = {row["name"]: row for row in facts["settings"]}
         described = tool("shmem-ft", "config").stdout
         self.assertEqual(set(rows), set(re.findall(r"^(SHMEM_\w+) = ", described, re.MULTILINE)))
