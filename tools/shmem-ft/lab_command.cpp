@@ -16,6 +16,7 @@
 #include <mutex>
 #include <thread>
 
+#include "shmem_ft/base/docs.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
@@ -295,7 +296,7 @@ int run_lab(const std::vector<std::string>& words) {
         return refuse(error);
     }
     if (options.wants_help) {
-        fmt::print("{}", lab_help_text());
+        fmt::print("{}", with_doc_paths(lab_help_text()));
         return EXIT_SUCCESS;
     }
     return Lab(options).run();

@@ -193,7 +193,8 @@ found its victim), named error, excused (more was lost than the library protects
 with its schedule and the command that repeats it.
 
 Exit status: 0 without failures, 1 with failures, 2 for wrong options or a program that does
-not run without faults. docs/fault-lab.md explains it all; shmem-ft points lists the points.
+not run without faults. shmem-ft points lists the points; what all this is about explains
+docs/fault-lab.md
 )";
 }
 
