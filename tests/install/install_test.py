@@ -93,7 +93,7 @@ class Installed(unittest.TestCase):
             *(self.include / name for name in ("shmem.h", "shmemx.h", "pshmem.h", "shmem_ft.h", "shmem_ft.hpp")),
             *(self.include / "mpp" / name for name in ("shmem.h", "shmemx.h")),
             self.lib / "pkgconfig" / "shmem-ft.pc",
-            *(self.doc / name for name in ("README.md", "docs/faults.md", "docs/images/timeline.svg")),
+            *(self.doc / name for name in ("README.md", "docs/faults.md", "docs/survive.md", "docs/images/timeline.svg")),
             *(self.doc / "apps" / name for name in ("hello.c", "app_support.h", "kernels/gups.c")),
         ]
         self.assertEqual([str(path) for path in wanted if not path.exists()], [])
