@@ -48,6 +48,7 @@
 #include "symheap/globals.hpp"
 #include "symheap/heap.hpp"
 #include "symheap/segment.hpp"
+#include "symheap/stray_words.hpp"
 
 namespace sft {
 
@@ -65,6 +66,7 @@ public:
     void abandon(const std::string& line) noexcept;
     // Between start() and the first call of the application: what SHMEM_FT_CHECK asks for.
     void start_checks() noexcept;
+    void look_for_stray_words() noexcept;
     // The last shmem_finalize.
     void finish() noexcept;
 
@@ -251,6 +253,7 @@ private:
     Heap heap_;
     BlockTable blocks_;  // behind the heap, if calls are checked
     std::unique_ptr<Checker> checker_;
+    std::unique_ptr<StrayWords> stray_words_;  // if calls are checked
     LiveState live_;
     BackupStore store_;
     Scrubber scrubber_;
