@@ -137,7 +137,8 @@ const StrayWords::Mapping* StrayWords::target_of(std::uintptr_t word) const {
 
 // An array of indices, say, of which one happens to be where a block begins.
 bool StrayWords::is_among_numbers(const Part& part, std::uintptr_t at) const {
-    constexpr std::size_t kEachSide = 4;
+    constexpr std::size_t kEachSide = 16;
+    constexpr std::size_t kNumbersMin = 4;
     const std::uintptr_t begin = at - std::min(kEachSide * kWord, at - part.begin);
     const std::uintptr_t end = std::min(at + (kEachSide + 1) * kWord, part.end);
     std::size_t neighbours = 0;
@@ -148,7 +149,7 @@ bool StrayWords::is_among_numbers(const Part& part, std::uintptr_t at) const {
         neighbours += other != at ? 1 : 0;
         numbers += other != at && word != 0 && word < kNumbersEnd && target_of(word) == nullptr ? 1 : 0;
     }
-    return numbers >= kEachSide && numbers * 4 >= neighbours * 3;
+    return numbers >= kNumbersMin && numbers * 8 >= neighbours * 5;  // of pairs of a pointer and a length, half are
 }
 
 // ---- what is saved ----
