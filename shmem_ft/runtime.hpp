@@ -50,6 +50,7 @@
 #include "symheap/globals.hpp"
 #include "symheap/heap.hpp"
 #include "symheap/segment.hpp"
+#include "symheap/stray_words.hpp"
 
 namespace sft {
 
@@ -67,6 +68,7 @@ public:
     void abandon(const std::string& line) noexcept;
     // Between start() and the first call of the application: what SHMEM_FT_CHECK asks for.
     void start_checks() noexcept;
+    void look_for_stray_words() noexcept;
     // The last shmem_finalize.
     void finish() noexcept;
 
@@ -270,6 +272,7 @@ private:
     std::size_t record_bytes_ = 0;      // in front of the heap: the record of the start-up
     std::unique_ptr<Startup> startup_;  // before the first commit, and in a substitute that has not joined
     std::unique_ptr<Checker> checker_;
+    std::unique_ptr<StrayWords> stray_words_;  // if calls are checked
     LiveState live_;
     BackupStore store_;
     Scrubber scrubber_;

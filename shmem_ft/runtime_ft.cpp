@@ -76,7 +76,12 @@ int Runtime::checkpoint() noexcept {
     fault_point(FaultPoint::checkpoint_leave);
     const JobState state = coordinator_->state();
     switch (outcome) {
-        case Participant::Do::committed: report_span("checkpoint", begin, now_ns(), state.version.value()); return 0;
+        case Participant::Do::committed:
+            report_span("checkpoint", begin, now_ns(), state.version.value());
+            if (stray_words_ != nullptr) {
+                look_for_stray_words();
+            }
+            return 0;
         case Participant::Do::fault:
             engine_.gate.pending.store(true);
             set_failed(state.failed);
