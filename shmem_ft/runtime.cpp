@@ -117,7 +117,7 @@ bool Runtime::create_memory(std::string& error) {
         return false;
     }
     const AddressRange heap{config_.heap_base_address + record_bytes_, bytes};
-    heap_.create(heap, heap_segment_.fd());
+    heap_.create(heap, heap_segment_.fd(), record_bytes_);
     live_.heap = {config_.heap_base_address, all_bytes};
     if (config_.check != CheckMode::off) {
         blocks_.attach(reinterpret_cast<void*>(heap.begin + bytes));

@@ -94,6 +94,7 @@ public:
     void on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept;
 
     // runtime_startup.cpp
+    void zero_symmetric(void* block, std::size_t bytes) noexcept { heap_.zero(block, bytes); }
     [[nodiscard]] AddressRange symmetric_object(const void* address) const noexcept;
     [[nodiscard]] void* pointer_before_joining(const void* address, PeId pe) noexcept;
 
@@ -232,6 +233,7 @@ private:
     [[nodiscard]] Startup::Memory startup_memory() noexcept;
     void record_startup();
     void repeat_startup();
+    void close_startup() noexcept;
     void end_startup() noexcept;
 
     // runtime_policy.cpp
@@ -268,8 +270,10 @@ private:
     Globals globals_;
     Segment heap_segment_;
     Heap heap_;
-    BlockTable blocks_;                 // behind the heap, if calls are checked
-    std::size_t record_bytes_ = 0;      // in front of the heap: the record of the start-up
+    BlockTable blocks_;             // behind the heap, if calls are checked
+    std::size_t record_bytes_ = 0;  // in front of the heap: the record of the start-up
+    std::atomic<StartupPhase> startup_phase_{StartupPhase::none};
+    std::atomic<std::uint64_t> startup_bytes_{0};
     std::unique_ptr<Startup> startup_;  // before the first commit, and in a substitute that has not joined
     std::unique_ptr<Checker> checker_;
     std::unique_ptr<StrayWords> stray_words_;  // if calls are checked

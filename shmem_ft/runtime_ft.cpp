@@ -93,9 +93,7 @@ int Runtime::checkpoint() noexcept {
 
 void Runtime::ship(Version version) {
     engine_.init_calls = logical_init_calls();
-    if (startup_ != nullptr) {
-        startup_->close_record();
-    }
+    close_startup();
     const BackupStore::Shipped shipped = store_.ship(version, live_);
     stored_bytes_.store(shipped.bytes_stored);
     if (shipped.keeper_gone) {

@@ -109,7 +109,7 @@ Id replayed(const HandleLog<Capacity>& log, std::uint32_t& position) noexcept {
 bool obtain(Engine& e, const PeGroup& parent, bool is_valid_split, TeamId* ids, int wanted) noexcept {
     if (e.replay.active) {
         for (int i = 0; i < wanted; ++i) {
-            ids[i] = replayed<TeamId>(e.teams.created, e.replay.teams);
+            ids[i] = e.replay.has_given ? TeamId(e.replay.given[i]) : replayed<TeamId>(e.teams.created, e.replay.teams);
         }
         return is_valid_split;
     }
@@ -301,7 +301,8 @@ bool create_context(Engine& e, TeamId team, long options, CtxId* context) noexce
         return false;
     }
     if (e.replay.active) {
-        *context = replayed<CtxId>(e.contexts.created, e.replay.contexts);
+        *context =
+            e.replay.has_given ? CtxId(e.replay.given[0]) : replayed<CtxId>(e.contexts.created, e.replay.contexts);
         if (*context != kCtxInvalid) {
             e.contexts.entries[context->index()] = {entry->group, static_cast<std::uint32_t>(team.value()),
                                                     static_cast<std::uint32_t>(options), SlotState::shown};
