@@ -227,30 +227,31 @@ SFT_ENTRY(void, shmem_ctx_session_start, (shmem_ctx_t ctx, long, const shmem_ctx
 SFT_ENTRY(void, shmem_ctx_session_stop, (shmem_ctx_t ctx),
           void(engine_with("shmem_ctx_session_stop", sft::ctx_id(ctx))))
 
-// Inside a node both are an instruction; a network and a pending fault are looked for at once.
-#define ORDERING(NAME, PARAMETERS, OPERATION, ...)                              \
-    extern "C" void SFT_JOIN(p, NAME) PARAMETERS {                              \
-        SFT_ELSEWHERE_FROM(void, {                                              \
-            const auto order = [&]() noexcept {                                 \
-                const sft::CheckedCall call(SFT_TEXT(NAME));                    \
-                look_at(call, SFT_TEXT(NAME), __VA_ARGS__);                     \
-                sft::OPERATION(*sft::g_engine);                                 \
-            };                                                                  \
-            if (sft::running_engine(SFT_TEXT(NAME)).startup == nullptr) {       \
-                sft::then_look_for_fault(sft::g_engine, SFT_TEXT(NAME), order); \
-                return;                                                         \
-            }                                                                   \
-            order();                                                            \
-            if (!sft::g_engine->startup->light_call({SFT_TEXT(NAME), site})) {  \
-                sft::look_for_fault(sft::g_engine, SFT_TEXT(NAME));             \
-            }                                                                   \
-        })                                                                      \
-        sft::OPERATION##_here();                                                \
-        if (!sft::g_fast_engine->gate.is_plain()) [[unlikely]] {                \
-            sft::OPERATION##_elsewhere(*sft::g_fast_engine);                    \
-            sft::look_for_fault(sft::g_fast_engine, SFT_TEXT(NAME));            \
-        }                                                                       \
-    }                                                                           \
+// Inside a node both are an instruction; a network and a pending fault are looked for at once. To
+// remember where it was called would make the entry longer.
+#define ORDERING(NAME, PARAMETERS, OPERATION, ...)                                \
+    extern "C" void SFT_JOIN(p, NAME) PARAMETERS {                                \
+        SFT_ELSEWHERE(void, {                                                     \
+            const auto order = [&]() noexcept {                                   \
+                const sft::CheckedCall call(SFT_TEXT(NAME));                      \
+                look_at(call, SFT_TEXT(NAME), __VA_ARGS__);                       \
+                sft::OPERATION(*sft::g_engine);                                   \
+            };                                                                    \
+            if (sft::running_engine(SFT_TEXT(NAME)).startup == nullptr) {         \
+                sft::then_look_for_fault(sft::g_engine, SFT_TEXT(NAME), order);   \
+                return;                                                           \
+            }                                                                     \
+            order();                                                              \
+            if (!sft::g_engine->startup->light_call({SFT_TEXT(NAME), nullptr})) { \
+                sft::look_for_fault(sft::g_engine, SFT_TEXT(NAME));               \
+            }                                                                     \
+        })                                                                        \
+        sft::OPERATION##_here();                                                  \
+        if (!sft::g_fast_engine->gate.is_plain()) [[unlikely]] {                  \
+            sft::OPERATION##_elsewhere(*sft::g_fast_engine);                      \
+            sft::look_for_fault(sft::g_fast_engine, SFT_TEXT(NAME));              \
+        }                                                                         \
+    }                                                                             \
     SFT_ALIAS(void, NAME, PARAMETERS)
 ORDERING(shmem_fence, (void), fence, SHMEM_CTX_DEFAULT)
 ORDERING(shmem_ctx_fence, (shmem_ctx_t ctx), fence, ctx)

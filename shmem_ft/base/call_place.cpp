@@ -48,6 +48,9 @@ void CodePlaces::find_modules() {
 
 std::uint64_t CodePlaces::number_of(const void* address) noexcept {
     const auto place = reinterpret_cast<std::uintptr_t>(address);
+    if (place == 0) {
+        return 0;
+    }
     for (int attempt = 0; attempt < 2; ++attempt) {
         for (std::size_t n = 0; n < modules_.size(); ++n) {
             const std::size_t i = last_ + n < modules_.size() ? last_ + n : last_ + n - modules_.size();

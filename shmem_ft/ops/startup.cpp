@@ -50,7 +50,7 @@ void Startup::begin_replay(Engine& e, const Memory& memory) {
 
 CallKey Startup::key_of(const StartupCall& call) noexcept {
     return {number_of_name(call.where.routine), call.arguments, places_.number_of(call.where.address),
-            is_past_algo_init_ ? places_.number_of_stack(call.where.address) : 0};
+            is_past_algo_init_ && call.where.address != nullptr ? places_.number_of_stack(call.where.address) : 0};
 }
 
 std::string Startup::text_of(const CallKey& key) {

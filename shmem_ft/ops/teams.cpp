@@ -185,7 +185,7 @@ const PeGroup& team_group(Engine& e, TeamId team, const char* routine) noexcept 
     return entry->group;
 }
 
-PeGroup active_group(Engine& e, ActiveSet set, const char* routine) noexcept {
+PeGroup active_group(Engine& e, ActiveSet set, const char* routine, Outsider outsider) noexcept {
     const bool has_range = set.log_stride >= 0 && set.log_stride < 31 && set.size > 0 && set.start >= 0;
     const std::int64_t last =
         has_range ? set.start + ((static_cast<std::int64_t>(set.size) - 1) << set.log_stride) : INT64_MAX;
@@ -198,7 +198,7 @@ PeGroup active_group(Engine& e, ActiveSet set, const char* routine) noexcept {
     }
     PeGroup group{set.start, 1 << set.log_stride, set.size, -1, kLaneOfActiveSets};
     group.me = group.index_of(e.peers.me);
-    if (group.me < 0 && e.checker != nullptr) [[unlikely]] {
+    if (group.me < 0 && e.checker != nullptr && outsider == Outsider::reported) [[unlikely]] {
         e.checker->report(routine,
                           "this PE does not belong to the active set (PE_start %d, logPE_stride %d, PE_size %d)",
                           set.start, set.log_stride, set.size);
