@@ -8,7 +8,6 @@ import sys
 import tempfile
 import unittest
 import unittest.mock
-import unittest.mock
 
 BIN = os.path.join(os.environ["SFT_BUILD_DIR"], "bin")
 JACOBI = [os.environ["JACOBI1D"], "--cells", "3000", "--steps", "160", "--halo", "16"]
@@ -73,6 +72,37 @@ int main(void) {
     shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &sum, &sum, 1);
     shmem_checkpoint_all();
     if (shmem_my_pe() == 0) printf("sum %ld %d\\n", sum, cells != NULL);
+    shmem_finalize();
+    return 0;
+}
+"""
+# Wrong only if somebody dies between the two barriers of a step: a survivor then jumps out of the second one with `part` in
+# its hands. Whoever dies in the library, in the checkpoint or behind it, is met at the first barrier.
+IN_OWN_CODE = """
+#include <shmem.h>
+#include <shmem_ft.h>
+#include <stdio.h>
+#include <unistd.h>
+long step, sum, whole;
+static long part SHMEM_FT_PRIVATE;
+int main(void) {
+    shmem_init();
+    shmem_ft_on_fault(SHMEM_FT_ON_FAULT_JUMP, NULL, NULL);
+    if (SHMEM_FT_ROLLBACK_POINT()) shmem_ft_recover();
+    while (step < 12) {
+        shmem_checkpoint_all();
+        shmem_barrier_all();
+        part += step + 1;
+        usleep(30000);
+        shmem_barrier_all();
+        sum += part;
+        part = 0;
+        step++;
+    }
+    shmem_checkpoint_all();
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &whole, &sum, 1);
+    shmem_checkpoint_all();
+    if (shmem_my_pe() == 0) printf("sum %ld\\n", whole);
     shmem_finalize();
     return 0;
 }
@@ -210,6 +240,22 @@ class LabTest(unittest.TestCase):
         self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
         self.assertEqual([(fault["process"], fault["pe"]) for fault in run["faults"]], [(1, 1)])
         self.assertEqual(run["faults"][0]["entry"], "kill pe 1 at checkpoint_leave visit 3 after 15000 us")
+
+    def test_what_is_wrong_in_the_programs_own_code_only_is_found(self):
+        source, program = self.path("own.c", IN_OWN_CODE), self.path("own")
+        subprocess.run([os.path.join(BIN, "oshcc"), "-O1", "-o", program, source], check=True, timeout=60)
+        words = ["-n", "3", "--spares", "1"]
+        for point in ("ship_middle", "shipped", "fold_end", "checkpoint_leave"):
+            result, run = self.schedule(f"kill pe 1 at {point} visit 5", *words, program)
+            self.assertEqual((result.returncode, run["class"]), (0, "recovered"), point + result.stdout + result.stderr)
+        report = self.path("report.json")
+        result = run_lab("--seed", "1", "--runs", "16", "--jobs", "2", "--json", report, *words, program)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        with open(report, encoding="utf-8") as file:
+            wrong = [run for run in json.load(file)["runs"] if run["class"] == "WRONG ANSWER"]
+        self.assertTrue(wrong)
+        for run in wrong:
+            self.assertTrue(any(" after " in fault["entry"] for fault in run["faults"]), run)
 
     def test_files_that_are_named_are_compared(self):
         log = os.path.join(os.environ["SFT_BUILD_DIR"], "apps", "append_log")
