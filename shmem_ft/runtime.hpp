@@ -199,6 +199,7 @@ private:
     // runtime_ft.cpp
     [[nodiscard]] std::string explain(const JobState& state) const;
     [[nodiscard]] std::string lack_of_spares(const JobState& state) const;
+    [[nodiscard]] std::string node_name(NodeId node) const;
     [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
@@ -216,6 +217,10 @@ private:
     void note_last_line(const std::string& line) noexcept SFT_EXCLUDES(view_mutex_);
     [[noreturn]] void leave_alone() noexcept;
     [[nodiscard]] bool prepare_as_substitute();
+
+    // runtime_news.cpp
+    void tell_recovery() const;
+    [[nodiscard]] bool are_spares_in_vain(const JobState& state) const;
 
     // runtime_policy.cpp
     [[nodiscard]] bool check_status() noexcept;
@@ -288,9 +293,11 @@ private:
         job::FaultHandler handler = nullptr;
         void* context = nullptr;
     };
-    OnFault on_fault_;                        // protected by list_mutex_
-    std::uint32_t life_ = 0;                  // from 1: which runtime of this process it is
-    std::atomic<std::uint32_t> restarts_{0};  // calls of restart() that have been decided
+    OnFault on_fault_;                                  // protected by list_mutex_
+    std::uint32_t life_ = 0;                            // from 1: which runtime of this process it is
+    std::atomic<std::uint32_t> restarts_{0};            // calls of restart() that have been decided
+    JobState recovered_from_;                           // as of the last protect(); the thread of restart() only
+    std::atomic<Version> version_of_view_{kNoVersion};  // to which the last recovery went back
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
     std::atomic<pid_t> exiting_thread_{0};  // the one that called shmem_global_exit first
 
