@@ -18,6 +18,7 @@
 #include "tools/oshrun/agent_start.hpp"
 #include "tools/oshrun/launch_command.hpp"
 #include "tools/oshrun/options.hpp"
+#include "tools/oshrun/program_image.hpp"
 
 namespace sft::tools {
 namespace {
@@ -97,7 +98,10 @@ int exec_pe(int argc, char** argv) {
     // refuses to have both.
     unsetenv("OMPI_MCA_orte_local_tmpdir_base");
 
-    const std::string path = decode_argument(argv[2]);
+    std::string path = decode_argument(argv[2]);
+    if (const char* donor = std::getenv("SHMEM_FT_JOIN")) {
+        path = image_for_joiner(path, static_cast<std::int32_t>(std::strtol(donor, nullptr, 10)));
+    }
     std::vector<std::string> words;
     words.reserve(static_cast<std::size_t>(argc));
     for (int i = 3; i < argc; ++i) {

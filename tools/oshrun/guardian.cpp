@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 
 #include "shmem_ft/base/realtime.hpp"
@@ -182,13 +183,17 @@ void Guardian::take(const Fact& fact) {
         return;
     }
     if (event.kind == kEventExecFailed) {
+        if (ledger_.is_joining(event.rank)) {
+            note_failed_joiner(event.rank, fmt::format("{}: cannot be run: {}", shell_quoted(task_.shape.program),
+                                                       strerrordesc_np(event.code)));
+        }
         ledger_.exec_failed(event.rank, event.code);
         return;
     }
     switch (event.kind) {
         case JobEventKind::unrecoverable:
             if (ledger_.is_joining(event.rank)) {
-                print_line(fmt::format("oshrun: warning: a spare could not join the job: {}", event.text));
+                note_failed_joiner(event.rank, {event.text, strnlen(event.text, sizeof event.text)});
             }
             break;
         case JobEventKind::failure_seen: kill_if_stopped(event.value); break;
@@ -209,6 +214,9 @@ void Guardian::take_end(ProcessKey key, FailureReason reason) {
     const int rank = ledger_.rank_of(key);
     if (rank >= 0) {
         log_.process_ended(rank, key.pid, ledger_.pe_of(key), reason, host_name(key.host));
+        if (!ending_ && ledger_.is_joining(rank)) {
+            note_failed_joiner(rank, "it " + describe_end(reason));
+        }
     }
     control_fds_.erase(key);
     ledger_.process_ended(key, reason, now_ns());

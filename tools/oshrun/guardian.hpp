@@ -37,6 +37,7 @@ struct GuardianTask {
     bool launcher_reads_stdin = false;  // the launcher is to distribute it instead
     std::uint32_t node_timeout_ms = 0;  // SHMEM_FT_NODE_TIMEOUT
     bool is_realtime = false;           // SHMEM_FT_REALTIME
+    bool is_quiet = false;              // --quiet
     OnDemand on_demand;
     bool withholds_kill = false;  // for tests: processes that the job has declared dead are left alone
     JobSocket socket;

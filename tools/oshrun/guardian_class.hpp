@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,7 @@ private:
     void serve_wishes();
     void start_joiner_on(std::int32_t host, const JoinRequest& request, int rank);
     void note_joined(int rank);
+    void note_failed_joiner(int rank, const std::string& why);
     void act_on_ending();
     void end_orphans_of_ended_job();
     void end_who_stands_still();
@@ -85,6 +87,8 @@ private:
     std::deque<JoinRequest> joins_wanted_;    // not started yet
     std::map<int, JoinRequest> joins_going_;  // by rank, not counted in yet
     std::map<int, Fact> joiners_waiting_;     // by rank: what each has said to be let in
+    std::set<int> joiners_failed_;            // ranks that could not join, and why has been told
+    std::string why_not_joined_;              // of the last of them
     std::optional<Ending> ending_;
     std::optional<std::int64_t> all_ended_ns_;
     std::optional<std::int64_t> launcher_ended_ns_;

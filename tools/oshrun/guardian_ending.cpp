@@ -13,6 +13,7 @@
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/guardian_class.hpp"
+#include "tools/oshrun/launcher_watch.hpp"
 #include "tools/oshrun/process_tree.hpp"
 
 namespace sft::tools {
@@ -21,6 +22,8 @@ namespace {
 constexpr std::int64_t kOrphanPatience_ns = 1'000'000'000;
 constexpr std::int64_t kLauncherQuiet_ns = 700'000'000;
 constexpr std::int64_t kLauncherLook_ns = 100'000'000;
+// On one host it ends at once when the last process has and nobody holds its output, unless it hangs.
+constexpr std::int64_t kHangingLauncher_ns = 10'000'000'000;
 // For a launcher that is told to end to pass that on, when it will not end itself.
 constexpr std::int64_t kDeafLauncherPatience_ns = 200'000'000;
 
@@ -160,7 +163,13 @@ bool Guardian::may_launcher_wait_for_ever() const {
 
 // It may still have output of others to pass on: it is ended when it has been quiet for a while.
 void Guardian::end_launcher_that_waits() {
-    if (!may_launcher_wait_for_ever()) {
+    if (launcher_.has_ended() || !ledger_.all_ended() || !ledger_.have_all_been_launched()) {
+        return;
+    }
+    const bool is_on_one_host = !may_launcher_wait_for_ever();
+    const std::int64_t quiet_ns = is_on_one_host ? kHangingLauncher_ns : kLauncherQuiet_ns;
+    if (is_on_one_host && !launcher_told_ns_ && (!are_outputs_open() || is_stopped(launcher_.pid()))) {
+        launcher_quiet_since_ns_.reset();
         return;
     }
     // It waits for the daemon of a lost host whatever it is told.
@@ -170,8 +179,11 @@ void Guardian::end_launcher_that_waits() {
         launcher_bytes_ = bytes;
         launcher_quiet_since_ns_ = now_ns();
     }
-    if (!launcher_told_ns_ && now_ns() - *launcher_quiet_since_ns_ >= kLauncherQuiet_ns) {
+    if (!launcher_told_ns_ && now_ns() - *launcher_quiet_since_ns_ >= quiet_ns) {
         launcher_told_ns_ = now_ns();
+        if (is_on_one_host || has_unread_input(launcher_.pid())) {
+            ledger_.launcher_hangs();
+        }
         launcher_.signal(SIGTERM);
     } else if (launcher_told_ns_ && now_ns() - *launcher_told_ns_ >= patience_ns) {
         launcher_.signal(SIGKILL);

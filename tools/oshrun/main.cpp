@@ -24,6 +24,7 @@
 #include "tools/oshrun/exec_pe.hpp"
 #include "tools/oshrun/front.hpp"
 #include "tools/oshrun/guardian.hpp"
+#include "tools/oshrun/job_environment.hpp"
 #include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/launch_command.hpp"
 #include "tools/oshrun/options.hpp"
@@ -90,13 +91,11 @@ std::vector<std::string> choose_rank_hosts(const Options& options, const std::ve
 }
 
 std::optional<Refusal> settle_counts(Options& options, const std::vector<HostSlots>& hosts, Config& config) {
-    // Set by us for the processes; a value from a surrounding job would be its, not ours.
-    unsetenv("SHMEM_FT_JOB_SOCKET");
-    unsetenv("SHMEM_FT_JOIN");
-    unsetenv("SHMEM_FT_ON_DEMAND");
-    unsetenv(kGuardianVariable);
-    if (options.on_demand == OnDemandPolicy::always) {
-        setenv("SHMEM_FT_UNREPLACED", "wait", 0);
+    if (options.on_demand == OnDemandPolicy::always && std::getenv("SHMEM_FT_UNREPLACED") == nullptr) {
+        set_for_job("SHMEM_FT_UNREPLACED", "wait");
+    }
+    if (options.is_quiet) {
+        set_for_job("SHMEM_FT_QUIET", "1");
     }
     std::string error_line;
     if (!load_config(config, error_line)) {
@@ -138,7 +137,7 @@ bool open_entrance_if_needed(const Options& options, const Config& config, const
         entrance = open_entrance(*address, error_line);
     }
     if (entrance) {
-        setenv(kGuardianVariable, to_text(entrance->address).c_str(), 1);
+        set_for_job(kGuardianVariable, to_text(entrance->address));
     }
     return entrance.has_value();
 }
@@ -168,7 +167,7 @@ std::optional<Refusal> open_events_file(const std::string& path, Fd& file) {
     if (!file) {
         return Refusal{kExitUsage, fmt::format("--events {}: cannot be written: {}", path, strerrordesc_np(errno))};
     }
-    setenv("SHMEM_FT_EVENTS", "1", 1);
+    set_for_job("SHMEM_FT_EVENTS", "1");
     return std::nullopt;
 }
 
@@ -208,6 +207,7 @@ LaunchFacts collect_facts(const std::string& temp_dir, const std::string& progra
 }
 
 int run(Options options) {
+    leave_surrounding_job();
     apply_exports(options);
     Config config;
     std::vector<HostSlots> hosts;
@@ -233,9 +233,9 @@ int run(Options options) {
     if (const auto refusal = make_temp_dir(task.temp_dir)) {
         return refuse(*refusal);
     }
-    setenv("SHMEM_FT_SPARES", std::to_string(options.spares).c_str(), 1);
+    set_for_job("SHMEM_FT_SPARES", std::to_string(options.spares));
     const int on_demand = options.on_demand == OnDemandPolicy::never ? 0 : options.on_demand_limit;
-    setenv("SHMEM_FT_ON_DEMAND", std::to_string(std::min(on_demand, kJoinersMax)).c_str(), 1);
+    set_for_job("SHMEM_FT_ON_DEMAND", std::to_string(std::min(on_demand, kJoinersMax)));
     const std::string temp_dir = task.temp_dir;
     const auto guardian = [&](GuardianLink link) {
         std::string error_line;
@@ -246,7 +246,7 @@ int run(Options options) {
             std::filesystem::remove_all(temp_dir, ignored);
             return EXIT_FAILURE;
         }
-        setenv("SHMEM_FT_JOB_SOCKET", task.socket.name().c_str(), 1);
+        set_for_job("SHMEM_FT_JOB_SOCKET", task.socket.name());
         task.shape = {options.pes,
                       options.spares,
                       options.command.front(),
@@ -265,6 +265,7 @@ int run(Options options) {
         task.hang_timeout_ms = config.hang_timeout_ms;
         task.node_timeout_ms = config.node_timeout_ms;
         task.is_realtime = config.realtime;
+        task.is_quiet = options.is_quiet;
         task.on_demand = {options.on_demand != OnDemandPolicy::never, options.on_demand_limit};
         task.withholds_kill = std::getenv("OSHRUN_WITHHOLD_KILL") != nullptr;
         task.launcher_reads_stdin = launcher_reads_stdin(options);

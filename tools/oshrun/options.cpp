@@ -21,6 +21,7 @@ struct RawOptions {
     std::vector<std::string> exports;
     std::vector<std::string> launcher_args;
     bool is_verbose = false;
+    bool is_quiet = false;
     bool wants_help = false;
     bool wants_version = false;
 };
@@ -63,6 +64,8 @@ constexpr OptionName kOptionNames[] = {
     {.name = "--on-demand-limit", .once = &RawOptions::on_demand_limit},
     {.name = "--verbose", .flag = &RawOptions::is_verbose},
     {.name = "-v", .flag = &RawOptions::is_verbose},
+    {.name = "--quiet", .flag = &RawOptions::is_quiet},
+    {.name = "-q", .flag = &RawOptions::is_quiet},
     {.name = "--help", .flag = &RawOptions::wants_help},
     {.name = "-h", .flag = &RawOptions::wants_help},
     {.name = "--version", .flag = &RawOptions::wants_version},
@@ -264,6 +267,7 @@ bool parse_options(const std::vector<std::string>& words, Options& options, std:
         return false;
     }
     options.is_verbose = raw.is_verbose;
+    options.is_quiet = raw.is_quiet;
     options.wants_help = raw.wants_help;
     options.wants_version = raw.wants_version;
     if (options.wants_help || options.wants_version) {
@@ -331,6 +335,7 @@ until one of them takes over the number and the memory of a PE that has died.
   --events FILE            write what happens in the job to FILE, one JSON object a line
   --join PID               start K more spares (default: 1) for the job of the oshrun
                            with that pid, on that host
+  -q, --quiet              say nothing of recoveries that went well
   -v, --verbose            print the launcher's command line before it is run
   -h, --help               print this text
   -V, --version            print the version

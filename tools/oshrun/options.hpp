@@ -38,6 +38,7 @@ struct Options {
     int on_demand_limit = 8;
     std::string join;  // the job that gets `pes` more spares; empty: starts a job
     bool is_verbose = false;
+    bool is_quiet = false;
     bool wants_help = false;
     bool wants_version = false;
     std::vector<std::string> command;  // the program and its arguments
