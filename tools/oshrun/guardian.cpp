@@ -214,7 +214,8 @@ void Guardian::take_end(ProcessKey key, FailureReason reason) {
     const int rank = ledger_.rank_of(key);
     if (rank >= 0) {
         log_.process_ended(rank, key.pid, ledger_.pe_of(key), reason, host_name(key.host));
-        if (!ending_ && ledger_.is_joining(rank)) {
+        // Whoever is killed might have joined.
+        if (!ending_ && ledger_.is_joining(rank) && reason.kind == FailureKind::exited) {
             note_failed_joiner(rank, "it " + describe_end(reason));
         }
     }
