@@ -288,7 +288,7 @@ bool Runtime::start(int generation, std::string& error) {
         if (!join_running_job(error)) {
             return false;
         }
-    } else if (!bootstrap_.connect(config_.pretend_nodes, error)) {
+    } else if (!bootstrap_.connect(channel_, config_.pretend_nodes, error)) {
         return false;
     } else {
         bootstrap_.watch_launcher(&launcher_lost);

@@ -21,6 +21,10 @@ static pid_t owner;
 
 static void work(int argc, char** argv) {
     shmem_long_atomic_add(&sum, step, 0);
+    if (step == 2) {
+        printf("PE %d is %d\n", shmem_my_pe(), (int)getpid());
+        fflush(stdout);
+    }
     for (int i = 1; i < argc; ++i) {
         if (strncmp(argv[i], "pace=", 5) == 0) {
             poll(NULL, 0, atoi(argv[i] + 5));
@@ -38,8 +42,6 @@ int main(int argc, char** argv) {
     shmem_init();
     if (shmem_ft_algo_init()) {
         owner = getpid();
-        printf("PE %d is %d\n", shmem_my_pe(), (int)owner);
-        fflush(stdout);
     }
     do {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {

@@ -156,6 +156,17 @@ def ports_of(pid):
 
 
 class Strangers(unittest.TestCase):
+    def test_nobody_listens(self):
+        # A job on this host has no door to the network at all.
+        with JobProcess("--launcher", "own", "-n", "2", "--spares", "1", NEWS_PE, "pace=100") as job:
+            job.await_output(b" is ", 2)
+            processes = job.alive()
+            self.assertGreaterEqual(len(processes), 5)
+            self.assertEqual([(pid, ports_of(pid)) for pid in processes if ports_of(pid)], [])
+            job.process.send_signal(signal.SIGTERM)
+            self.assertEqual(job.wait().exit_code, 143)
+            self.assertEqual(job.leftovers(), [])
+
     def test_three_bytes_for_the_launcher(self):
         # mpirun waits for the rest. oshrun waited with it for ever; elsewhere it ended with 0, and output was lost.
         with JobProcess("--launcher", "mpirun", "-n", "2", FAKE_PE, "*:hello,init,out=up,sleep=2,out=late,finalize,exit=0") as job:

@@ -214,7 +214,7 @@ class RunningJob(unittest.TestCase):
             self.assertRegex(text, r"\n +1 +\d+ +1 +0 +\d+  protected  process 0 \(PE 0\)\n  spare: process 2, pid \d+\n$")
 
     def test_several_jobs_and_ways_to_name_them(self):
-        with jacobi(pes=2, spares=0) as one, jacobi(pes=1, spares=1) as two:
+        with jacobi(pes=2, spares=0) as one, jacobi("--launcher", "mpirun", pes=1, spares=1) as two:
             statuses = [await_job(job, lambda it: it["version"] > 0) for job in (one, two)]
             pids = [job.process.pid for job in (one, two)]
             self.assertEqual({job["job"] for job in jobs_of(*pids)}, set(pids))

@@ -68,6 +68,29 @@ bool await_answer(int fd) {
 
 }  // namespace
 
+int become_program(std::string path, std::vector<std::string> words) {
+    // Refused in some containers: the library copes with it.
+    const int persona = personality(0xffffffff);
+    if (persona != -1) {
+        personality(static_cast<unsigned long>(persona) | ADDR_NO_RANDOMIZE);
+    }
+    std::vector<char*> pointers;
+    pointers.reserve(words.size() + 2);
+    for (std::string& word : words) {
+        pointers.push_back(word.data());
+    }
+    pointers.push_back(nullptr);
+    execv(path.c_str(), pointers.data());
+    if (errno == ENOEXEC && !is_elf_file(path)) {
+        // A script without a first line that names its interpreter: for the shell, as everywhere.
+        std::string shell = "/bin/sh";
+        pointers[0] = path.data();
+        pointers.insert(pointers.begin(), shell.data());
+        execv(shell.c_str(), pointers.data());
+    }
+    return errno;
+}
+
 int exec_pe(int argc, char** argv) {
     if (argc < 4) {
         print_line(fmt::format("oshrun: {} is for oshrun's own use", kExecPeOption));
@@ -88,12 +111,6 @@ int exec_pe(int argc, char** argv) {
         return EXIT_FAILURE;  // the guardian is gone, and with it the job
     }
 
-    // Refused in some containers: the library copes with it.
-    const int persona = personality(0xffffffff);
-    if (persona != -1) {
-        personality(static_cast<unsigned long>(persona) | ADDR_NO_RANDOMIZE);
-    }
-
     // An option that we have given to mpirun. Its daemons add orte_tmpdir_base, and a program that uses Open MPI itself
     // refuses to have both.
     unsetenv("OMPI_MCA_orte_local_tmpdir_base");
@@ -107,25 +124,8 @@ int exec_pe(int argc, char** argv) {
     for (int i = 3; i < argc; ++i) {
         words.push_back(decode_argument(argv[i]));
     }
-    std::vector<char*> pointers;
-    pointers.reserve(words.size() + 2);
-    for (std::string& word : words) {
-        pointers.push_back(word.data());
-    }
-    pointers.push_back(nullptr);
-    execv(path.c_str(), pointers.data());
-    int error_number = errno;
-    if (error_number == ENOEXEC && !is_elf_file(path)) {
-        // A script without a first line that names its interpreter: for the shell, as everywhere.
-        std::string shell = "/bin/sh";
-        std::string script = path;
-        pointers[0] = script.data();
-        pointers.insert(pointers.begin(), shell.data());
-        execv(shell.c_str(), pointers.data());
-        error_number = errno;
-    }
     event.kind = kEventExecFailed;
-    event.code = error_number;
+    event.code = become_program(std::move(path), std::move(words));
     channel.report(event);
     return kExitCannotRun;
 }

@@ -59,7 +59,45 @@ bool Guardian::start(std::string& error_line) {
     log_.start(task_.shape, task_.launch_command);
     static_cast<void>(
         ledger_.must_end(now_ns()));  // from now on the start is waited for, even if there is no news ever
+    if (task_.own_launch) {
+        return start_processes(error_line);
+    }
     return launcher_.start(task_.launch_command, task_.launcher_reads_stdin ? task_.stdin_fd : -1, error_line);
+}
+
+// They are ours from the beginning, so nobody has to tell us of them.
+bool Guardian::start_processes(std::string& error_line) {
+    task_.own_launch->stdin_fd = std::exchange(task_.stdin_fd, -1);
+    const bool are_started = launcher_.start_processes(*task_.own_launch, poller_, error_line);
+    JobEvent event;
+    event.kind = kEventLaunched;
+    event.rank = 0;
+    ledger_.name_host(0, host_name(0));
+    for (const pid_t pid : launcher_.own()->pids()) {
+        event.pid = pid;
+        log_.event(event, host_name(0));
+        ledger_.process_launched(event.rank++, {pid, 0});
+        local_.watch_process(pid);
+    }
+    if (!are_started) {
+        launcher_.signal(SIGKILL);
+    }
+    return are_started;
+}
+
+void Guardian::take_exec_failures() {
+    while (OwnLaunch* own = launcher_.own()) {
+        const auto failure = own->take_exec_failure();
+        if (!failure) {
+            return;
+        }
+        Fact fact;
+        fact.event.kind = kEventExecFailed;
+        fact.event.rank = failure->first;
+        fact.event.pid = own->pids()[static_cast<std::size_t>(failure->first)];
+        fact.event.code = failure->second;
+        take(fact);
+    }
 }
 
 int Guardian::run() {
@@ -70,7 +108,9 @@ int Guardian::run() {
         print_line("oshrun: " + error_line);
         return EXIT_FAILURE;
     }
-    pump_ = std::make_unique<StderrPump>(launcher_.take_stderr());
+    if (launcher_.own() == nullptr) {
+        pump_ = std::make_unique<StderrPump>(launcher_.take_stderr());
+    }
     if (task_.is_realtime) {
         prefer_this_thread();  // not the launcher, which has started, nor the pump
     }
@@ -151,6 +191,7 @@ void Guardian::hear_front() {
 
 // Enters what has been heard into the ledger.
 void Guardian::settle() {
+    take_exec_failures();
     for (const Fact& fact : local_.take_facts()) {
         take(fact);
     }
@@ -170,6 +211,11 @@ void Guardian::take(const Fact& fact) {
         return;
     }
     const JobEvent& event = fact.event;
+    if (event.kind == JobEventKind::meeting) {
+        meetings_[event.rank] = fact;
+        let_meet();
+        return;
+    }
     log_.event(event, host_name(fact.host));
     // Messages that the library does not know.
     if (event.kind == kEventLaunched) {
@@ -221,6 +267,30 @@ void Guardian::take_end(ProcessKey key, FailureReason reason) {
     }
     control_fds_.erase(key);
     ledger_.process_ended(key, reason, now_ns());
+    let_meet();
+}
+
+// When all that live have come.
+void Guardian::let_meet() {
+    if (meetings_.empty()) {
+        return;
+    }
+    const auto n_started = static_cast<std::size_t>(task_.shape.pes + task_.shape.spares);
+    for (std::size_t rank = 0; rank < n_started; ++rank) {
+        if (!ledger_.processes()[rank].end && !meetings_.contains(static_cast<int>(rank))) {
+            return;
+        }
+    }
+    JobEvent answer;
+    answer.kind = JobEventKind::meeting;
+    const auto first = meetings_.find(0);
+    answer.code = first == meetings_.end() ? 1 : 0;
+    if (first != meetings_.end()) {
+        std::memcpy(answer.text, first->second.event.text, sizeof answer.text);
+    }
+    for (const auto& [rank, fact] : std::exchange(meetings_, {})) {
+        local_.answer(fact.connection, answer);
+    }
 }
 
 // By this way and not through the launcher: Open MPI 4.1's has been seen to crash over its standard input.

@@ -22,12 +22,14 @@
 #include "tools/oshrun/demand.hpp"
 #include "tools/oshrun/job_ledger.hpp"
 #include "tools/oshrun/job_socket.hpp"
+#include "tools/oshrun/own_launch.hpp"
 
 namespace sft::tools {
 
 struct GuardianTask {
     JobShape shape;
     std::vector<std::string> launch_command;
+    std::optional<OwnLaunchTask> own_launch;  // instead of launch_command; its standard input is stdin_fd
     std::vector<std::string> joiner_command;  // of a spare that comes while the job runs
     std::string temp_dir;
     Fd front;                           // bytes: signals that the front process got; end of file: it is gone

@@ -38,6 +38,9 @@ public:
 
 private:
     bool start(std::string& error_line);
+    bool start_processes(std::string& error_line);
+    void take_exec_failures();
+    void let_meet();
     void wait_for_news();
     void handle(Source source);
     void hear_front();
@@ -70,6 +73,7 @@ private:
     void end_launcher_that_waits();
     [[nodiscard]] bool has_anybody_left() const;
     void wait_for_pump();
+    void wait_for_pump(int done_fd);
     [[nodiscard]] int timeout_ms() const;
 
     GuardianTask task_;
@@ -89,6 +93,7 @@ private:
     std::map<int, Fact> joiners_waiting_;     // by rank: what each has said to be let in
     std::set<int> joiners_failed_;            // ranks that could not join, and why has been told
     std::string why_not_joined_;              // of the last of them
+    std::map<int, Fact> meetings_;            // by rank: what each has said, in a job without a launcher
     std::optional<Ending> ending_;
     std::optional<std::int64_t> all_ended_ns_;
     std::optional<std::int64_t> launcher_ended_ns_;

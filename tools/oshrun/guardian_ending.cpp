@@ -64,6 +64,7 @@ void Guardian::act_on_ending() {
             return;
         }
         ending_.emplace(now_ns());
+        launcher_.hurry();
         if (ledger_.is_told_to_end()) {
             ending_->skip_grace(now_ns());
         }
@@ -163,7 +164,8 @@ bool Guardian::may_launcher_wait_for_ever() const {
 
 // It may still have output of others to pass on: it is ended when it has been quiet for a while.
 void Guardian::end_launcher_that_waits() {
-    if (launcher_.has_ended() || !ledger_.all_ended() || !ledger_.have_all_been_launched()) {
+    if (launcher_.has_ended() || launcher_.own() != nullptr || !ledger_.all_ended() ||
+        !ledger_.have_all_been_launched()) {
         return;
     }
     const bool is_on_one_host = !may_launcher_wait_for_ever();
@@ -193,9 +195,15 @@ void Guardian::end_launcher_that_waits() {
 // Everybody is dead by now, so the end of the stream is certain; but whoever reads our stderr may take his time, which
 // matters no more when we have been told to end.
 void Guardian::wait_for_pump() {
+    for (const int fd : launcher_.own() != nullptr ? launcher_.own()->done_fds() : std::vector{pump_->done_fd()}) {
+        wait_for_pump(fd);
+    }
+}
+
+void Guardian::wait_for_pump(int done_fd) {
     constexpr int kLastWords_ms = 500;
     while (true) {
-        std::array<pollfd, 2> entries = {{{.fd = pump_->done_fd(), .events = POLLIN, .revents = 0},
+        std::array<pollfd, 2> entries = {{{.fd = done_fd, .events = POLLIN, .revents = 0},
                                           {.fd = task_.front.get(), .events = POLLIN, .revents = 0}}};
         const bool is_urgent = !is_front_there_ || ledger_.is_told_to_end();
         const int ready = poll(entries.data(), is_urgent ? 1 : 2, is_urgent ? kLastWords_ms : -1);

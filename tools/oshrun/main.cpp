@@ -30,6 +30,7 @@
 #include "tools/oshrun/options.hpp"
 #include "tools/oshrun/placement.hpp"
 #include "tools/oshrun/preflight.hpp"
+#include "tools/oshrun/program_image.hpp"
 #include "tools/oshrun/surroundings.hpp"
 #include "tools/oshrun/tcp.hpp"
 
@@ -191,6 +192,34 @@ std::optional<Refusal> make_temp_dir(std::string& path) {
     return std::nullopt;
 }
 
+// launcher_path: empty, if oshrun starts the processes itself.
+std::optional<Refusal> settle_launcher(Options& options, const std::vector<HostSlots>& hosts, const Config& config,
+                                       const std::string& program_path, std::string& launcher_path) {
+    const std::string needed_for = needs_launcher(options, hosts, config.pretend_nodes);
+    if (options.launcher == LauncherKind::own && !needed_for.empty()) {
+        return Refusal{kExitUsage, "--launcher own: " + needed_for};
+    }
+    if (options.launcher == LauncherKind::automatic && needed_for.empty() && !is_linked_with_mpi(program_path)) {
+        options.launcher = LauncherKind::own;
+    }
+    return options.launcher == LauncherKind::own ? std::nullopt : find_launcher(options, launcher_path);
+}
+
+// A folder for the launcher, or what the guardian needs to be one.
+std::optional<Refusal> prepare_launch(const Options& options, const std::string& program_path, GuardianTask& task) {
+    if (options.launcher != LauncherKind::own) {
+        return make_temp_dir(task.temp_dir);
+    }
+    const int processes = options.pes + options.spares;
+    set_for_job("OSHRUN_LAUNCHED", std::to_string(processes));
+    if (processes > 1) {
+        // MPI_Init would make a world of each process, with the help of a daemon from there: better that it fails.
+        set_for_job("OPAL_BINDIR", "/start-it-with-oshrun--launcher-mpirun");
+    }
+    task.own_launch = OwnLaunchTask{program_path, options.command, processes, -1};
+    return std::nullopt;
+}
+
 LaunchFacts collect_facts(const std::string& temp_dir, const std::string& program_path,
                           const std::string& launcher_path) {
     LaunchFacts facts;
@@ -222,7 +251,7 @@ int run(Options options) {
     if (const auto refusal = find_program(options.command.front(), program_path)) {
         return refuse(*refusal);
     }
-    if (const auto refusal = find_launcher(options, launcher_path)) {
+    if (const auto refusal = settle_launcher(options, hosts, config, program_path, launcher_path)) {
         return refuse(*refusal);
     }
     GuardianTask task;
@@ -230,7 +259,7 @@ int run(Options options) {
         return refuse(*refusal);
     }
     block_end_signals();  // from here on there is something to clean up
-    if (const auto refusal = make_temp_dir(task.temp_dir)) {
+    if (const auto refusal = prepare_launch(options, program_path, task)) {
         return refuse(*refusal);
     }
     set_for_job("SHMEM_FT_SPARES", std::to_string(options.spares));
@@ -254,8 +283,8 @@ int run(Options options) {
                       choose_rank_hosts(options, hosts),
                       config.start_timeout_ms};
         LaunchFacts facts = collect_facts(temp_dir, program_path, launcher_path);
-        facts.rank_hosts_file = write_rank_hosts(options, task.shape.hosts, temp_dir);
-        task.launch_command = launch_command(options, facts);
+        facts.rank_hosts_file = task.own_launch ? "" : write_rank_hosts(options, task.shape.hosts, temp_dir);
+        task.launch_command = task.own_launch ? options.command : launch_command(options, facts);
         task.joiner_command = exec_pe_command(options, facts);
         if (options.is_verbose) {
             print_line("oshrun: " + shell_quoted(task.launch_command));

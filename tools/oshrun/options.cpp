@@ -214,7 +214,7 @@ bool parse_choice(const char* name, const std::string& text, const std::array<st
     return true;
 }
 
-constexpr std::array<std::string_view, 4> kLauncherNames = {"auto", "mpirun", "prterun", "srun"};
+constexpr std::array<std::string_view, 5> kLauncherNames = {"auto", "mpirun", "prterun", "srun", "own"};
 
 bool parse_hosts(const RawOptions& raw, Options& options, std::string& error_line) {
     enum class MapBy { slot, node };
@@ -326,7 +326,8 @@ until one of them takes over the number and the memory of a PE that has died.
                            the job waits for one, see SHMEM_FT_UNREPLACED), always (and
                            let it wait)
   --on-demand-limit M      not more than M in the life of the job (default: 8)
-  --launcher NAME          auto (the default), mpirun, prterun or srun
+  --launcher NAME          auto (the default), mpirun, prterun, srun, or own: none, for a
+                           job on this host
   -x NAME[=VALUE]          pass an environment variable to the processes, or set it for
                            them; SHMEM_*, SMA_*, UCX_*, FI_* and LD_LIBRARY_PATH are
                            always passed

@@ -20,7 +20,7 @@ struct ExportedVariable {
     bool has_value = false;
 };
 
-enum class LauncherKind { automatic, mpirun, prterun, srun };
+enum class LauncherKind { automatic, mpirun, prterun, srun, own };
 enum class OnDemandPolicy { never, automatic, always };
 
 struct Options {
