@@ -104,12 +104,25 @@ bool fence_of(const char* name_space, bool collect) {
     return status == PMIX_SUCCESS;
 }
 
+// Of a job that oshrun has started itself: how many processes; 0: another launcher has.
+std::int32_t launched_by_oshrun() noexcept {
+    const char* text = std::getenv("OSHRUN_LAUNCHED");
+    return text == nullptr ? 0 : static_cast<std::int32_t>(std::strtol(text, nullptr, 10));
+}
+
 }  // namespace
 
 SFT_LIBRARY_STATE std::atomic<bool> Bootstrap::is_launcher_needed_{false};
 
-bool Bootstrap::connect(std::uint32_t pretend_nodes, std::string& error) {
+bool Bootstrap::connect(JobChannel& oshrun, std::uint32_t pretend_nodes, std::string& error) {
     fault_point(FaultPoint::init_begin);
+    if (const std::int32_t launched = launched_by_oshrun(); launched > 0 && oshrun.is_connected()) {
+        oshrun_ = &oshrun;
+        self_ = ProcId(rank_by_environment());
+        n_processes_ = launched;
+        fault_point(FaultPoint::init_connected);
+        return true;
+    }
     const OthersLeaks leaks;
     pmix_proc_t self;
     const pmix_status_t status = PMIx_Init(&self, nullptr, 0);
@@ -186,15 +199,54 @@ std::int32_t Bootstrap::rank_by_environment() noexcept {
 
 void Bootstrap::disconnect() noexcept {
     forget_launcher();
-    PMIx_Finalize(nullptr, 0);
+    if (launched_by_oshrun() == 0) {
+        PMIx_Finalize(nullptr, 0);
+    }
+}
+
+// What rank 0 shares, all have afterwards.
+bool Bootstrap::meet(std::span<std::byte> shared, std::string& error) noexcept {
+    JobEvent event;
+    event.kind = JobEventKind::meeting;
+    if (self_ == ProcId(0) && !shared.empty()) {
+        std::memcpy(event.text, shared.data(), shared.size());
+    }
+    if (!oshrun_->exchange(event)) {
+        error = "oshrun is gone";
+        return false;
+    }
+    if (event.code != 0) {
+        error = "process 0 ended inside shmem_init";
+        return false;
+    }
+    if (!shared.empty()) {
+        std::memcpy(shared.data(), event.text, shared.size());
+    }
+    return true;
 }
 
 bool Bootstrap::fence(Collect collect) noexcept {
-    return n_processes_ == 1 || fence_of(name_space_, collect == Collect::yes);
+    std::string ignored;
+    return n_processes_ == 1 ||
+           (oshrun_ != nullptr ? meet({}, ignored) : fence_of(name_space_, collect == Collect::yes));
 }
 
 bool Bootstrap::share_cards(BootCard& card, SegmentCard& segment, int generation, std::string& error) {
     if (n_processes_ == 1) {
+        return true;
+    }
+    if (oshrun_ != nullptr) {
+        struct Cards {
+            BootCard card;
+            SegmentCard segment;
+        } cards{card, segment};
+        // With room for the zero that report() puts at its end.
+        static_assert(std::is_trivially_copyable_v<Cards> && sizeof cards < sizeof JobEvent::text);
+        if (!meet(std::as_writable_bytes(std::span(&cards, 1)), error)) {
+            return false;
+        }
+        card = cards.card;
+        segment = cards.segment;
         return true;
     }
     const Key card_key("card", generation);
@@ -237,6 +289,9 @@ bool Bootstrap::read_contact_of(ProcId process, int generation, Contact& contact
 }
 
 void Bootstrap::watch_launcher(void (*lost)()) noexcept {
+    if (oshrun_ != nullptr) {
+        return;  // the end of the line to it is the news
+    }
     static_assert(sizeof(void*) == sizeof(lost));
     pmix_status_t code = PMIX_ERR_LOST_CONNECTION;
     pmix_info_t info;

@@ -1,4 +1,5 @@
-// How the processes of a job find each other: PMIx, and nothing else.
+// How the processes of a job find each other: by PMIx, or, where oshrun itself has started all of them on one host, by
+// the line to oshrun.
 //
 // The lowest process of each node creates the node's control segment and publishes where it is; what concerns one node
 // is exchanged through the segment. In a job on several nodes every process also publishes how it is reached from
@@ -11,11 +12,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "shmem_ft/base/ids.hpp"
+#include "shmem_ft/base/job_channel.hpp"
 #include "shmem_ft/transport/contact.hpp"
 
 namespace sft {
@@ -49,8 +52,9 @@ struct SegmentCard {
 
 class Bootstrap {
 public:
-    // Connects to the PMIx server of the launcher. pretend_nodes: SHMEM_FT_PRETEND_NODES.
-    [[nodiscard]] bool connect(std::uint32_t pretend_nodes, std::string& error);
+    // Connects to the PMIx server of the launcher, or, if oshrun has started the job itself, goes by `oshrun`, which
+    // has to be connected then and to outlive this. pretend_nodes: SHMEM_FT_PRETEND_NODES.
+    [[nodiscard]] bool connect(JobChannel& oshrun, std::uint32_t pretend_nodes, std::string& error);
     // What self() will be, known before connect().
     [[nodiscard]] static std::int32_t rank_by_environment() noexcept;
     // Instead of connect(): this process comes to a job that runs, as one more.
@@ -85,6 +89,9 @@ public:
     static void forget_launcher() noexcept { is_launcher_needed_.store(false); }
 
 private:
+    [[nodiscard]] bool meet(std::span<std::byte> shared, std::string& error) noexcept;
+
+    JobChannel* oshrun_ = nullptr;  // null: PMIx
     ProcId self_ = kNoProc;
     std::int32_t n_processes_ = 0;
     bool is_one_node_ = true;

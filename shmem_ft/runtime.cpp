@@ -17,6 +17,7 @@
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/raw_memory.hpp"
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/member_mark.hpp"
 #include "shmem_ft/mpi_beside.hpp"
 #include "shmem_ft/ops/teams.hpp"
 
@@ -295,7 +296,7 @@ bool Runtime::say_hello(std::string& error) {
 }
 
 bool Runtime::start(int generation, std::string& error) {
-    if (!load_config(config_, error) || !check_mpi(config_.spares, error) ||
+    if (!may_be_member(error) || !load_config(config_, error) || !check_mpi(config_.spares, error) ||
         !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error)) {
         return false;
     }
@@ -311,7 +312,7 @@ bool Runtime::start(int generation, std::string& error) {
         if (!join_running_job(error)) {
             return false;
         }
-    } else if (!bootstrap_.connect(config_.pretend_nodes, error)) {
+    } else if (!bootstrap_.connect(channel_, config_.pretend_nodes, error)) {
         return false;
     } else {
         bootstrap_.watch_launcher(&launcher_lost);

@@ -210,6 +210,7 @@ private:
     // runtime_ft.cpp
     [[nodiscard]] std::string explain(const JobState& state) const;
     [[nodiscard]] std::string lack_of_spares(const JobState& state) const;
+    [[nodiscard]] std::string node_name(NodeId node) const;
     [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
@@ -235,6 +236,10 @@ private:
     void repeat_startup();
     void close_startup() noexcept;
     void end_startup() noexcept;
+
+    // runtime_news.cpp
+    void tell_recovery() const;
+    [[nodiscard]] bool are_spares_in_vain(const JobState& state) const;
 
     // runtime_policy.cpp
     [[nodiscard]] bool check_status() noexcept;
@@ -320,7 +325,9 @@ private:
     std::atomic<bool> has_way_out_{false};  // some thread has passed a rollback point, or has chosen to throw
     std::atomic_flag told_no_way_out_ = ATOMIC_FLAG_INIT;
     PendingWatch pending_watch_;
-    std::atomic<std::uint32_t> restarts_{0};  // calls of restart() that have been decided
+    std::atomic<std::uint32_t> restarts_{0};            // calls of restart() that have been decided
+    JobState recovered_from_;                           // as of the last protect(); the thread of restart() only
+    std::atomic<Version> version_of_view_{kNoVersion};  // to which the last recovery went back
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
     std::atomic<pid_t> exiting_thread_{0};  // the one that called shmem_global_exit first
 

@@ -18,19 +18,6 @@
 #include "shmem_ft/runtime.hpp"
 
 namespace sft {
-namespace {
-
-std::string node_name(const ControlSegment& control, NodeId node) {
-    for (std::int32_t process = 0; process < control.n_slots(); ++process) {
-        const Contact* contact = control.contact(ProcId(process));
-        if (contact != nullptr && NodeId(contact->node) == node) {
-            return contact->node_name;
-        }
-    }
-    return format("node %d", node.value());
-}
-
-}  // namespace
 
 // "PE 1 failed (killed by signal 9 (Killed)), PE 2 failed (...)", of those in `pes`. What follows on the line is the
 // reason, which must not be cut off: so only the first ones are named.
@@ -156,6 +143,11 @@ void Runtime::query_fault(int** pes, int** pes_status, std::size_t* numpes) noex
 
 // Who has had spares, and lost them with a node, is not helped by more of them in the same place.
 std::string Runtime::lack_of_spares(const JobState& state) const {
+    if (are_spares_in_vain(state)) {
+        return " as its own substitute, right after it had taken over, and no spare is left; more of them would hardly "
+               "help: most likely it needs what a substitute does not find, as private arrays, pointers to memory of "
+               "malloc, open files or a loop that is left early (docs/faults.md, shmem-ft globals)";
+    }
     const LostSpares lost = lost_spares(coordinator_->shape(), state, coordinator_->known_deaths());
     std::string text = " and there is no spare left to take over: ";
     const auto number = [](std::int32_t count) { return format("%d %s", count, count == 1 ? "was" : "were"); };
@@ -164,7 +156,7 @@ std::string Runtime::lack_of_spares(const JobState& state) const {
     }
     text += format("of %d spare%s ", lost.n_spares, lost.n_spares == 1 ? "" : "s");
     for (const auto& [node, count] : lost.with_node) {
-        text += number(count) + " lost with " + node_name(control_, node) + ", ";
+        text += number(count) + " lost with " + node_name(node) + ", ";
     }
     if (lost.n_alone != 0) {
         text += format("%d %s died, ", lost.n_alone, lost.n_alone == 1 ? "has" : "have");
@@ -255,6 +247,9 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     report_span("restart", begin, now_ns(), version);
     report_span("restore", times.planned, times.restored, version);
     report_span("protect", times.restored, times.resumed, version);
+    if (!config_.quiet) {
+        tell_recovery();
+    }
     fault_point(FaultPoint::restart_leave);
 }
 
@@ -340,6 +335,7 @@ Duties::Done Runtime::protect(const JobState& state) {
         store_.forget_keeper();
     }
     reset_channels(state);
+    recovered_from_ = state;
     fault_point(FaultPoint::protect_end);
     return Done::ok;
 }

@@ -17,6 +17,7 @@
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/report.hpp"
+#include "shmem_ft/member_mark.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/runtime.hpp"
@@ -337,6 +338,7 @@ int init(const InitOptions& options, int* provided_thread_level) noexcept {
             }
             return 1;
         }
+        mark_member();
         ++g_generation;
         ++g_connections;
         g_runtime = runtime;

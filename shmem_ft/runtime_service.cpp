@@ -412,6 +412,9 @@ void Runtime::decided(const JobState& before, const JobState& after) {
     if (before.stage == Stage::folding && after.version != before.version) {
         committed_ns_.store(now_ns());
     }
+    if (after.view != before.view) {
+        version_of_view_.store(after.version);
+    }
     publish_status();
     if (after.stage == Stage::ended && !finished_) {
         leave_ended_job();

@@ -58,6 +58,7 @@ struct Config {
     bool debug = false;
     bool info = false;
     bool version = false;
+    bool quiet = false;   // no line of a recovery
     bool events = false;  // report the spans of a timeline to the launcher's front end
     std::string faults;
     std::string faults_file;

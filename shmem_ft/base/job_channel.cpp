@@ -82,6 +82,20 @@ bool JobChannel::await_answer() noexcept {
     return bytes > 0;
 }
 
+bool JobChannel::exchange(JobEvent& event) noexcept {
+    report(event);
+    JobEvent answer;
+    ssize_t bytes;
+    do {
+        bytes = recv(fd_, &answer, sizeof answer, 0);
+    } while (bytes < 0 && errno == EINTR);
+    if (bytes != sizeof answer || answer.kind != event.kind) {
+        return false;
+    }
+    event = answer;
+    return true;
+}
+
 void JobChannel::close() noexcept {
     if (fd_ >= 0) {
         ::close(fd_);

@@ -2,6 +2,7 @@
 // (SOCK_SEQPACKET), one fixed-size message per event. Processes only report; the one thing that is answered (by a
 // single byte) is join_ready. The end of the connection on either side is news too: a process whose guardian is gone
 // ends itself, and a process whose connection ends without `exiting` died of a signal.
+// Where oshrun is the launcher as well, processes meet by it (`meeting`).
 //
 // The library works without it (started by plain mpirun): then nothing is reported and the launcher's own end is
 // noticed through PMIx.
@@ -32,6 +33,8 @@ enum class JobEventKind : std::uint32_t {
                     // rises with the steps); text: what it does there, "waits for ..."
     agreed_lost,    // value: rank of a process that the job has declared dead without having seen it die
     join_ready,     // a spare that comes while the job runs waits to be let in
+    meeting,        // in a job that oshrun has started itself: answered with a message of this kind when all processes
+                    // that live have sent one. text: of rank 0, bytes that all get; code: not 0 if it has ended
 };
 
 // Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.
@@ -68,6 +71,8 @@ public:
     void report(JobEvent event) noexcept;
     // Blocks. False: the guardian is gone.
     [[nodiscard]] bool await_answer() noexcept;
+    // Sends `event` and waits for the message that answers it, which takes its place.
+    [[nodiscard]] bool exchange(JobEvent& event) noexcept;
     void set_rank(std::int32_t rank) noexcept { rank_ = rank; }
     void close() noexcept;
 

@@ -150,6 +150,13 @@ class Mpi(InFolder):
                 self.assertEqual(len(told.stderr.splitlines()), 1, told.stderr)
                 self.assertRegex(told.stderr, r"PE 1 failed \(killed by signal 9 \(Killed\)\), and the program uses MPI")
 
+    def test_mpi_needs_a_launcher(self):
+        """Without one MPI_Init would make a world of each process, and say nothing."""
+        for order in ("mpi-first", "shmem-first"):
+            with self.subTest(order=order):
+                told = run(OPTIONS.oshrun, "--launcher", "own", "-n", 2, self.program, order, status=1)
+                self.assertEqual(told.stdout, "")
+
     def test_spares_are_refused(self):
         told = run(OPTIONS.oshrun, "-n", 2, "--spares", 1, self.program, "mpi-first", status=70)
         self.assertIn("start the job without spares", told.stderr)

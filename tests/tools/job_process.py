@@ -14,6 +14,8 @@ import uuid
 TIMEOUT_S = 40
 OSHRUN = os.environ.get("OSHRUN", "oshrun")
 FAKE_PE = os.environ.get("FAKE_PE", "fake_pe")
+# What every job is started by that does not choose for itself; empty: oshrun chooses.
+LAUNCHER = os.environ.get("JOB_LAUNCHER", "")
 
 # A PE that does everything right, after a moment.
 GOOD = "*:hello,init,sleep=0.1,finalize,exit=0"
@@ -75,6 +77,8 @@ class JobProcess:
         self._stderr = tempfile.TemporaryFile()
         options.setdefault("stdout", self._stdout)
         options.setdefault("stderr", self._stderr)
+        if LAUNCHER and program is None and not {"--launcher", "-L", "--join"} & set(arguments):
+            arguments = ("--launcher", LAUNCHER, *arguments)
         self.process = subprocess.Popen([program or OSHRUN, *arguments], env=environment, stdin=stdin, **options)
 
     def __enter__(self):
@@ -122,8 +126,8 @@ class JobProcess:
         return next((pid for pid in self.alive() if parent_of(pid) == guardian and "mpirun" in name_of(pid)), 0)
 
     def pes(self):
-        launcher = self.launcher()
-        return [pid for pid in self.alive() if parent_of(pid) == launcher and name_of(pid) == os.path.basename(FAKE_PE)[:15]]
+        parents = [pid for pid in (self.launcher(), self.guardian()) if pid]
+        return [pid for pid in self.alive() if parent_of(pid) in parents and name_of(pid) == os.path.basename(FAKE_PE)[:15]]
 
     def await_output(self, text, count=1):
         assert eventually(lambda: self.stdout_so_far().count(text) >= count), f"{text} not in {self.stdout_so_far()}"

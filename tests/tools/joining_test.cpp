@@ -43,6 +43,25 @@ TEST(Demand, IsBounded) {
     EXPECT_FALSE(demand.unserved(3));
 }
 
+TEST(Demand, WhatCannotJoinTwiceInARowCannotJoin) {
+    Demand demand({true, 8});
+    demand.wished(1, 1);
+    demand.failed();
+    EXPECT_FALSE(demand.is_hopeless()) << "it may have lost whom it was to learn from";
+    demand.joined();
+    demand.failed();
+    EXPECT_EQ(demand.to_serve(0).size(), 1U);
+    demand.failed();
+    EXPECT_TRUE(demand.is_hopeless());
+    EXPECT_TRUE(demand.to_serve(0).empty());
+    EXPECT_EQ(demand.wished_pe(), 1);
+    // Those that somebody asks for by hand are his own business.
+    Demand never({false, 8});
+    never.failed();
+    never.failed();
+    EXPECT_FALSE(never.is_hopeless());
+}
+
 TEST(Demand, Never) {
     Demand demand({false, 8});
     demand.wished(0, 1);

@@ -131,7 +131,8 @@ TEST(Options, Launcher) {
     EXPECT_EQ(parsed({"prog"}).launcher, LauncherKind::automatic);
     EXPECT_EQ(parsed({"--launcher", "prterun", "prog"}).launcher, LauncherKind::prterun);
     EXPECT_EQ(parsed({"--launcher=srun", "prog"}).launcher, LauncherKind::srun);
-    EXPECT_EQ(refused({"--launcher", "mpiexec", "prog"}), "--launcher mpiexec: not one of auto, mpirun, prterun, srun");
+    EXPECT_EQ(refused({"--launcher", "mpiexec", "prog"}),
+              "--launcher mpiexec: not one of auto, mpirun, prterun, srun, own");
 }
 
 TEST(Options, OnDemand) {

@@ -10,7 +10,7 @@ import termios
 import time
 import unittest
 
-from job_process import FAKE_PE, GOOD, JobProcess, eventually, run
+from job_process import FAKE_PE, GOOD, LAUNCHER, JobProcess, eventually, run
 
 
 class Streams(unittest.TestCase):
@@ -46,6 +46,29 @@ class Streams(unittest.TestCase):
     def test_stderr_of_processes_passes(self):
         result = run("-n", "2", FAKE_PE, "*:hello,init,err=[50%] of it,finalize,exit=0")
         self.assertEqual(result.lines, ["[50%] of it"] * 2)
+
+    @unittest.skipIf(LAUNCHER, "mpirun mixes them")
+    def test_lines_stay_whole(self):
+        # Printed piece by piece by several processes at once. One that gets no processor in the middle of a line for long
+        # may be found there: a few are allowed to be, where without care most are.
+        program = ("import os, sys\nfor _ in range(200):\n    for piece in range(20):\n        os.write(1, sys.argv[1].encode() * 50)\n"
+                   "    os.write(1, b'\\n')\nos.write(1, b'no newline')\n")
+        result = run("-n", "3", "sh", "-c", f'exec {sys.executable} -c "$0" $PMIX_RANK', program)
+        lines = result.stdout.replace(b"no newline", b"").splitlines()
+        self.assertEqual(result.stdout.count(b"no newline"), 3)
+        self.assertEqual(sum(map(len, lines)), 3 * 200 * 1000)
+        whole = [line for line in lines if line in [str(rank).encode() * 1000 for rank in range(3)]]
+        self.assertGreater(len(whole), 580)
+
+    def test_a_question_does_not_wait_for_its_newline(self):
+        read_end, write_end = os.pipe()
+        with JobProcess("-n", "1", sys.executable, "-c", "import os; os.write(1, b'name? '); print(os.read(0, 99))",
+                        stdin=read_end) as job:
+            job.await_output(b"name? ")
+            os.write(write_end, b"me")
+            os.close(write_end)
+            os.close(read_end)
+            self.assertEqual(job.wait().stdout, b"name? b'me'\n")
 
     def test_the_launchers_complaint_about_a_death_does_not(self):
         result = run("-n", "2", "--spares", "1", FAKE_PE, GOOD, "1:hello,init,err=last words,signal=9",

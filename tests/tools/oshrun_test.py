@@ -9,7 +9,7 @@ import tempfile
 import time
 import unittest
 
-from job_process import FAKE_PE, GOOD, OSHRUN, JobProcess, eventually, run
+from job_process import FAKE_PE, GOOD, OSHRUN, JobProcess, eventually, parent_of, run
 
 
 class Outcomes(unittest.TestCase):
@@ -52,7 +52,7 @@ class Outcomes(unittest.TestCase):
             job.await_output(b"up", 2)
             pes, guardian = job.pes(), job.guardian()
             os.kill(guardian, signal.SIGSTOP)
-            self.assertTrue(eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pes)))
+            self.assertTrue(eventually(lambda: not any(parent_of(pid) for pid in pes)))
             os.kill(guardian, signal.SIGCONT)
             result = job.wait()
             self.assertEqual((result.exit_code, result.lines), (5, ["oshrun: PE 1 exited with code 5"]))
@@ -214,14 +214,14 @@ class BadInput(unittest.TestCase):
         self.check(2, "SHMEM_SYMMETRIC_SIZE=x: not", "-x", "SHMEM_SYMMETRIC_SIZE=x", FAKE_PE)
 
     def test_temporary_folder(self):
-        self.check(1, "/nonexistent (TMPDIR): No such file", "-n", "1", FAKE_PE, env={"TMPDIR": "/nonexistent"})
+        self.check(1, "/nonexistent (TMPDIR): No such file", "--launcher", "mpirun", "-n", "1", FAKE_PE, env={"TMPDIR": "/nonexistent"})
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can have a full folder")
     def test_full_temporary_folder(self):
         # The launcher's first file was cut short, and the processes came up alone.
         with tempfile.TemporaryDirectory() as folder:
             command = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=1m none {folder} && TMPDIR={folder} exec "$@"',
-                       "-", OSHRUN, "-n", "1", FAKE_PE, GOOD)
+                       "-", OSHRUN, "--launcher", "mpirun", "-n", "1", FAKE_PE, GOOD)
             result = subprocess.run(command, capture_output=True, text=True, timeout=100)
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, rf"^oshrun: {folder} \(TMPDIR\): no room for .*: No space left on device: .*\n$")
@@ -234,15 +234,22 @@ class BadInput(unittest.TestCase):
                                                               "of 1024 open files (ulimit -Hn)\n"))
 
     def test_no_launcher(self):
-        self.check(127, "openmpi-bin", "-n", "1", FAKE_PE, env={"PATH": "/nonexistent"})
+        self.check(127, "openmpi-bin", "--launcher", "mpirun", "-n", "1", FAKE_PE, env={"PATH": "/nonexistent"})
+        # None is needed for a job on this host.
+        result = run("--launcher", "own", "-n", "2", FAKE_PE, GOOD, env={"PATH": "/nonexistent", "TMPDIR": "/nonexistent"})
+        self.assertEqual((result.exit_code, result.lines), (0, []))
+
+    def test_a_launcher_is_needed(self):
+        for words, env in [(("-L", "--tag-output"), None), (("--host", "node7:2"), None), ((), {"SHMEM_FT_PRETEND_NODES": "2"})]:
+            self.check(2, "--launcher own: ", "--launcher", "own", *words, "-n", "2", FAKE_PE, env=env)
 
     def test_failing_launcher(self):
         with tempfile.TemporaryDirectory() as folder:
             self.make_program(folder, "mpirun.openmpi", b"#!/bin/sh\nexit 5\n")
             path = folder + ":" + os.environ["PATH"]
-            self.check(5, "the launcher mpirun exited with code 5", "-n", "1", FAKE_PE, env={"PATH": path})
+            self.check(5, "the launcher mpirun exited with code 5", "--launcher", "mpirun", "-n", "1", FAKE_PE, env={"PATH": path})
             self.make_program(folder, "mpirun.openmpi", b"#!/nonexistent/interpreter\n")
-            self.check(127, "the launcher mpirun exited with code 127", "-n", "1", FAKE_PE, env={"PATH": path})
+            self.check(127, "the launcher mpirun exited with code 127", "--launcher", "mpirun", "-n", "1", FAKE_PE, env={"PATH": path})
 
     def test_export_of_an_unset_variable_is_only_a_warning(self):
         result = run("-n", "1", "-x", "UNSET_VARIABLE", FAKE_PE, GOOD)
@@ -327,7 +334,8 @@ class Ends(unittest.TestCase):
             self.assertEqual(job.leftovers(timeout_s=15), [])
 
     def test_kill_of_the_launcher(self):
-        with self.run_until_ready() as job:
+        with self.run_until_ready("--launcher", "mpirun", *self.WAITING) as job:
+            job.await_output(b"ready", 3)
             os.kill(job.launcher(), signal.SIGKILL)
             self.finish(job, 137, "the launcher mpirun was killed by signal 9 (Killed)")
 
@@ -385,7 +393,7 @@ class Reports(unittest.TestCase):
         self.assertEqual(pids, {process["rank"]: process["pid"] for process in records[-1]["processes"]})
 
     def test_verbose(self):
-        result = run("-n", "2", "-v", FAKE_PE, GOOD)
+        result = run("--launcher", "mpirun", "-n", "2", "-v", FAKE_PE, GOOD)
         self.assertEqual(len(result.lines), 1)
         self.assertRegex(result.lines[0], "^oshrun: .*mpirun.* --enable-recovery .* -n 2 ")
 

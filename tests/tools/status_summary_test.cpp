@@ -57,6 +57,8 @@ TEST(StatusSummary, AllIsWell) {
     EXPECT_EQ(summary.committed_ns, 98 * kSecond);
     EXPECT_EQ(summary.stored_bytes, 3072U);
     EXPECT_EQ(summary.protected_losses, 1);
+    EXPECT_EQ(summary.losses_in_turn, 2);
+    EXPECT_NE(text_of(job).find("1 further loss of a PE at one moment, 2 one after another: "), std::string::npos);
     EXPECT_EQ(summary.limits, Limits{"every PE has one copy besides its own"});
     EXPECT_EQ(summary.idle_spares.size(), 2U);
     ASSERT_EQ(summary.pes.size(), 3U);

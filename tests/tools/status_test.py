@@ -236,7 +236,7 @@ class RunningJob(unittest.TestCase):
         # A process may be lost there, but no node.
         losses, text = node_losses(pes=6, spares=3, env={**three, "SHMEM_FT_BACKUP_MODE": "single"})
         self.assertEqual((losses["survivable"], losses["fatal_node"]), (0, "pretended node 0"))
-        self.assertIn("  survivable  1 further loss of a PE: ", text)
+        self.assertIn("  survivable  1 further loss of a PE at one moment, 3 one after another: ", text)
         self.assertIn("\n              the loss of none of 3 nodes: not of pretended node 0, copies are kept on the node of "
                       "their PE (SHMEM_FT_BACKUP_MODE=single)\n", text)
         losses, _ = node_losses(pes=6, spares=2, env=three)  # on nodes 0 and 1
@@ -262,12 +262,12 @@ class RunningJob(unittest.TestCase):
             text = run_tool(job.process.pid).stdout
             self.assertRegex(text, rf"^job {job.process.pid}: jacobi1d, 2 PEs, 1 spare, oshrun {job.process.pid}\n")
             self.assertRegex(text, r"\n  committed   version \d+, \d+\.\d s ago, [\d.]+ KiB stored\n")
-            self.assertRegex(text, r"\n  survivable  1 further loss of a PE: every PE has one copy besides its own; one spare")
+            self.assertRegex(text, r"\n  survivable  1 further loss of a PE at one moment, 1 one after another: every PE has one copy besides its own; one spare")
             self.assertRegex(text, r"\n  integrity   [1-9]\d* blocks checked, 0 bad, 0 repaired\n")
             self.assertRegex(text, r"\n +1 +\d+ +1 +0 +\d+  protected  process 0 \(PE 0\)\n  spare: process 2, pid \d+\n$")
 
     def test_several_jobs_and_ways_to_name_them(self):
-        with jacobi(pes=2, spares=0) as one, jacobi(pes=1, spares=1) as two:
+        with jacobi(pes=2, spares=0) as one, jacobi("--launcher", "mpirun", pes=1, spares=1) as two:
             statuses = [await_job(job, lambda it: it["version"] > 0) for job in (one, two)]
             pids = [job.process.pid for job in (one, two)]
             self.assertEqual({job["job"] for job in jobs_of(*pids)}, set(pids))

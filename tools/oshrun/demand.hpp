@@ -2,7 +2,9 @@
 // (JobEventKind::spare_wanted), and oshrun starts one. Pure: wishes come in, how many are to be started comes out.
 //
 // Bounded: one spare per PE that is waited for, and not more than `limit` in the life of a job, so that a program that
-// dies again and again does not go on for ever.
+// dies again and again does not go on for ever. When kFailuresMax in a row could not join (the program has been deleted
+// or rebuilt, a library is gone), the next one could not either. One alone may have lost the process that it was to
+// learn from.
 #pragma once
 
 #include <algorithm>
@@ -40,18 +42,26 @@ public:
         std::stable_sort(wishes.begin(), wishes.end(),
                          [](const Wish& a, const Wish& b) { return a.since_ns < b.since_ns; });
         wishes.erase(wishes.begin(), wishes.begin() + std::min<std::ptrdiff_t>(idle, std::ssize(wishes)));
-        const int allowed = options_.is_on ? std::max(options_.limit - started_, 0) : 0;
+        const int allowed = options_.is_on && !is_hopeless() ? std::max(options_.limit - started_, 0) : 0;
         wishes.resize(std::min(wishes.size(), static_cast<std::size_t>(allowed)));
         return wishes;
     }
     void started() noexcept { ++started_; }
+    void joined() noexcept { failures_ = 0; }
+    void failed() noexcept { ++failures_; }
+    [[nodiscard]] bool is_hopeless() const noexcept { return options_.is_on && failures_ >= kFailuresMax; }
     [[nodiscard]] bool is_exhausted() const noexcept { return options_.is_on && started_ >= options_.limit; }
     [[nodiscard]] bool unserved(int idle) const noexcept { return static_cast<int>(wishes_.size()) > idle; }
     [[nodiscard]] bool has_wishes() const noexcept { return !wishes_.empty(); }
+    // REQUIRES: has_wishes(). The lowest of them.
+    [[nodiscard]] int wished_pe() const noexcept { return wishes_.begin()->first; }
+
+    static constexpr int kFailuresMax = 2;
 
 private:
     OnDemand options_;
     int started_ = 0;
+    int failures_ = 0;                    // of those that were to join, since one did
     std::map<int, std::int64_t> wishes_;  // by PE: since when
 };
 

@@ -19,6 +19,7 @@
 #include "tools/oshrun/exec_daemon.hpp"
 #include "tools/oshrun/launch_command.hpp"
 #include "tools/oshrun/options.hpp"
+#include "tools/oshrun/program_image.hpp"
 
 namespace sft::tools {
 namespace {
@@ -68,6 +69,29 @@ bool await_answer(int fd) {
 
 }  // namespace
 
+int become_program(std::string path, std::vector<std::string> words) {
+    // Refused in some containers: the library copes with it.
+    const int persona = personality(0xffffffff);
+    if (persona != -1) {
+        personality(static_cast<unsigned long>(persona) | ADDR_NO_RANDOMIZE);
+    }
+    std::vector<char*> pointers;
+    pointers.reserve(words.size() + 2);
+    for (std::string& word : words) {
+        pointers.push_back(word.data());
+    }
+    pointers.push_back(nullptr);
+    execv(path.c_str(), pointers.data());
+    if (errno == ENOEXEC && !is_elf_file(path)) {
+        // A script without a first line that names its interpreter: for the shell, as everywhere.
+        std::string shell = "/bin/sh";
+        pointers[0] = path.data();
+        pointers.insert(pointers.begin(), shell.data());
+        execv(shell.c_str(), pointers.data());
+    }
+    return errno;
+}
+
 int exec_pe(int argc, char** argv) {
     if (argc < 4) {
         print_line(fmt::format("oshrun: {} is for oshrun's own use", kExecPeOption));
@@ -88,43 +112,23 @@ int exec_pe(int argc, char** argv) {
         return EXIT_FAILURE;  // the guardian is gone, and with it the job
     }
 
-    // Refused in some containers: the library copes with it.
-    const int persona = personality(0xffffffff);
-    if (persona != -1) {
-        personality(static_cast<unsigned long>(persona) | ADDR_NO_RANDOMIZE);
-    }
-
     // An option that we have given to mpirun. Its daemons add orte_tmpdir_base, and a program that uses Open MPI itself
     // refuses to have both.
     unsetenv("OMPI_MCA_orte_local_tmpdir_base");
     unsetenv(fmt::format("OMPI_MCA_{}", kLaunchAgentSetting).c_str());
     unsetenv(fmt::format("OMPI_MCA_{}", kDaemonSetting).c_str());
 
-    const std::string path = decode_argument(argv[2]);
+    std::string path = decode_argument(argv[2]);
+    if (const char* donor = std::getenv("SHMEM_FT_JOIN")) {
+        path = image_for_joiner(path, static_cast<std::int32_t>(std::strtol(donor, nullptr, 10)));
+    }
     std::vector<std::string> words;
     words.reserve(static_cast<std::size_t>(argc));
     for (int i = 3; i < argc; ++i) {
         words.push_back(decode_argument(argv[i]));
     }
-    std::vector<char*> pointers;
-    pointers.reserve(words.size() + 2);
-    for (std::string& word : words) {
-        pointers.push_back(word.data());
-    }
-    pointers.push_back(nullptr);
-    execv(path.c_str(), pointers.data());
-    int error_number = errno;
-    if (error_number == ENOEXEC && !is_elf_file(path)) {
-        // A script without a first line that names its interpreter: for the shell, as everywhere.
-        std::string shell = "/bin/sh";
-        std::string script = path;
-        pointers[0] = script.data();
-        pointers.insert(pointers.begin(), shell.data());
-        execv(shell.c_str(), pointers.data());
-        error_number = errno;
-    }
     event.kind = kEventExecFailed;
-    event.code = error_number;
+    event.code = become_program(std::move(path), std::move(words));
     channel.report(event);
     return kExitCannotRun;
 }

@@ -5,6 +5,9 @@
 // ended from its first instruction on, also when it never calls shmem_init.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "shmem_ft/base/job_channel.hpp"
 
 namespace sft::tools {
@@ -14,6 +17,9 @@ inline constexpr const char* kExecPeOption = "--exec-pe";
 // Messages on the job channel besides those of the library.
 inline constexpr auto kEventLaunched = static_cast<JobEventKind>(1000);    // rank, pid; the guardian answers
 inline constexpr auto kEventExecFailed = static_cast<JobEventKind>(1001);  // code: errno
+
+// Switches address randomisation off and turns into the program. Returns only when that could not be done: the errno.
+[[nodiscard]] int become_program(std::string path, std::vector<std::string> words);
 
 // REQUIRES: argv[1] is kExecPeOption. Returns only when the program could not be run.
 [[nodiscard]] int exec_pe(int argc, char** argv);

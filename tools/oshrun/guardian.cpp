@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 
 #include "shmem_ft/base/realtime.hpp"
@@ -58,7 +59,45 @@ bool Guardian::start(std::string& error_line) {
     log_.start(task_.shape, task_.launch_command);
     static_cast<void>(
         ledger_.must_end(now_ns()));  // from now on the start is waited for, even if there is no news ever
+    if (task_.own_launch) {
+        return start_processes(error_line);
+    }
     return launcher_.start(task_.launch_command, task_.launcher_reads_stdin ? task_.stdin_fd : -1, error_line);
+}
+
+// They are ours from the beginning, so nobody has to tell us of them.
+bool Guardian::start_processes(std::string& error_line) {
+    task_.own_launch->stdin_fd = std::exchange(task_.stdin_fd, -1);
+    const bool are_started = launcher_.start_processes(*task_.own_launch, poller_, error_line);
+    JobEvent event;
+    event.kind = kEventLaunched;
+    event.rank = 0;
+    ledger_.name_host(0, host_name(0));
+    for (const pid_t pid : launcher_.own()->pids()) {
+        event.pid = pid;
+        log_.event(event, host_name(0));
+        ledger_.process_launched(event.rank++, {pid, 0});
+        local_.watch_process(pid);
+    }
+    if (!are_started) {
+        launcher_.signal(SIGKILL);
+    }
+    return are_started;
+}
+
+void Guardian::take_exec_failures() {
+    while (OwnLaunch* own = launcher_.own()) {
+        const auto failure = own->take_exec_failure();
+        if (!failure) {
+            return;
+        }
+        Fact fact;
+        fact.event.kind = kEventExecFailed;
+        fact.event.rank = failure->first;
+        fact.event.pid = own->pids()[static_cast<std::size_t>(failure->first)];
+        fact.event.code = failure->second;
+        take(fact);
+    }
 }
 
 int Guardian::run() {
@@ -69,8 +108,10 @@ int Guardian::run() {
         print_line("oshrun: " + error_line);
         return EXIT_FAILURE;
     }
-    output_ = std::make_unique<StderrPump>(launcher_.take_stdout(), STDOUT_FILENO);
-    pump_ = std::make_unique<StderrPump>(launcher_.take_stderr());
+    if (launcher_.own() == nullptr) {
+        output_ = std::make_unique<StderrPump>(launcher_.take_stdout(), STDOUT_FILENO);
+        pump_ = std::make_unique<StderrPump>(launcher_.take_stderr());
+    }
     if (task_.is_realtime) {
         prefer_this_thread();  // not the launcher, which has started, nor the pump
     }
@@ -87,8 +128,7 @@ int Guardian::run() {
     std::error_code ignored;
     std::filesystem::remove_all(task_.temp_dir, ignored);
     hub_.wait_for_output(kOutputPatience_ms);
-    wait_for_pump(*output_);
-    wait_for_pump(*pump_);
+    wait_for_pumps();
     Outcome outcome = ledger_.outcome();
     tell_what_is_lost(outcome);
     log_.end(outcome, ledger_);
@@ -157,6 +197,7 @@ void Guardian::hear_front() {
 
 // Enters what has been heard into the ledger.
 void Guardian::settle() {
+    take_exec_failures();
     for (const Fact& fact : local_.take_facts()) {
         take(fact);
     }
@@ -176,6 +217,11 @@ void Guardian::take(const Fact& fact) {
         return;
     }
     const JobEvent& event = fact.event;
+    if (event.kind == JobEventKind::meeting) {
+        meetings_[event.rank] = fact;
+        let_meet();
+        return;
+    }
     log_.event(event, host_name(fact.host));
     // Messages that the library does not know.
     if (event.kind == kEventLaunched) {
@@ -189,13 +235,17 @@ void Guardian::take(const Fact& fact) {
         return;
     }
     if (event.kind == kEventExecFailed) {
+        if (ledger_.is_joining(event.rank)) {
+            note_failed_joiner(event.rank, fmt::format("{}: cannot be run: {}", shell_quoted(task_.shape.program),
+                                                       strerrordesc_np(event.code)));
+        }
         ledger_.exec_failed(event.rank, event.code);
         return;
     }
     switch (event.kind) {
         case JobEventKind::unrecoverable:
             if (ledger_.is_joining(event.rank)) {
-                print_line(fmt::format("oshrun: warning: a spare could not join the job: {}", event.text));
+                note_failed_joiner(event.rank, {event.text, strnlen(event.text, sizeof event.text)});
             }
             break;
         case JobEventKind::failure_seen: kill_if_stopped(event.value); break;
@@ -216,9 +266,37 @@ void Guardian::take_end(ProcessKey key, FailureReason reason) {
     const int rank = ledger_.rank_of(key);
     if (rank >= 0) {
         log_.process_ended(rank, key.pid, ledger_.pe_of(key), reason, host_name(key.host));
+        // Whoever is killed might have joined.
+        if (!ending_ && ledger_.is_joining(rank) && reason.kind == FailureKind::exited) {
+            note_failed_joiner(rank, "it " + describe_end(reason));
+        }
     }
     control_fds_.erase(key);
     ledger_.process_ended(key, reason, now_ns());
+    let_meet();
+}
+
+// When all that live have come.
+void Guardian::let_meet() {
+    if (meetings_.empty()) {
+        return;
+    }
+    const auto n_started = static_cast<std::size_t>(task_.shape.pes + task_.shape.spares);
+    for (std::size_t rank = 0; rank < n_started; ++rank) {
+        if (!ledger_.processes()[rank].end && !meetings_.contains(static_cast<int>(rank))) {
+            return;
+        }
+    }
+    JobEvent answer;
+    answer.kind = JobEventKind::meeting;
+    const auto first = meetings_.find(0);
+    answer.code = first == meetings_.end() ? 1 : 0;
+    if (first != meetings_.end()) {
+        std::memcpy(answer.text, first->second.event.text, sizeof answer.text);
+    }
+    for (const auto& [rank, fact] : std::exchange(meetings_, {})) {
+        local_.answer(fact.connection, answer);
+    }
 }
 
 // By this way and not through the launcher: Open MPI 4.1's has been seen to crash over its standard input.

@@ -22,12 +22,14 @@
 #include "tools/oshrun/demand.hpp"
 #include "tools/oshrun/job_ledger.hpp"
 #include "tools/oshrun/job_socket.hpp"
+#include "tools/oshrun/own_launch.hpp"
 
 namespace sft::tools {
 
 struct GuardianTask {
     JobShape shape;
     std::vector<std::string> launch_command;
+    std::optional<OwnLaunchTask> own_launch;  // instead of launch_command; its standard input is stdin_fd
     std::vector<std::string> joiner_command;  // of a spare that comes while the job runs
     std::string temp_dir;
     Fd front;                           // bytes: signals that the front process got; end of file: it is gone
@@ -37,6 +39,7 @@ struct GuardianTask {
     bool launcher_reads_stdin = false;  // the launcher is to distribute it instead
     std::uint32_t node_timeout_ms = 0;  // SHMEM_FT_NODE_TIMEOUT
     bool is_realtime = false;           // SHMEM_FT_REALTIME
+    bool is_quiet = false;              // --quiet
     OnDemand on_demand;
     bool withholds_kill = false;  // for tests: processes that the job has declared dead are left alone
     JobSocket socket;

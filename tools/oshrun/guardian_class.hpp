@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ public:
 
 private:
     bool start(std::string& error_line);
+    bool start_processes(std::string& error_line);
+    void take_exec_failures();
+    void let_meet();
     void wait_for_news();
     void handle(Source source);
     void hear_front();
@@ -60,6 +64,7 @@ private:
     void serve_wishes();
     void start_joiner_on(std::int32_t host, const JoinRequest& request, int rank);
     void note_joined(int rank);
+    void note_failed_joiner(int rank, const std::string& why);
     void act_on_ending();
     void end_orphans_of_ended_job();
     void end_who_stands_still();
@@ -68,7 +73,9 @@ private:
     void end_launcher_that_waits();
     [[nodiscard]] bool has_anybody_left() const;
     void end_launcher_that_starts_nobody();
-    void wait_for_pump(const StderrPump& pump);
+    void wait_for_pumps();
+    void wait_for_pump(int done_fd);
+    [[nodiscard]] int lost_by_launcher(int descriptor) const;
     void tell_what_is_lost(Outcome& outcome) const;
     [[nodiscard]] int timeout_ms() const;
 
@@ -88,6 +95,9 @@ private:
     std::deque<JoinRequest> joins_wanted_;    // not started yet
     std::map<int, JoinRequest> joins_going_;  // by rank, not counted in yet
     std::map<int, Fact> joiners_waiting_;     // by rank: what each has said to be let in
+    std::set<int> joiners_failed_;            // ranks that could not join, and why has been told
+    std::string why_not_joined_;              // of the last of them
+    std::map<int, Fact> meetings_;            // by rank: what each has said, in a job without a launcher
     std::optional<Ending> ending_;
     std::optional<std::int64_t> all_ended_ns_;
     std::optional<std::int64_t> launcher_ended_ns_;

@@ -13,6 +13,7 @@
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/guardian_class.hpp"
+#include "tools/oshrun/launcher_watch.hpp"
 #include "tools/oshrun/process_tree.hpp"
 
 namespace sft::tools {
@@ -23,6 +24,8 @@ constexpr std::int64_t kStartingLauncherPatience_ns = 1'000'000'000;
 constexpr std::int64_t kOrphanPatience_ns = 1'000'000'000;
 constexpr std::int64_t kLauncherQuiet_ns = 700'000'000;
 constexpr std::int64_t kLauncherLook_ns = 100'000'000;
+// On one host it ends at once when the last process has and nobody holds its output, unless it hangs.
+constexpr std::int64_t kHangingLauncher_ns = 10'000'000'000;
 // For a launcher that is told to end to pass that on, when it will not end itself.
 constexpr std::int64_t kDeafLauncherPatience_ns = 200'000'000;
 
@@ -67,6 +70,7 @@ void Guardian::act_on_ending() {
             return;
         }
         ending_.emplace(now_ns());
+        launcher_.hurry();
         if (ledger_.is_told_to_end()) {
             ending_->skip_grace(now_ns());
         }
@@ -168,10 +172,18 @@ void Guardian::end_launcher_that_starts_nobody() {
     }
 }
 
+// The error number; 0: nothing is missing.
+int Guardian::lost_by_launcher(int descriptor) const {
+    if (const OwnLaunch* own = launcher_.own()) {
+        return own->lost_output(descriptor);
+    }
+    return (descriptor == STDOUT_FILENO ? output_ : pump_)->lost();
+}
+
 // Nobody is told that all is well when part of the output is missing.
 void Guardian::tell_what_is_lost(Outcome& outcome) const {
-    for (const auto& [what, error] : {std::pair("output", std::max(output_->lost(), hub_.lost_output(STDOUT_FILENO))),
-                                      std::pair("error", std::max(pump_->lost(), hub_.lost_output(STDERR_FILENO)))}) {
+    for (const auto& [what, descriptor] : {std::pair("output", STDOUT_FILENO), std::pair("error", STDERR_FILENO)}) {
+        const int error = std::max(lost_by_launcher(descriptor), hub_.lost_output(descriptor));
         if (error == 0) {
             continue;
         }
@@ -196,7 +208,14 @@ bool Guardian::may_launcher_wait_for_ever() const {
 
 // It may still have output of others to pass on: it is ended when it has been quiet for a while.
 void Guardian::end_launcher_that_waits() {
-    if (!may_launcher_wait_for_ever()) {
+    if (launcher_.has_ended() || launcher_.own() != nullptr || !ledger_.all_ended() ||
+        !ledger_.have_all_been_launched()) {
+        return;
+    }
+    const bool is_on_one_host = !may_launcher_wait_for_ever();
+    const std::int64_t quiet_ns = is_on_one_host ? kHangingLauncher_ns : kLauncherQuiet_ns;
+    if (is_on_one_host && !launcher_told_ns_ && (!are_outputs_open() || is_stopped(launcher_.pid()))) {
+        launcher_quiet_since_ns_.reset();
         return;
     }
     // It waits for the daemon of a lost host whatever it is told.
@@ -206,8 +225,11 @@ void Guardian::end_launcher_that_waits() {
         launcher_bytes_ = bytes;
         launcher_quiet_since_ns_ = now_ns();
     }
-    if (!launcher_told_ns_ && now_ns() - *launcher_quiet_since_ns_ >= kLauncherQuiet_ns) {
+    if (!launcher_told_ns_ && now_ns() - *launcher_quiet_since_ns_ >= quiet_ns) {
         launcher_told_ns_ = now_ns();
+        if (is_on_one_host || has_unread_input(launcher_.pid())) {
+            ledger_.launcher_hangs();
+        }
         launcher_.signal(SIGTERM);
     } else if (launcher_told_ns_ && now_ns() - *launcher_told_ns_ >= patience_ns) {
         launcher_.signal(SIGKILL);
@@ -216,10 +238,17 @@ void Guardian::end_launcher_that_waits() {
 
 // Everybody is dead by now, so the end of the stream is certain; but whoever reads our stderr may take his time, which
 // matters no more when we have been told to end.
-void Guardian::wait_for_pump(const StderrPump& pump) {
+void Guardian::wait_for_pumps() {
+    const OwnLaunch* own = launcher_.own();
+    for (const int fd : own != nullptr ? own->done_fds() : std::vector{output_->done_fd(), pump_->done_fd()}) {
+        wait_for_pump(fd);
+    }
+}
+
+void Guardian::wait_for_pump(int done_fd) {
     constexpr int kLastWords_ms = 500;
     while (true) {
-        std::array<pollfd, 2> entries = {{{.fd = pump.done_fd(), .events = POLLIN, .revents = 0},
+        std::array<pollfd, 2> entries = {{{.fd = done_fd, .events = POLLIN, .revents = 0},
                                           {.fd = task_.front.get(), .events = POLLIN, .revents = 0}}};
         const bool is_urgent = !is_front_there_ || ledger_.is_told_to_end();
         const int ready = poll(entries.data(), is_urgent ? 1 : 2, is_urgent ? kLastWords_ms : -1);

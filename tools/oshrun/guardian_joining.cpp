@@ -50,6 +50,10 @@ void Guardian::serve_wishes() {
     if (ending_ || control_fds_.empty() || !demand_.has_wishes()) {
         return;
     }
+    if (demand_.is_hopeless()) {
+        ledger_.nobody_can_join(demand_.wished_pe(), why_not_joined_);
+        return;
+    }
     const auto& processes = ledger_.processes();
     int idle = static_cast<int>(joins_wanted_.size());
     for (auto rank = static_cast<std::size_t>(task_.shape.pes + task_.shape.spares); rank < processes.size(); ++rank) {
@@ -145,12 +149,23 @@ void Guardian::note_joined(int rank) {
     const std::int32_t host = ledger_.processes()[static_cast<std::size_t>(rank)].host;
     const std::int64_t took_ns = now_ns() - found->second.wish_ns;
     log_.spare_joined(rank, host_name(host), host == 0 ? "guardian" : "agent", took_ns);
-    if (found->second.pe >= 0) {
+    demand_.joined();
+    if (found->second.pe >= 0 && !task_.is_quiet) {
         print_line(fmt::format(
             "oshrun: warning: no spare was left for PE {}: one has been started on {} and has joined after {} ms",
             found->second.pe, host_name(host), took_ns / kNsPerMs));
     }
     joins_going_.erase(found);
+}
+
+// The first word about it is the reason, as its end is a consequence.
+void Guardian::note_failed_joiner(int rank, const std::string& why) {
+    if (!joiners_failed_.insert(rank).second) {
+        return;
+    }
+    print_line(fmt::format("oshrun: warning: a spare could not join the job: {}", why));
+    why_not_joined_ = why;
+    demand_.failed();
 }
 
 std::vector<HostLoad> Guardian::host_loads(int pe) const {

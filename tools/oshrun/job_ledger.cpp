@@ -136,6 +136,15 @@ void JobLedger::exec_failed(int rank, int error_number) {
                                         on_host(static_cast<std::size_t>(rank)), strerrordesc_np(error_number))});
 }
 
+void JobLedger::nobody_can_join(int pe, const std::string& why) {
+    const auto dead = pe >= 0 && pe < shape_.pes ? static_cast<std::size_t>(holder_[static_cast<std::size_t>(pe)]) : 0;
+    const auto end = processes_[dead].end ? processes_[dead].end : processes_[dead].seen_dead;
+    const int code = end ? exit_code_of(*end) : kExitSomethingWrong;
+    decide({code == 0 ? kExitSomethingWrong : code,
+            fmt::format("PE {}{} and no spare is left to take over, nor can one be started: {}", pe,
+                        end ? " " + describe_end(*end) : " has failed", why)});
+}
+
 void JobLedger::event(const JobEvent& event, std::int64_t now_ns, std::int32_t host) {
     last_fact_ns_ = now_ns;
     Process* item = process(event.rank);
@@ -431,6 +440,17 @@ Outcome JobLedger::unrecoverable(const JobEvent& event) const {
 }
 
 Outcome JobLedger::outcome() const {
+    Outcome outcome = outcome_of_processes();
+    if (outcome.exit_code == 0 && !is_output_whole_) {
+        return {
+            kExitSomethingWrong,
+            fmt::format("the launcher {} hangs after all processes have ended: what they have printed may be missing",
+                        shape_.launcher)};
+    }
+    return outcome;
+}
+
+Outcome JobLedger::outcome_of_processes() const {
     if (verdict_) {
         return *verdict_;
     }

@@ -58,6 +58,8 @@ public:
     void process_launched(int rank, ProcessKey key);
     void name_host(std::int32_t host, const std::string& name);
     void exec_failed(int rank, int error_number);
+    // Spares for a PE that the job waits for cannot be had.
+    void nobody_can_join(int pe, const std::string& why);
     void event(const JobEvent& event, std::int64_t now_ns, std::int32_t host = 0);
     void process_ended(ProcessKey key, FailureReason reason, std::int64_t now_ns);
     // The job has declared the process dead without having seen it die; it may live.
@@ -67,6 +69,8 @@ public:
     // All that is not known to have ended there is lost.
     void host_lost(std::int32_t host, std::int64_t now_ns);
     void launcher_ended(FailureReason reason);
+    // Though all processes have ended; what they have printed may be in it.
+    void launcher_hangs() noexcept { is_output_whole_ = false; }
     void told_to_end(int signal);
     void front_lost();
 
@@ -136,6 +140,7 @@ private:
     [[nodiscard]] Outcome outcome_without_init() const;
     [[nodiscard]] std::optional<Outcome> launcher_failure() const;
     [[nodiscard]] Outcome unrecoverable(const JobEvent& event) const;
+    [[nodiscard]] Outcome outcome_of_processes() const;
     void enter_end(Process& item, FailureReason reason, std::int64_t now_ns);
     void check_start(std::int64_t now_ns);  // job_ledger_start.cpp
     void check_time_of_start(std::int64_t now_ns);
@@ -156,6 +161,7 @@ private:
     std::optional<Outcome> verdict_;
     std::optional<FailureReason> launcher_end_;
     bool is_told_to_end_ = false;
+    bool is_output_whole_ = true;
     int ends_ = 0;
     int ends_before_complete_ = 0;  // how many had ended when everybody was initialised
     std::int64_t last_fact_ns_ = 0;

@@ -7,6 +7,7 @@
 
 #include "tools/oshrun/exec_daemon.hpp"
 #include "tools/oshrun/exec_pe.hpp"
+#include "tools/oshrun/job_environment.hpp"
 
 namespace sft::tools {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::array<std::string_view, 4> kPassedPrefixes = {"SHMEM_", "SMA_", "
 bool is_always_passed(std::string_view name) {
     return std::any_of(kPassedPrefixes.begin(), kPassedPrefixes.end(),
                        [name](std::string_view prefix) { return name.starts_with(prefix); }) ||
-           name == "LD_LIBRARY_PATH" || name == kGuardianVariable;
+           name == "LD_LIBRARY_PATH" || name == kGuardianVariable || name == kSetForJobVariable;
 }
 
 bool mentions(const std::vector<std::string>& words, std::string_view option) {

@@ -74,7 +74,17 @@ bool Launcher::start(const std::vector<std::string>& command, int stdin_fd, std:
     return true;
 }
 
+bool Launcher::start_processes(const OwnLaunchTask& task, Poller& poller, std::string& error_line) {
+    return own_.emplace().start(task, poller, error_line);
+}
+
 std::optional<FailureReason> Launcher::poll_end() {
+    if (own_) {
+        if (!end_ && own_->have_all_ended() && (is_hasty_ || own_->is_output_moved())) {
+            end_ = FailureReason{FailureKind::exited, 0};
+        }
+        return end_;
+    }
     int status = 0;
     if (!end_ && waitpid(pid_, &status, WNOHANG) == pid_) {
         end_ = WIFSIGNALED(status)
@@ -85,6 +95,10 @@ std::optional<FailureReason> Launcher::poll_end() {
 }
 
 void Launcher::signal(int number) const {
+    if (own_) {
+        own_->signal(number);
+        return;
+    }
     // Our child, and not reaped as long as there is no end: the pid is its own.
     if (!end_) {
         kill(pid_, number);

@@ -1,4 +1,4 @@
-// mpirun as a child of the guardian.
+// What starts the processes of a job: mpirun as a child of the guardian, or the guardian itself (own_launch.hpp).
 #pragma once
 
 #include <sys/types.h>
@@ -9,6 +9,7 @@
 
 #include "shmem_ft/base/process_watch.hpp"
 #include "tools/common/fd.hpp"
+#include "tools/oshrun/own_launch.hpp"
 
 namespace sft::tools {
 
@@ -18,6 +19,13 @@ public:
     // SIGTERM when the calling thread ends, so it does not outlive a guardian that is killed. False: error_line says
     // why.
     [[nodiscard]] bool start(const std::vector<std::string>& command, int stdin_fd, std::string& error_line);
+    // Instead: without one. See OwnLaunch::start.
+    [[nodiscard]] bool start_processes(const OwnLaunchTask& task, Poller& poller, std::string& error_line);
+    // Null: there is a launcher.
+    [[nodiscard]] OwnLaunch* own() noexcept { return own_ ? &*own_ : nullptr; }
+    [[nodiscard]] const OwnLaunch* own() const noexcept { return own_ ? &*own_ : nullptr; }
+    // Whoever holds the output of processes that have ended is not waited for.
+    void hurry() noexcept { is_hasty_ = true; }
     // Once, after start.
     [[nodiscard]] Fd take_stdout() { return std::move(stdout_); }
     [[nodiscard]] Fd take_stderr() { return std::move(stderr_); }
@@ -33,6 +41,8 @@ private:
     Fd stdout_;
     Fd stderr_;
     std::optional<FailureReason> end_;
+    std::optional<OwnLaunch> own_;
+    bool is_hasty_ = false;
 };
 
 }  // namespace sft::tools

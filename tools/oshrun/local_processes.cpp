@@ -175,6 +175,13 @@ void LocalProcesses::answer_go(std::int32_t connection, int descriptor) {
     }
 }
 
+void LocalProcesses::answer(std::int32_t connection, const JobEvent& event) {
+    if (const JobSocket::Peer* found = peer(connection)) {
+        // A peer that is gone needs no answer.
+        [[maybe_unused]] const ssize_t sent = send(found->fd.get(), &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+}
+
 void LocalProcesses::answer_no(std::int32_t connection) {
     if (peer(connection) != nullptr) {
         shutdown(connection, SHUT_RDWR);

@@ -50,6 +50,7 @@ public:
     // To a process that waits to become the program (see exec_pe.hpp). descriptor: its standard input, or -1.
     void answer_go(std::int32_t connection, int descriptor);
     void answer_no(std::int32_t connection);
+    void answer(std::int32_t connection, const JobEvent& event);
     // Null: it has ended.
     [[nodiscard]] const JobSocket::Peer* peer(std::int32_t connection) const;
 

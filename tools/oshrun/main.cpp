@@ -31,6 +31,7 @@
 #include "tools/oshrun/footing.hpp"
 #include "tools/oshrun/front.hpp"
 #include "tools/oshrun/guardian.hpp"
+#include "tools/oshrun/job_environment.hpp"
 #include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/launch_command.hpp"
 #include "tools/oshrun/launcher_args.hpp"
@@ -38,6 +39,7 @@
 #include "tools/oshrun/placement.hpp"
 #include "tools/oshrun/preflight.hpp"
 #include "tools/oshrun/process_tree.hpp"
+#include "tools/oshrun/program_image.hpp"
 #include "tools/oshrun/surroundings.hpp"
 #include "tools/oshrun/tcp.hpp"
 
@@ -118,13 +120,11 @@ std::vector<std::string> choose_rank_hosts(const Options& options, const std::ve
 }
 
 std::optional<Refusal> settle_counts(Options& options, const std::vector<HostSlots>& hosts, Config& config) {
-    // Set by us for the processes; a value from a surrounding job would be its, not ours.
-    unsetenv("SHMEM_FT_JOB_SOCKET");
-    unsetenv("SHMEM_FT_JOIN");
-    unsetenv("SHMEM_FT_ON_DEMAND");
-    unsetenv(kGuardianVariable);
-    if (options.on_demand == OnDemandPolicy::always) {
-        setenv("SHMEM_FT_UNREPLACED", "wait", 0);
+    if (options.on_demand == OnDemandPolicy::always && std::getenv("SHMEM_FT_UNREPLACED") == nullptr) {
+        set_for_job("SHMEM_FT_UNREPLACED", "wait");
+    }
+    if (options.is_quiet) {
+        set_for_job("SHMEM_FT_QUIET", "1");
     }
     std::string error_line;
     if (!load_config(config, error_line)) {
@@ -166,7 +166,7 @@ bool open_entrance_if_needed(const Options& options, const Config& config, const
         entrance = open_entrance(*address, error_line);
     }
     if (entrance) {
-        setenv(kGuardianVariable, to_text(entrance->address).c_str(), 1);
+        set_for_job(kGuardianVariable, to_text(entrance->address));
     }
     return entrance.has_value();
 }
@@ -196,7 +196,7 @@ std::optional<Refusal> open_events_file(const std::string& path, Fd& file) {
     if (!file) {
         return Refusal{kExitUsage, fmt::format("--events {}: cannot be written: {}", path, strerrordesc_np(errno))};
     }
-    setenv("SHMEM_FT_EVENTS", "1", 1);
+    set_for_job("SHMEM_FT_EVENTS", "1");
     return std::nullopt;
 }
 
@@ -228,6 +228,51 @@ std::string daemon_of_launcher(const std::string& launcher_path) {
     return !is_chosen && access(path.c_str(), X_OK) == 0 ? path : "";
 }
 
+// Everything that can be known before anything is started.
+struct Found {
+    Config config;
+    std::vector<HostSlots> hosts;
+    std::string program_path;
+    std::string launcher_path;  // empty, if oshrun starts the processes itself
+};
+
+std::optional<Refusal> settle_launcher(Options& options, Found& found) {
+    const std::string needed_for = needs_launcher(options, found.hosts, found.config.pretend_nodes);
+    if (options.launcher == LauncherKind::own && !needed_for.empty()) {
+        return Refusal{kExitUsage, "--launcher own: " + needed_for};
+    }
+    if (options.launcher == LauncherKind::automatic && needed_for.empty() && !is_linked_with_mpi(found.program_path)) {
+        options.launcher = LauncherKind::own;
+    }
+    if (options.launcher == LauncherKind::own) {
+        return std::nullopt;
+    }
+    if (auto refusal = find_launcher(options, found.launcher_path)) {
+        return refusal;
+    }
+    if (const auto word = word_taken_for_program(options.launcher, options.launcher_args)) {
+        return Refusal{kExitUsage,
+                       fmt::format("--launcher-args {}: {} would take it for the program: it belongs to no option",
+                                   shell_quoted(*word), launcher_name(options.launcher))};
+    }
+    return std::nullopt;
+}
+
+// A folder for the launcher, or what the guardian needs to be one.
+std::optional<Refusal> prepare_launch(const Options& options, const std::string& program_path, GuardianTask& task) {
+    if (options.launcher != LauncherKind::own) {
+        return make_temp_dir(task.temp_dir);
+    }
+    const int processes = options.pes + options.spares;
+    set_for_job("OSHRUN_LAUNCHED", std::to_string(processes));
+    if (processes > 1) {
+        // MPI_Init would make a world of each process, with the help of a daemon from there: better that it fails.
+        set_for_job("OPAL_BINDIR", "/start-it-with-oshrun--launcher-mpirun");
+    }
+    task.own_launch = OwnLaunchTask{program_path, options.command, processes, -1};
+    return std::nullopt;
+}
+
 LaunchFacts collect_facts(const std::string& temp_dir, const std::string& program_path,
                           const std::string& launcher_path) {
     LaunchFacts facts;
@@ -242,14 +287,6 @@ LaunchFacts collect_facts(const std::string& temp_dir, const std::string& progra
     facts.environment_names = environment_names();
     return facts;
 }
-
-// Everything that can be known before anything is started.
-struct Found {
-    Config config;
-    std::vector<HostSlots> hosts;
-    std::string program_path;
-    std::string launcher_path;
-};
 
 std::optional<Refusal> look_round(Options& options, Found& found) {
     if (auto refusal = check_footing()) {
@@ -269,15 +306,7 @@ std::optional<Refusal> look_round(Options& options, Found& found) {
     if (auto refusal = find_program(options.command.front(), found.program_path)) {
         return refusal;
     }
-    if (auto refusal = find_launcher(options, found.launcher_path)) {
-        return refusal;
-    }
-    if (const auto word = word_taken_for_program(options.launcher, options.launcher_args)) {
-        return Refusal{kExitUsage,
-                       fmt::format("--launcher-args {}: {} would take it for the program: it belongs to no option",
-                                   shell_quoted(*word), launcher_name(options.launcher))};
-    }
-    return std::nullopt;
+    return settle_launcher(options, found);
 }
 
 // As told, but a guardian leaves nothing behind.
@@ -296,6 +325,7 @@ int told_after_cleaning(const std::string& temp_dir, const std::function<int()>&
 }
 
 int run(Options options) {
+    leave_surrounding_job();
     Found found;
     if (const auto refusal = look_round(options, found)) {
         return refuse(*refusal);
@@ -305,12 +335,12 @@ int run(Options options) {
         return refuse(*refusal);
     }
     block_end_signals();  // from here on there is something to clean up
-    if (const auto refusal = make_temp_dir(task.temp_dir)) {
+    if (const auto refusal = prepare_launch(options, found.program_path, task)) {
         return refuse(*refusal);
     }
-    setenv("SHMEM_FT_SPARES", std::to_string(options.spares).c_str(), 1);
+    set_for_job("SHMEM_FT_SPARES", std::to_string(options.spares));
     const int on_demand = options.on_demand == OnDemandPolicy::never ? 0 : options.on_demand_limit;
-    setenv("SHMEM_FT_ON_DEMAND", std::to_string(std::min(on_demand, kJoinersMax)).c_str(), 1);
+    set_for_job("SHMEM_FT_ON_DEMAND", std::to_string(std::min(on_demand, kJoinersMax)));
     const std::string temp_dir = task.temp_dir;
     const auto guard = [&](GuardianLink link) {
         std::string error_line;
@@ -321,7 +351,7 @@ int run(Options options) {
             std::filesystem::remove_all(temp_dir, ignored);
             return EXIT_FAILURE;
         }
-        setenv("SHMEM_FT_JOB_SOCKET", task.socket.name().c_str(), 1);
+        set_for_job("SHMEM_FT_JOB_SOCKET", task.socket.name());
         task.shape = {options.pes,
                       options.spares,
                       options.command.front(),
@@ -333,8 +363,8 @@ int run(Options options) {
         if (may_use_other_hosts(options, found.hosts) && !facts.is_inside_slurm) {
             facts.daemon_path = daemon_of_launcher(facts.launcher_path);
         }
-        facts.rank_hosts_file = write_rank_hosts(options, task.shape.hosts, temp_dir);
-        task.launch_command = launch_command(options, facts);
+        facts.rank_hosts_file = task.own_launch ? "" : write_rank_hosts(options, task.shape.hosts, temp_dir);
+        task.launch_command = task.own_launch ? options.command : launch_command(options, facts);
         task.joiner_command = exec_pe_command(options, facts);
         if (options.is_verbose) {
             print_line("oshrun: " + shell_quoted(task.launch_command));
@@ -344,6 +374,7 @@ int run(Options options) {
         task.hang_timeout_ms = found.config.hang_timeout_ms;
         task.node_timeout_ms = found.config.node_timeout_ms;
         task.is_realtime = found.config.realtime;
+        task.is_quiet = options.is_quiet;
         task.on_demand = {options.on_demand != OnDemandPolicy::never, options.on_demand_limit};
         task.withholds_kill = std::getenv("OSHRUN_WITHHOLD_KILL") != nullptr;
         task.launcher_reads_stdin = launcher_reads_stdin(options);

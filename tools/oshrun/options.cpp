@@ -21,6 +21,7 @@ struct RawOptions {
     std::vector<std::string> exports;
     std::vector<std::string> launcher_args;
     bool is_verbose = false;
+    bool is_quiet = false;
     bool wants_help = false;
     bool wants_version = false;
 };
@@ -63,6 +64,8 @@ constexpr OptionName kOptionNames[] = {
     {.name = "--on-demand-limit", .once = &RawOptions::on_demand_limit},
     {.name = "--verbose", .flag = &RawOptions::is_verbose},
     {.name = "-v", .flag = &RawOptions::is_verbose},
+    {.name = "--quiet", .flag = &RawOptions::is_quiet},
+    {.name = "-q", .flag = &RawOptions::is_quiet},
     {.name = "--help", .flag = &RawOptions::wants_help},
     {.name = "-h", .flag = &RawOptions::wants_help},
     {.name = "--version", .flag = &RawOptions::wants_version},
@@ -211,7 +214,7 @@ bool parse_choice(const char* name, const std::string& text, const std::array<st
     return true;
 }
 
-constexpr std::array<std::string_view, 4> kLauncherNames = {"auto", "mpirun", "prterun", "srun"};
+constexpr std::array<std::string_view, 5> kLauncherNames = {"auto", "mpirun", "prterun", "srun", "own"};
 
 bool parse_hosts(const RawOptions& raw, Options& options, std::string& error_line) {
     enum class MapBy { slot, node };
@@ -272,6 +275,7 @@ bool parse_options(const std::vector<std::string>& words, Options& options, std:
         return false;
     }
     options.is_verbose = raw.is_verbose;
+    options.is_quiet = raw.is_quiet;
     options.wants_help = raw.wants_help;
     options.wants_version = raw.wants_version;
     if (options.wants_help || options.wants_version) {
@@ -330,7 +334,8 @@ until one of them takes over the number and the memory of a PE that has died.
                            the job waits for one, see SHMEM_FT_UNREPLACED), always (and
                            let it wait)
   --on-demand-limit M      not more than M in the life of the job (default: 8)
-  --launcher NAME          auto (the default), mpirun, prterun or srun
+  --launcher NAME          auto (the default), mpirun, prterun, srun, or own: none, for a
+                           job on this host
   -x NAME[=VALUE]          pass an environment variable to the processes, or set it for
                            them; SHMEM_*, SMA_*, UCX_*, FI_* and LD_LIBRARY_PATH are
                            always passed
@@ -339,6 +344,7 @@ until one of them takes over the number and the memory of a PE that has died.
   --events FILE            write what happens in the job to FILE, one JSON object a line
   --join PID               start K more spares (default: 1) for the job of the oshrun
                            with that pid, on that host
+  -q, --quiet              say nothing of recoveries that went well
   -v, --verbose            print the launcher's command line before it is run
   -h, --help               print this text
   -V, --version            print the version

@@ -20,7 +20,7 @@ struct ExportedVariable {
     bool has_value = false;
 };
 
-enum class LauncherKind { automatic, mpirun, prterun, srun };
+enum class LauncherKind { automatic, mpirun, prterun, srun, own };
 enum class OnDemandPolicy { never, automatic, always };
 
 struct Options {
@@ -38,6 +38,7 @@ struct Options {
     int on_demand_limit = 8;
     std::string join;  // the job that gets `pes` more spares; empty: starts a job
     bool is_verbose = false;
+    bool is_quiet = false;
     bool wants_help = false;
     bool wants_version = false;
     std::vector<std::string> command;  // the program and its arguments

@@ -9,36 +9,13 @@
 #include <string>
 
 #include "tools/oshrun/stderr_filter.hpp"
+#include "tools/oshrun/write_out.hpp"
 
 namespace sft::tools {
 namespace {
 
 // A possible beginning of a filtered line is held back no longer than that.
 constexpr int kHoldMax_ms = 100;
-
-void write_all(int sink, std::string& bytes, std::atomic<int>& lost) {
-    std::size_t done = 0;
-    while (done < bytes.size()) {
-        const ssize_t written = ::write(sink, bytes.data() + done, bytes.size() - done);
-        if (written < 0 && errno == EINTR) {
-            continue;
-        }
-        if (written < 0 && errno == EAGAIN) {
-            pollfd entry{.fd = sink, .events = POLLOUT, .revents = 0};
-            poll(&entry, 1, -1);
-            continue;
-        }
-        if (written <= 0) {
-            // What comes is thrown away: the launcher must not be blocked.
-            if (written < 0 && errno != EPIPE) {
-                lost = errno;
-            }
-            break;
-        }
-        done += static_cast<std::size_t>(written);
-    }
-    bytes.clear();
-}
 
 void pump_as_it_is(const Fd& source, int sink, std::atomic<int>& lost) {
     std::array<char, 16384> buffer;
@@ -52,7 +29,7 @@ void pump_as_it_is(const Fd& source, int sink, std::atomic<int>& lost) {
             return;
         }
         out.assign(buffer.data(), static_cast<std::size_t>(bytes));
-        write_all(sink, out, lost);
+        write_out(sink, out, lost);
     }
 }
 
@@ -66,7 +43,7 @@ void pump(const Fd& source, std::atomic<int>& lost) {
         const int ready = poll(&entry, 1, filter.is_holding() ? kHoldMax_ms : -1);
         if (ready == 0) {
             filter.flush(out);
-            write_all(kSink, out, lost);
+            write_out(kSink, out, lost);
             continue;
         }
         const ssize_t bytes = ready < 0 ? -1 : read(source.get(), buffer.data(), buffer.size());
@@ -77,10 +54,10 @@ void pump(const Fd& source, std::atomic<int>& lost) {
             break;
         }
         filter.feed({buffer.data(), static_cast<std::size_t>(bytes)}, out);
-        write_all(kSink, out, lost);
+        write_out(kSink, out, lost);
     }
     filter.flush(out);
-    write_all(kSink, out, lost);
+    write_out(kSink, out, lost);
 }
 
 }  // namespace

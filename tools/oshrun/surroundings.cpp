@@ -111,6 +111,16 @@ std::optional<Refusal> find_launcher(Options& options, std::string& path) {
                    "neither mpirun.openmpi nor mpirun is in PATH: install the package openmpi-bin (Debian, Ubuntu)"};
 }
 
+std::string needs_launcher(const Options& options, const std::vector<HostSlots>& hosts, std::uint32_t pretended_nodes) {
+    if (may_use_other_hosts(options, hosts)) {
+        return "the job may be on several hosts";
+    }
+    if (pretended_nodes > 1) {
+        return "SHMEM_FT_PRETEND_NODES pretends several hosts";
+    }
+    return options.launcher_args.empty() ? "" : "--launcher-args are for a launcher";
+}
+
 std::optional<Refusal> find_hosts(const Options& options, std::vector<HostSlots>& hosts) {
     std::string error_line;
     std::optional<std::vector<HostSlots>> found;

@@ -15,6 +15,9 @@ namespace sft::tools {
 [[nodiscard]] bool is_inside_slurm();
 
 // Settles options.launcher, which is not `automatic` afterwards.
+// Why oshrun cannot start the processes itself (--launcher own); empty: it can.
+[[nodiscard]] std::string needs_launcher(const Options& options, const std::vector<HostSlots>& hosts,
+                                         std::uint32_t pretended_nodes);
 [[nodiscard]] std::optional<Refusal> find_launcher(Options& options, std::string& path);
 
 // The hosts that options, the allocation or the launcher's own configuration name, with their slots. Empty: the

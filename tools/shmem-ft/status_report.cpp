@@ -212,9 +212,10 @@ std::string text_of(const SeenJob& job) {
         text += fmt::format("  committed   version {}, {}, {} stored\n", summary.version,
                             ago(job, summary.committed_ns), amount(summary.stored_bytes));
     }
-    text += fmt::format("  survivable  {} further loss{} of a PE: {}\n", summary.protected_losses,
-                        summary.protected_losses == 1 ? "" : "es", joined(summary.limits));
     text += startup_of(summary);
+    text += fmt::format("  survivable  {} further loss{} of a PE at one moment, {} one after another: {}\n",
+                        summary.protected_losses, summary.protected_losses == 1 ? "" : "es", summary.losses_in_turn,
+                        joined(summary.limits));
     text += nodes_of(summary);
     if (summary.spares_on_demand > 0) {
         text += fmt::format("  on demand   oshrun starts up to {} when none is left (--on-demand-limit)\n",
@@ -237,6 +238,7 @@ Json json_of(const SeenJob& job) {
     json["view"] = summary.view;
     json["attempt"] = summary.attempt;
     json["protected_losses"] = summary.protected_losses;
+    json["losses_in_turn"] = summary.losses_in_turn;
     json["limits"] = summary.limits;
     json["node_losses"] = nullptr;
     if (summary.n_nodes > 1) {

@@ -198,6 +198,11 @@ JobSummary summarize(const SeenJob& job) {
     for (std::int32_t pe = 0; pe < job.n_pes; ++pe) {
         summary.pes.push_back(look_at_pe(job, pe, *best));
     }
+    // Each loss takes a spare, and after it everybody is protected again.
+    const bool is_whole = std::all_of(summary.pes.begin(), summary.pes.end(), [](const SeenPe& seen) {
+        return seen.protection == Protection::is_safe || seen.protection == Protection::elsewhere;
+    });
+    summary.losses_in_turn = is_whole ? best->idle_spares + best->spares_on_demand : 0;
     summary.limits = limits_of(summary, *best);
     return summary;
 }

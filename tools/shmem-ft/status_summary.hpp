@@ -39,6 +39,7 @@ struct JobSummary {
     std::int64_t committed_ns = 0;   // CLOCK_MONOTONIC; 0: nothing is, or nobody who lives was there
     std::uint64_t stored_bytes = 0;  // of all PEs that live, in their last checkpoint
     std::int32_t protected_losses = 0;
+    std::int32_t losses_in_turn = 0;  // so many if nobody else dies before the loss is made good
     std::vector<std::string> limits;  // why not more; never empty
     // In a job on several nodes: where something of it lives, how many of these it may lose, each alone, and why not
     // any. Of the host of the launcher nothing is known here.

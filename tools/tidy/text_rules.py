@@ -52,6 +52,8 @@ ALLOWED = {
     ("shmem_ft/base/checksum.cpp", "<xxhash.h>"): "the one place that calls it",
     ("shmem_ft/base/checksum.cpp", "<xxh_x86dispatch.h>"): "the one place that calls it",
     ("shmem_ft/bootstrap.cpp", "getenv"): "PMIX_RANK is the launcher's to set, not a setting of ours",
+    ("shmem_ft/member_mark.cpp", "getenv"): "the mark of a member, and what the launcher has set, are no settings",
+    ("shmem_ft/member_mark.cpp", "setenv"): "it marks the environment for programs that this one starts",
     ("shmem_ft/transport/shm/wait.cpp", "nanosleep"): "variables that are watched have no event: others store to them",
     ("shmem_ft/base/raw_memory.hpp", "volatile"): "reads and writes memory that others may change meanwhile",
     ("shmem_ft/ops/copy.cpp", "volatile"): "an instruction whose outputs are not looked at",
