@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "loop.h"
+#include "tests/startup/loop.h"
 
 static long parameters[3];
 static long received[3];
@@ -21,6 +21,8 @@ static long* mine; /* private memory, filled before the loop and read in it */
 static long private_length SHMEM_FT_PRIVATE;
 static long private_factor SHMEM_FT_PRIVATE;
 static long* private_mine SHMEM_FT_PRIVATE;
+
+static void nothing(void) {}
 
 static void do_step(void) {
     long part = 0;
@@ -194,7 +196,7 @@ int main(int argc, char** argv) {
         shmem_global_exit(2);
     }
     table[i].begin(n, k);
-    run_loop(6, do_step);
+    run_loop(6, do_step, nothing);
     double total = 0;
     for (long j = 0; j < length; j++) {
         total += field[j];

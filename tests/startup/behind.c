@@ -1,6 +1,6 @@
 /* Another program as the start-up of this one: its main is called program_main here, and its own shmem_init and
  * shmem_finalize are inner ones. */
-#include "loop.h"
+#include "tests/startup/loop.h"
 
 int program_main(int argc, char** argv);
 
@@ -10,7 +10,7 @@ static void nothing(void) {}
 int main(int argc, char** argv) {
     shmem_init();
     const int status = program_main(argc, argv);
-    run_loop(5, nothing);
+    run_loop(5, nothing, nothing);
     shmem_finalize();
     return status;
 }

@@ -12,7 +12,7 @@ static int loop_step;
 static int loop_known, loop_told;
 
 /* STARTUP_VICTIM="PE TIMES": that PE is killed, and so are TIMES - 1 of its substitutes. */
-static void run_loop(int steps, void (*do_step)(void)) {
+static void run_loop(int steps, void (*do_step)(void), void (*after_recovery)(void)) {
     int victim = -1;
     int times = 0;
     const char* const text = getenv("STARTUP_VICTIM");
@@ -32,6 +32,7 @@ static void run_loop(int steps, void (*do_step)(void)) {
             loop_known = deaths + 1;
             shmem_int_max_reduce(SHMEM_TEAM_WORLD, &loop_told, &loop_known, 1);
             deaths = loop_told;
+            after_recovery();
         } else if (loop_step < steps) {
             loop_step++;
             if (shmem_my_pe() == victim && deaths < times && loop_step == 2 + deaths) {

@@ -4,18 +4,17 @@
  * got by running through the beginning again, must equal what the PE had stored in its symmetric memory before the
  * first checkpoint.
  *
- *     random SEED [PE [TIMES]]    PE is killed in the loop, and TIMES - 1 of its substitutes
+ *     random SEED
  */
-#include <shmem.h>
-#include <shmem_ft.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
-enum { WORDS = 64, STEPS = 9, BLOCK = 8 };
+#include "tests/startup/loop.h"
+
+enum { WORDS = 64, BLOCK = 8 };
 
 /* Symmetric. */
 static long box[WORDS]; /* written by others */
@@ -30,8 +29,6 @@ static double reals[BLOCK], sums[BLOCK];
 static long sync_words[SHMEM_REDUCE_SYNC_SIZE > SHMEM_BCAST_SYNC_SIZE ? SHMEM_REDUCE_SYNC_SIZE : SHMEM_BCAST_SYNC_SIZE];
 static long work_words[SHMEM_REDUCE_MIN_WRKDATA_SIZE + BLOCK];
 static uint64_t remembered; /* what `learnt` was at the first checkpoint */
-static int deaths_known, deaths_told;
-static int step;
 
 /* Private: on the stack of main and in these. */
 static uint64_t learnt SHMEM_FT_PRIVATE;
@@ -88,7 +85,7 @@ static void puts_and_loads(void) {
     shmem_barrier_all();
 }
 
-static void gets(void) {
+static void fetches(void) {
     shmem_sync_all();
     const int turns = 1 + (int)draw_alone(3);
     for (int i = 0; i < turns; i++) {
@@ -131,12 +128,17 @@ static void atomics(void) {
     }
 }
 
+static void pause_shortly(void) {
+    const struct timespec pause = {0, 50000};
+    nanosleep(&pause, NULL);
+}
+
 static void waits(void) {
     const unsigned how = draw(7);
     const int turns = 1 + (int)draw(3);
     for (int i = 0; i < turns; i++) {
         flags_seen++;
-        if (draw_alone(2)) usleep(50);
+        if (draw_alone(2)) pause_shortly();
         for (int f = 0; f < 3; f++) shmem_int_p(&flags[f], flags_seen, next());
         switch (how) {
             case 0: shmem_int_wait_until(&flags[0], SHMEM_CMP_GE, flags_seen); break;
@@ -306,10 +308,19 @@ static void block_of_initialisation(void) {
     }
 }
 
+static void do_step(void) { shmem_long_atomic_add(&guarded, 1, next()); }
+
+static void compare(void) {
+    if (remembered != learnt) {
+        printf("PE %d learnt %016llx before, and %016llx again\n", me, (unsigned long long)remembered,
+               (unsigned long long)learnt);
+        fflush(stdout);
+        shmem_global_exit(9);
+    }
+}
+
 int main(int argc, char** argv) {
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
-    const int victim = argc > 2 ? atoi(argv[2]) : -1;
-    const int times = argc > 3 ? atoi(argv[3]) : 1;
     shmem_init();
     me = shmem_my_pe();
     n = shmem_n_pes();
@@ -321,7 +332,7 @@ int main(int argc, char** argv) {
     for (unsigned i = 0; i < calls; i++) {
         switch (draw(11)) {
             case 0: puts_and_loads(); break;
-            case 1: gets(); break;
+            case 1: fetches(); break;
             case 2: atomics(); break;
             case 3: waits(); break;
             case 4: with_signals(); break;
@@ -332,38 +343,15 @@ int main(int argc, char** argv) {
             case 9: block_of_initialisation(); break;
             default: heap(); break;
         }
-        if (draw(3) == 0) agree();
+        if (draw(3) == 0) {
+            agree();
+        }
     }
     remembered = learnt;
-    int deaths = 0; /* of PEs, which a substitute hears from the others */
-    do {
-        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
-            int *pes, *status;
-            size_t count;
-            shmem_query_fault(&pes, &status, &count);
-            shmem_restart_pes(pes, count);
-            free(pes);
-            free(status);
-            deaths_known = deaths + 1;
-            shmem_int_max_reduce(SHMEM_TEAM_WORLD, &deaths_told, &deaths_known, 1);
-            deaths = deaths_told;
-            if (remembered != learnt) {
-                printf("PE %d learnt %016llx before, and %016llx again\n", me, (unsigned long long)remembered,
-                       (unsigned long long)learnt);
-                fflush(stdout);
-                shmem_global_exit(9);
-            }
-        } else if (step < STEPS) {
-            step++;
-            if (me == victim && deaths < times && step == 3 + deaths) raise(SIGKILL);
-            shmem_long_atomic_add(&guarded, 1, next());
-        }
-    } while (step < STEPS);
-    if (victim >= 0 && deaths != times) {
-        printf("PE %d has met %d faults\n", me, deaths);
-        shmem_global_exit(8);
+    run_loop(9, do_step, compare);
+    if (me == 0) {
+        printf("the same again\n");
     }
-    if (me == 0) printf("the same again\n");
     shmem_finalize();
     return 0;
 }

@@ -87,7 +87,7 @@ def test_random(options):
     runs = 0
     for seed in range(options.first, options.first + options.seeds):
         for pe in range(PES) if options.every_pe else [seed % PES]:
-            result = run(options, [program, str(seed), str(pe), str(1 + seed % 2)])
+            result = run(options, [program, str(seed)], victim=(pe, 1 + seed % 2))
             check(result[0] == 0 and result[1] == ["the same again"], f"seed {seed}, PE {pe}", result)
             runs += 1
     print(f"{runs} jobs")
