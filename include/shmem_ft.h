@@ -20,6 +20,15 @@
 extern "C" {
 #endif
 
+/* The version of this library: of the header that a program is compiled with. SHMEM_FT_VERSION grows with every
+ * release, #if SHMEM_FT_VERSION >= 200    // 0.2.0 What it runs with says SHMEM_VERSION=1 in the environment, or
+ * shmem-ft info. */
+#define SHMEM_FT_VERSION_MAJOR 0
+#define SHMEM_FT_VERSION_MINOR 1
+#define SHMEM_FT_VERSION_PATCH 0
+#define SHMEM_FT_VERSION (SHMEM_FT_VERSION_MAJOR * 10000 + SHMEM_FT_VERSION_MINOR * 100 + SHMEM_FT_VERSION_PATCH)
+#define SHMEM_FT_VERSION_STRING "0.1.0"
+
 /* Results of shmem_checkpoint_all. Errors that are no fault are negative. */
 #define SHMEM_FT_SUCCESS 0
 #define SHMEM_FT_FAILURE 1
@@ -39,14 +48,17 @@ extern "C" {
  */
 #define SHMEM_FT_PRIVATE __attribute__((section("shmem_ft_private")))
 
+/* A status check is the moment in which the PEs agree on who has failed. There are two: shmem_checkpoint_all when it
+ * returns SHMEM_FT_FAILURE, and a jump to a rollback point. shmem_query_fault tells what the last one has found. */
+
 /* Collective over all PEs. Completes outstanding operations, then commits the symmetric memory of all PEs as the
- * next version and returns SHMEM_FT_SUCCESS, or, if a PE is known to have failed since the last status check,
- * copies nothing and returns SHMEM_FT_FAILURE. Every surviving PE returns the same value. */
+ * next version and returns SHMEM_FT_SUCCESS, or, if a PE is known to have failed since the last recovery, copies
+ * nothing and returns SHMEM_FT_FAILURE: that is a status check. Every surviving PE returns the same value. */
 int shmem_checkpoint_all(void);
 
-/* Local, no communication. The agreed list of PEs that failed since the previous status check: the same content in
- * the same order on every survivor. The arrays come from malloc, the caller frees them. None failed: *numpes is 0
- * and both pointers are NULL. */
+/* Local, no communication. The agreed list of PEs that had failed at the last status check and are not replaced yet:
+ * the same content in the same order on every survivor. The arrays come from malloc, the caller frees them. None
+ * failed: *numpes is 0 and both pointers are NULL. */
 void shmem_query_fault(int **pes, int **pes_status, size_t *numpes);
 
 /* Collective over survivors and substitutes. Rolls every PE back to the last committed version; spares take the

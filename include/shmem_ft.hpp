@@ -1,4 +1,4 @@
-// C++20 on top of shmem.h and shmem_ft.h: owners that clean up, and spans instead of pointers with counts. Everything
+// C++17 on top of shmem.h and shmem_ft.h: owners that clean up, and spans instead of pointers with counts. Everything
 // here is inline and adds nothing to what the C calls do.
 #ifndef SHMEM_FT_HPP
 #define SHMEM_FT_HPP
@@ -8,13 +8,43 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
 
+#if __cplusplus >= 202002L
+#include <span>
+#endif
+
 namespace shmem_ft {
+
+// std::span, or in C++17, which has none, what is used of it: a pointer and a count, laid out alike, so that parts of a
+// program may be compiled for either.
+#if __cplusplus >= 202002L
+template <class T>
+using Span = std::span<T>;
+#else
+template <class T>
+class Span {
+public:
+    constexpr Span() noexcept = default;
+    constexpr Span(T *data, std::size_t size) noexcept : data_(data), size_(size) {}
+
+    [[nodiscard]] constexpr T *data() const noexcept { return data_; }
+    [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] constexpr bool empty() const noexcept { return size_ == 0; }
+    [[nodiscard]] constexpr T &operator[](std::size_t i) const { return data_[i]; }
+    [[nodiscard]] constexpr T &front() const { return data_[0]; }
+    [[nodiscard]] constexpr T &back() const { return data_[size_ - 1]; }
+    [[nodiscard]] constexpr T *begin() const noexcept { return data_; }
+    [[nodiscard]] constexpr T *end() const noexcept { return data_ + size_; }
+
+private:
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+#endif
 
 // shmem_init and shmem_finalize as a scope. Collective.
 class Job {
@@ -49,7 +79,7 @@ public:
     SymmetricArray &operator=(SymmetricArray &&) = delete;  // would free, collectively, where nobody sees it
 
     explicit operator bool() const { return data_ != nullptr; }
-    [[nodiscard]] std::span<T> span() const { return {data_, count_}; }
+    [[nodiscard]] Span<T> span() const { return {data_, count_}; }
     [[nodiscard]] T *data() const { return data_; }
     [[nodiscard]] std::size_t size() const { return count_; }
     [[nodiscard]] T &operator[](std::size_t i) const { return data_[i]; }
@@ -79,7 +109,7 @@ private:
     int value_;
 };
 
-// The PEs that failed since the previous status check: shmem_query_fault, with its arrays owned.
+// The PEs that had failed at the last status check: shmem_query_fault, with its arrays owned.
 class FaultList {
 public:
     FaultList() { shmem_query_fault(&pes_, &statuses_, &count_); }
@@ -97,7 +127,7 @@ public:
 
     [[nodiscard]] bool empty() const { return count_ == 0; }
     [[nodiscard]] std::size_t size() const { return count_; }
-    [[nodiscard]] std::span<const int> pes() const { return {pes_, count_}; }
+    [[nodiscard]] Span<const int> pes() const { return {pes_, count_}; }
     [[nodiscard]] Status status(std::size_t i) const { return Status(statuses_[i]); }
 
     // Rolls back and replaces exactly these PEs. Collective over survivors and substitutes.

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "shmem_ft/base/docs.hpp"
+
 namespace sft {
 namespace {
 
@@ -22,10 +24,9 @@ bool check_mpi(std::uint32_t spares, std::string& error) {
     if (spares == 0 || !is_inside_mpi()) {
         return true;
     }
-    error =
+    error = with_doc_paths(
         "this program has called MPI_Init, and MPI would count the spares and wait for them: start the job without "
-        "spares "
-        "(docs/launchers.md)";
+        "spares (docs/launchers.md)");
     return false;
 }
 

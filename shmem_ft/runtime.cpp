@@ -13,6 +13,7 @@
 
 #include "shmem_ft/base/build_info.hpp"
 #include "shmem_ft/base/clock.hpp"
+#include "shmem_ft/base/docs.hpp"
 #include "shmem_ft/base/fault_points.hpp"
 #include "shmem_ft/base/raw_memory.hpp"
 #include "shmem_ft/base/report.hpp"
@@ -117,7 +118,7 @@ bool Runtime::create_memory(std::string& error) {
         return false;
     }
     const AddressRange heap{config_.heap_base_address + record_bytes_, bytes};
-    heap_.create(heap, heap_segment_.fd());
+    heap_.create(heap, heap_segment_.fd(), record_bytes_);
     live_.heap = {config_.heap_base_address, all_bytes};
     if (config_.check != CheckMode::off) {
         blocks_.attach(reinterpret_cast<void*>(heap.begin + bytes));
@@ -212,13 +213,13 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
 void Runtime::print_about() const {
     if (bootstrap_.is_slurm_step() && config_.backup_mode != BackupMode::none) {
         say("warning: srun ends all processes as soon as one dies, so nothing can be recovered: allocate nodes with "
-            "salloc "
-            "or sbatch --no-kill, and run oshrun inside (docs/launchers.md)");
+            "salloc or sbatch --no-kill, and run oshrun inside %s",
+            with_doc_paths("(docs/launchers.md)").c_str());
     }
     if (config_.spares != 0 && has_mpi()) {
         say("warning: this program is linked with MPI: its MPI_Init would wait for the spares, so start it without "
-            "them "
-            "if it uses MPI (docs/launchers.md)");
+            "them if it uses MPI %s",
+            with_doc_paths("(docs/launchers.md)").c_str());
     }
     if (config_.version || config_.info || config_.debug) {
         say("version %s, OpenSHMEM %s, built with %s", build_info().version, build_info().specification,

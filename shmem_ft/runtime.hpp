@@ -50,6 +50,7 @@
 #include "symheap/globals.hpp"
 #include "symheap/heap.hpp"
 #include "symheap/segment.hpp"
+#include "symheap/stray_words.hpp"
 
 namespace sft {
 
@@ -67,6 +68,7 @@ public:
     void abandon(const std::string& line) noexcept;
     // Between start() and the first call of the application: what SHMEM_FT_CHECK asks for.
     void start_checks() noexcept;
+    void look_for_stray_words() noexcept;
     // The last shmem_finalize.
     void finish() noexcept;
 
@@ -92,6 +94,7 @@ public:
     void on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept;
 
     // runtime_startup.cpp
+    void zero_symmetric(void* block, std::size_t bytes) noexcept { heap_.zero(block, bytes); }
     [[nodiscard]] AddressRange symmetric_object(const void* address) const noexcept;
     [[nodiscard]] void* pointer_before_joining(const void* address, PeId pe) noexcept;
 
@@ -231,6 +234,7 @@ private:
     [[nodiscard]] Startup::Memory startup_memory() noexcept;
     void record_startup();
     void repeat_startup();
+    void close_startup() noexcept;
     void end_startup() noexcept;
 
     // runtime_news.cpp
@@ -271,10 +275,13 @@ private:
     Globals globals_;
     Segment heap_segment_;
     Heap heap_;
-    BlockTable blocks_;                 // behind the heap, if calls are checked
-    std::size_t record_bytes_ = 0;      // in front of the heap: the record of the start-up
+    BlockTable blocks_;             // behind the heap, if calls are checked
+    std::size_t record_bytes_ = 0;  // in front of the heap: the record of the start-up
+    std::atomic<StartupPhase> startup_phase_{StartupPhase::none};
+    std::atomic<std::uint64_t> startup_bytes_{0};
     std::unique_ptr<Startup> startup_;  // before the first commit, and in a substitute that has not joined
     std::unique_ptr<Checker> checker_;
+    std::unique_ptr<StrayWords> stray_words_;  // if calls are checked
     LiveState live_;
     BackupStore store_;
     Scrubber scrubber_;

@@ -63,7 +63,12 @@ int Runtime::checkpoint() noexcept {
     fault_point(FaultPoint::checkpoint_leave);
     const JobState state = coordinator_->state();
     switch (outcome) {
-        case Participant::Do::committed: report_span("checkpoint", begin, now_ns(), state.version.value()); return 0;
+        case Participant::Do::committed:
+            report_span("checkpoint", begin, now_ns(), state.version.value());
+            if (stray_words_ != nullptr) {
+                look_for_stray_words();
+            }
+            return 0;
         case Participant::Do::fault:
             engine_.gate.pending.store(true);
             set_failed(state.failed);
@@ -75,9 +80,7 @@ int Runtime::checkpoint() noexcept {
 
 void Runtime::ship(Version version) {
     engine_.init_calls = logical_init_calls();
-    if (startup_ != nullptr) {
-        startup_->close_record();
-    }
+    close_startup();
     const BackupStore::Shipped shipped = store_.ship(version, live_);
     stored_bytes_.store(shipped.bytes_stored);
     if (shipped.keeper_gone) {

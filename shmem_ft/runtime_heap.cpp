@@ -101,6 +101,15 @@ void Runtime::start_checks() noexcept {
     checker_ = std::make_unique<Checker>();
     checker_->start(engine_, {config_.check, heap_.range(), &blocks_});
     engine_.checker = checker_.get();
+    stray_words_ = std::make_unique<StrayWords>(
+        StrayWords::Options{heap_.range(), live_.heap_fd, &blocks_, globals_.range(), globals_.saved()});
+}
+
+// A line, with SHMEM_FT_CHECK=abort as well: a program may set such a word anew after each recovery, and be right.
+void Runtime::look_for_stray_words() noexcept {
+    for (const std::string& line : stray_words_->look()) {
+        say("PE %d: shmem_checkpoint_all: %s", me_.load().value(), line.c_str());
+    }
 }
 
 // first and second as in HeapRecord.

@@ -449,6 +449,7 @@ void restart_pes(const int* pes, std::size_t numpes) noexcept {
         g_runtime->restart(pes, numpes);
     }
 }
+void zero_symmetric(void* block, std::size_t bytes) noexcept { g_runtime->zero_symmetric(block, bytes); }
 AddressRange symmetric_object(const void* address) noexcept { return g_runtime->symmetric_object(address); }
 void* pointer_before_joining(const void* address, PeId pe) noexcept {
     return g_runtime->pointer_before_joining(address, pe);

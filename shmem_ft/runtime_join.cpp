@@ -57,7 +57,7 @@ bool Runtime::join_running_job(std::string& error) {
     if (bootstrap_.is_one_node()) {
         read_domains();
     } else {
-        if (config_.guards_ports) {
+        if (config_.port_guard != PortGuard::none) {
             admit_nodes();
         }
         const Contact own = own_contact();

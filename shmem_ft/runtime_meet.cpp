@@ -71,6 +71,8 @@ bool Runtime::compare_cards(const BootCard& mine, const BootCard& first, std::st
             rank);
     } else if (mine.check_mode != first.check_mode) {
         error = format("process %d has another SHMEM_FT_CHECK than process 0: it must be the same for all", rank);
+    } else if (mine.port_guard != first.port_guard) {
+        error = format("process %d has another SHMEM_FT_GUARD_PORTS than process 0: it must be the same for all", rank);
     } else if (mine.heap_base != first.heap_base || mine.heap_bytes != first.heap_bytes) {
         error = format(
             "process %d has another symmetric heap than process 0: SHMEM_SYMMETRIC_SIZE and "
@@ -138,6 +140,7 @@ BootCard Runtime::own_card() const {
     mine.program_fingerprint = program_fingerprint();
     mine.backup_mode = static_cast<std::uint32_t>(config_.backup_mode);
     mine.check_mode = static_cast<std::uint32_t>(config_.check);
+    mine.port_guard = static_cast<std::uint32_t>(config_.port_guard);
     std::snprintf(mine.libc_version, sizeof mine.libc_version, "%s", ::gnu_get_libc_version());
     const ssize_t length = ::readlink("/proc/self/exe", mine.program, sizeof mine.program - 1);
     mine.program[length < 0 ? 0 : length] = '\0';

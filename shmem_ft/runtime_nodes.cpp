@@ -57,6 +57,7 @@ bool Runtime::open_doors(const BootCard& first, std::string& error) {
             return false;
         }
         options.remote.listen_on = interface_.address;
+        options.remote.is_signed = config_.port_guard == PortGuard::signatures;
         options.remote.is_remote = [this](ProcId process) { return is_remote(process); };
         options.remote.address_of = [this](ProcId process) {
             const Contact* contact = control_.contact(process);
@@ -85,7 +86,8 @@ bool Runtime::open_network(const BootCard& first, std::string& error) {
     options.fabric = std::move(fabric);
     options.interface = interface_.name;
     options.address = to_string(interface_.address);
-    options.starts_shut = config_.guards_ports;
+    options.starts_shut = config_.port_guard != PortGuard::none;
+    options.is_signed = config_.port_guard == PortGuard::signatures;
     options.heap = live_.heap;
     options.globals = live_.globals;
     options.doorbell = &control_.slot(self()).doorbell;
@@ -218,7 +220,7 @@ bool Runtime::can_reach_nodes(std::string& error) {
             addresses.push_back(contact->mail);
         }
     }
-    const std::optional<Unreached> unreached = find_unreached(addresses, kReachPatienceNs);
+    const std::optional<Unreached> unreached = find_unreached(addresses, kReachPatienceNs, mailbox_.signing_key());
     if (unreached) {
         const Contact& other = *others[unreached->index];
         error = format(
@@ -244,10 +246,13 @@ bool Runtime::learn_nodes(int generation, std::string& error) {
     if (!read_node_map(error)) {
         return false;
     }
-    if (!config_.guards_ports || !network_->has_doors()) {
+    if (config_.port_guard == PortGuard::none) {
         return true;
     }
     admit_nodes();
+    if (!network_->has_doors()) {
+        return true;
+    }
     enter(StartStep::admitting_nodes);
     if (!bootstrap_.fence()) {  // whoever connects is let in by now
         error = "a process of the job ended inside shmem_init";
@@ -259,14 +264,21 @@ bool Runtime::learn_nodes(int generation, std::string& error) {
 // Those that join are on nodes that are known already: they learn from a process there.
 void Runtime::admit_nodes() {
     std::vector<ProcId> others;
+    std::vector<HostAddress> hosts;
     for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
         if (is_remote(ProcId(process))) {
             others.emplace_back(process);
+            const Contact* contact = control_.contact(ProcId(process));
+            Bytes address = contact->fabric_address();
+            const Entrance entrance = unpack(address);
+            hosts.insert(hosts.end(), entrance.hosts.begin(), entrance.hosts.end());
         }
     }
-    if (!network_->admit(others) && self() == ProcId(0)) {
-        say("warning: UCX's TCP ports cannot be kept from programs of other machines: run in a network that you trust, "
-            "or with SHMEM_TRANSPORT=ofi");
+    const bool is_guarded = mailbox_.admit(std::move(hosts)) && (!network_->has_doors() || network_->admit(others));
+    if (!is_guarded && self() == ProcId(0)) {
+        say("warning: the system does not let the job's ports be kept from programs of other machines: run in a "
+            "network "
+            "that you trust");
     }
 }
 

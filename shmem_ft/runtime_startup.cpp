@@ -35,6 +35,7 @@ void Runtime::record_startup() {
     }
     startup_ = std::make_unique<Startup>();
     startup_->begin_recording(engine_, startup_memory());
+    startup_phase_.store(StartupPhase::recording);
     engine_.startup = startup_.get();
 }
 
@@ -44,7 +45,21 @@ void Runtime::repeat_startup() {
     }
     startup_ = std::make_unique<Startup>();
     startup_->begin_replay(engine_, startup_memory());
+    startup_phase_.store(StartupPhase::repeating);
     engine_.startup = startup_.get();
+}
+
+// What was recorded goes into the version that is shipped now.
+void Runtime::close_startup() noexcept {
+    if (startup_ == nullptr || !startup_->is_recording()) {
+        return;
+    }
+    startup_->close_record();
+    const Startup::Size size = startup_->size();
+    startup_bytes_.store(size.bytes);
+    startup_phase_.store(size.state == StartupState::too_large      ? StartupPhase::too_large
+                         : size.state == StartupState::many_threads ? StartupPhase::many_threads
+                                                                    : StartupPhase::closed);
 }
 
 // The first version is committed, or this substitute has joined: from here on calls go the short way. The marks are of
@@ -55,6 +70,9 @@ void Runtime::end_startup() noexcept {
     }
     if (network_ != nullptr) {
         network_->set_marks({});
+    }
+    if (startup_phase_.load() == StartupPhase::repeating) {
+        startup_phase_.store(StartupPhase::closed);
     }
     engine_.startup = nullptr;
     attach_engine(&engine_);

@@ -60,6 +60,8 @@ void Runtime::publish_status() noexcept {
     status.n_node_losses = losses.n_survived;
     status.fatal_node = losses.fatal.value();
     status.node_loss = static_cast<std::uint8_t>(losses.why);
+    status.startup_bytes = startup_bytes_.load();
+    status.startup = static_cast<std::uint32_t>(startup_phase_.load());
     control_.slot(self()).status.write(status);
     published_ns_.store(status.published_ns);
     published_checked_.store(blocks.checked);

@@ -40,9 +40,10 @@ Allocator& allocator_at(std::uintptr_t base) { return *reinterpret_cast<Allocato
 
 }  // namespace
 
-void Heap::create(AddressRange range, int fd) noexcept {
+void Heap::create(AddressRange range, int fd, std::size_t file_offset) noexcept {
     range_ = range;
     fd_ = fd;
+    file_offset_ = file_offset;
     new (reinterpret_cast<void*>(range.begin + kAllocatorOffset)) Allocator(range.bytes - kAllocatorOffset, 0);
 }
 
@@ -95,7 +96,7 @@ Heap::Pages Heap::inner_pages(const void* address, std::size_t bytes) const noex
 
 bool Heap::return_pages(Pages pages) noexcept {
     return pages.begin == pages.end ||
-           ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(pages.begin),
+           ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(file_offset_ + pages.begin),
                        static_cast<off_t>(pages.end - pages.begin)) == 0;
 }
 

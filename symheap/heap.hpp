@@ -40,8 +40,8 @@ public:
     // Smallest heap that the allocator and the journal fit into, with some room for the user.
     static constexpr std::size_t kBytesMin = 256 * 1024;
 
-    // REQUIRES: range is mapped from `fd`, zero-filled, at least kBytesMin long.
-    void create(AddressRange range, int fd) noexcept;
+    // REQUIRES: range is mapped from `fd`, from `file_offset` on (whole pages), zero-filled, at least kBytesMin long.
+    void create(AddressRange range, int fd, std::size_t file_offset = 0) noexcept;
 
     void* allocate(std::size_t bytes) noexcept;
     // Null also for an alignment that is no power of two, or smaller than a pointer.
@@ -81,6 +81,7 @@ private:
 
     AddressRange range_;
     int fd_ = -1;
+    std::size_t file_offset_ = 0;
 };
 
 }  // namespace sft

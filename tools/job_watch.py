@@ -101,6 +101,10 @@ class Outcome:
                 if re.search(r"(ERROR|WARNING): \w+Sanitizer|: runtime error: ", line)]
 
 
+# In the words of a program: a folder of the run's own, gone with it.
+FOLDER = "{folder}"
+
+
 class EventLog:
     """The events of one file while it is written. `note(event)` is called for each, in order, by a thread of this."""
 
@@ -204,7 +208,8 @@ class Job:
         self._err = open(os.path.join(self._directory, "stderr"), "w+", encoding="utf-8", errors="replace")
         self._started = time.monotonic()
         self._process = subprocess.Popen(
-            self.launcher.command(self.shape, self._events_path, self.program),
+            self.launcher.command(self.shape, self._events_path,
+                                  [str(word).replace(FOLDER, self._directory) for word in self.program]),
             stdin=subprocess.DEVNULL,
             stdout=self._out,
             stderr=self._err,

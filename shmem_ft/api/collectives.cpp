@@ -29,6 +29,17 @@ struct Members {
           routine(name),
           element_bytes(bytes),
           work(arrays) {}
+    // The same again, for the record of the start-up: whatever is wrong is said elsewhere.
+    Members(const sft::StartupCall& told, shmem_team_t team, std::size_t bytes) noexcept
+        : engine(*sft::g_engine),
+          group(sft::team_group(engine, sft::team_id(team), told.where.routine)),
+          routine(told.where.routine),
+          element_bytes(bytes) {}
+    Members(const sft::StartupCall& told, sft::ActiveSet set, std::size_t bytes) noexcept
+        : engine(*sft::g_engine),
+          group(sft::active_group(engine, set, told.where.routine, sft::Outsider::known)),
+          routine(told.where.routine),
+          element_bytes(bytes) {}
     explicit Members(const char* name) noexcept : engine(sft::engine(name)), group(sft::world(engine)), routine(name) {}
 
     [[nodiscard]] sft::CollectiveCall call() const noexcept { return {routine, group, element_bytes, work}; }
@@ -146,18 +157,16 @@ SYNC(shmem_barrier, SHMEM_BARRIER_SYNC_SIZE, barrier)
 SYNC(shmem_sync, SHMEM_SYNC_SIZE, sync)
 
 // A routine that moves `nelems` elements of BYTES: for a team, and (32 and 64 bits only) for an active set.
-#define TEAM(TAIL, TYPE, BYTES, EXTRA, OPERATION, ...)                                                \
-    SFT_WAITING_TOLD_ENTRY(                                                                           \
-        int, shmem_##TAIL, (shmem_team_t team, TYPE * dest, const TYPE* source, SFT_OPEN EXTRA),      \
-        given(told, Members("shmem_" #TAIL, team, BYTES), sft::OPERATION, dest, source, __VA_ARGS__), \
+#define TEAM(TAIL, TYPE, BYTES, EXTRA, OPERATION, ...)                                           \
+    SFT_WAITING_TOLD_ENTRY(                                                                      \
+        int, shmem_##TAIL, (shmem_team_t team, TYPE * dest, const TYPE* source, SFT_OPEN EXTRA), \
+        given(told, Members(told, team, BYTES), sft::OPERATION, dest, source, __VA_ARGS__),      \
         status(on(call, Members("shmem_" #TAIL, team, BYTES), sft::OPERATION, dest, source, __VA_ARGS__)))
 #define ACTIVE(TAIL, BITS, EXTRA, PSYNC_ELEMENTS, OPERATION, ...)                                                 \
     SFT_WAITING_TOLD_ENTRY(void, shmem_##TAIL##BITS,                                                              \
                            (void* dest, const void* source, SFT_OPEN EXTRA, int PE_start, int logPE_stride,       \
                             int PE_size, long* pSync),                                                            \
-                           given(told,                                                                            \
-                                 Members("shmem_" #TAIL #BITS, sft::ActiveSet{PE_start, logPE_stride, PE_size},   \
-                                         sync_array(pSync, PSYNC_ELEMENTS), BITS / 8),                            \
+                           given(told, Members(told, sft::ActiveSet{PE_start, logPE_stride, PE_size}, BITS / 8),  \
                                  sft::OPERATION, dest, source, __VA_ARGS__),                                      \
                            void(on(call,                                                                          \
                                    Members("shmem_" #TAIL #BITS, sft::ActiveSet{PE_start, logPE_stride, PE_size}, \

@@ -83,8 +83,12 @@ void finalize() {
 std::uint64_t bits(int value) noexcept { return static_cast<std::uint64_t>(std::int64_t{value}); }
 
 // For the record of the start-up; calls for nothing do nothing.
-sft::StartupCall heap(const sft::StartupCall& told, std::size_t size) noexcept {
-    return (size == 0 ? told : told.of_kind(sft::CallKind::heap)).with(size);
+sft::StartupCall allocates(const sft::StartupCall& told, const sft::StartupCall::Allocation& made) noexcept {
+    return made.bytes == 0 ? told : told.allocating(made);
+}
+
+sft::StartupCall frees(const sft::StartupCall& told, const sft::Engine& e, const void* block) noexcept {
+    return block == nullptr ? told : told.of_kind(sft::CallKind::heap).with_symmetric(e, block);
 }
 
 int my_pe(const char* routine) noexcept { return sft::engine(routine).peers.me.value(); }
@@ -121,30 +125,34 @@ SFT_ENTRY(void, shmem_info_get_name, (char* name),
           void(std::memcpy(name, SHMEM_VENDOR_STRING, sizeof SHMEM_VENDOR_STRING)))
 SFT_ENTRY(void, shmem_pcontrol, (int, ...), void(0))
 
-SFT_WAITING_TOLD_ENTRY(void*, shmem_malloc, (std::size_t size), heap(told, size),
+SFT_WAITING_TOLD_ENTRY(void*, shmem_malloc, (std::size_t size), allocates(told, {size}),
                        (checked("shmem_malloc", size, {{"size", size}}), sft::job::heap_malloc(size)))
-SFT_WAITING_TOLD_ENTRY(void, shmem_free, (void* ptr), heap(told, ptr != nullptr).with_symmetric(e, ptr),
+SFT_WAITING_TOLD_ENTRY(void, shmem_free, (void* ptr), frees(told, e, ptr),
                        (checked_block("shmem_free", ptr, {pointer("ptr", ptr)}), sft::job::heap_free(ptr)))
 SFT_WAITING_TOLD_ENTRY(void*, shmem_realloc, (void* ptr, std::size_t size),
-                       heap(told, 1).with_symmetric(e, ptr).with(size),
+                       allocates(told, {size, false, ptr}).with_symmetric(e, ptr),
                        (checked_realloc("shmem_realloc", ptr, size), sft::job::heap_realloc(ptr, size)))
-SFT_WAITING_TOLD_ENTRY(void*, shmem_align, (std::size_t alignment, std::size_t size), heap(told, size).with(alignment),
+SFT_WAITING_TOLD_ENTRY(void*, shmem_align, (std::size_t alignment, std::size_t size),
+                       allocates(told, {size}).with(alignment),
                        (checked_alignment("shmem_align", alignment, size), sft::job::heap_align(alignment, size)))
-SFT_WAITING_TOLD_ENTRY(void*, shmem_calloc, (std::size_t count, std::size_t size), heap(told, size).with(count),
+SFT_WAITING_TOLD_ENTRY(void*, shmem_calloc, (std::size_t count, std::size_t size),
+                       allocates(told, {count * size, true}),
                        (checked("shmem_calloc", std::min(count, size), {{"count", count}, {"size", size}}),
                         sft::job::heap_calloc(count, size)))
 SFT_WAITING_TOLD_ENTRY(void*, shmem_malloc_with_hints, (std::size_t size, long hints),
-                       heap(told, size).with(static_cast<std::uint64_t>(hints)),
+                       allocates(told, {size}).with(static_cast<std::uint64_t>(hints)),
                        (checked("shmem_malloc_with_hints", size,
                                 {{"size", size}, {"hints", static_cast<std::uint64_t>(hints)}}),
                         sft::job::heap_malloc_with_hints(size, hints)))
-SFT_WAITING_TOLD_ENTRY(void*, shmalloc, (std::size_t size), heap(told, size),
+SFT_WAITING_TOLD_ENTRY(void*, shmalloc, (std::size_t size), allocates(told, {size}),
                        (checked("shmalloc", size, {{"size", size}}), sft::job::heap_malloc(size)))
-SFT_WAITING_TOLD_ENTRY(void, shfree, (void* ptr), heap(told, ptr != nullptr).with_symmetric(e, ptr),
+SFT_WAITING_TOLD_ENTRY(void, shfree, (void* ptr), frees(told, e, ptr),
                        (checked_block("shfree", ptr, {pointer("ptr", ptr)}), sft::job::heap_free(ptr)))
-SFT_WAITING_TOLD_ENTRY(void*, shrealloc, (void* ptr, std::size_t size), heap(told, 1).with_symmetric(e, ptr).with(size),
+SFT_WAITING_TOLD_ENTRY(void*, shrealloc, (void* ptr, std::size_t size),
+                       allocates(told, {size, false, ptr}).with_symmetric(e, ptr),
                        (checked_realloc("shrealloc", ptr, size), sft::job::heap_realloc(ptr, size)))
-SFT_WAITING_TOLD_ENTRY(void*, shmemalign, (std::size_t alignment, std::size_t size), heap(told, size).with(alignment),
+SFT_WAITING_TOLD_ENTRY(void*, shmemalign, (std::size_t alignment, std::size_t size),
+                       allocates(told, {size}).with(alignment),
                        (checked_alignment("shmemalign", alignment, size), sft::job::heap_align(alignment, size)))
 
 // Caches are coherent on every processor this library runs on.

@@ -60,7 +60,7 @@ int scan_team(const char* routine, shmem_team_t team, void* dest, const void* so
 // For the record of the start-up. A PE outside of the set gets nothing.
 sft::StartupCall set_result(const sft::StartupCall& told, sft::Engine& e, sft::ActiveSet set, void* dest, int count,
                             std::size_t bytes) noexcept {
-    const bool is_member = sft::active_group(e, set, told.where.routine).me >= 0;
+    const bool is_member = sft::active_group(e, set, told.where.routine, sft::Outsider::known).me >= 0;
     const std::size_t n = count > 0 && is_member ? static_cast<std::size_t>(count) : 0;
     return told.with_symmetric(e, dest).filling(dest, n * bytes);
 }

@@ -31,7 +31,7 @@ inline Result looked_at(CallSite where, Tell&& tell, Run&& run) {
     StartupCall told;
     told.where = where;
     const StartupCall call = tell(told, e);
-    if (call.makes_handles) {
+    if (call.makes_handles()) {
         e.startup->prepare_handles(call);
     }
     if constexpr (std::is_void_v<Result>) {

@@ -199,14 +199,14 @@ SFT_ENTRY(int, shmem_team_translate_pe, (shmem_team_t src_team, int src_pe, shme
 SFT_WAITING_TOLD_ENTRY(int, shmem_team_split_strided,
                        (shmem_team_t parent_team, int start, int stride, int size, const shmem_team_config_t* config,
                         long config_mask, shmem_team_t* new_team),
-                       told.making_handles().with(bits(start)).with(bits(stride)).with(bits(size)),
+                       told.making(new_team).with(bits(start)).with(bits(stride)).with(bits(size)),
                        split_strided(parent_team, {start, stride, size}, contexts_wanted(config, config_mask),
                                      new_team))
 SFT_WAITING_TOLD_ENTRY(int, shmem_team_split_2d,
                        (shmem_team_t parent_team, int xrange, const shmem_team_config_t* xaxis_config, long xaxis_mask,
                         shmem_team_t* xaxis_team, const shmem_team_config_t* yaxis_config, long yaxis_mask,
                         shmem_team_t* yaxis_team),
-                       told.making_handles().with(bits(xrange)),
+                       told.making(xaxis_team, yaxis_team).with(bits(xrange)),
                        split_2d(parent_team, xrange, contexts_wanted(xaxis_config, xaxis_mask), xaxis_team,
                                 contexts_wanted(yaxis_config, yaxis_mask), yaxis_team))
 SFT_WAITING_ENTRY(void, shmem_team_destroy, (shmem_team_t team), destroy_team(team))
@@ -214,9 +214,9 @@ SFT_TOLD_ENTRY(void*, shmem_team_ptr, (shmem_team_t team, const void* dest, int 
                told.pointing(e, dest, pe_in_world(team, pe)),
                sft::team_ptr(engine_with("shmem_team_ptr", sft::team_id(team)), sft::team_id(team), dest, pe))
 
-SFT_TOLD_ENTRY(int, shmem_ctx_create, (long options, shmem_ctx_t* ctx), told.making_handles(),
+SFT_TOLD_ENTRY(int, shmem_ctx_create, (long options, shmem_ctx_t* ctx), told.making(ctx),
                create_context("shmem_ctx_create", sft::kTeamWorld, options, ctx))
-SFT_TOLD_ENTRY(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t* ctx), told.making_handles(),
+SFT_TOLD_ENTRY(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t* ctx), told.making(ctx),
                create_context("shmem_team_create_ctx", sft::team_id(team), options, ctx))
 SFT_WAITING_ENTRY(void, shmem_ctx_destroy, (shmem_ctx_t ctx), destroy_context(ctx))
 SFT_ENTRY(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t* team), context_team(ctx, team))
@@ -227,30 +227,31 @@ SFT_ENTRY(void, shmem_ctx_session_start, (shmem_ctx_t ctx, long, const shmem_ctx
 SFT_ENTRY(void, shmem_ctx_session_stop, (shmem_ctx_t ctx),
           void(engine_with("shmem_ctx_session_stop", sft::ctx_id(ctx))))
 
-// Inside a node both are an instruction; a network and a pending fault are looked for at once.
-#define ORDERING(NAME, PARAMETERS, OPERATION, ...)                              \
-    extern "C" void SFT_JOIN(p, NAME) PARAMETERS {                              \
-        SFT_ELSEWHERE_FROM(void, {                                              \
-            const auto order = [&]() noexcept {                                 \
-                const sft::CheckedCall call(SFT_TEXT(NAME));                    \
-                look_at(call, SFT_TEXT(NAME), __VA_ARGS__);                     \
-                sft::OPERATION(*sft::g_engine);                                 \
-            };                                                                  \
-            if (sft::running_engine(SFT_TEXT(NAME)).startup == nullptr) {       \
-                sft::then_look_for_fault(sft::g_engine, SFT_TEXT(NAME), order); \
-                return;                                                         \
-            }                                                                   \
-            order();                                                            \
-            if (!sft::g_engine->startup->light_call({SFT_TEXT(NAME), site})) {  \
-                sft::look_for_fault(sft::g_engine, SFT_TEXT(NAME));             \
-            }                                                                   \
-        })                                                                      \
-        sft::OPERATION##_here();                                                \
-        if (!sft::g_fast_engine->gate.is_plain()) [[unlikely]] {                \
-            sft::OPERATION##_elsewhere(*sft::g_fast_engine);                    \
-            sft::look_for_fault(sft::g_fast_engine, SFT_TEXT(NAME));            \
-        }                                                                       \
-    }                                                                           \
+// Inside a node both are an instruction; a network and a pending fault are looked for at once. To
+// remember where it was called would make the entry longer.
+#define ORDERING(NAME, PARAMETERS, OPERATION, ...)                                \
+    extern "C" void SFT_JOIN(p, NAME) PARAMETERS {                                \
+        SFT_ELSEWHERE(void, {                                                     \
+            const auto order = [&]() noexcept {                                   \
+                const sft::CheckedCall call(SFT_TEXT(NAME));                      \
+                look_at(call, SFT_TEXT(NAME), __VA_ARGS__);                       \
+                sft::OPERATION(*sft::g_engine);                                   \
+            };                                                                    \
+            if (sft::running_engine(SFT_TEXT(NAME)).startup == nullptr) {         \
+                sft::then_look_for_fault(sft::g_engine, SFT_TEXT(NAME), order);   \
+                return;                                                           \
+            }                                                                     \
+            order();                                                              \
+            if (!sft::g_engine->startup->light_call({SFT_TEXT(NAME), nullptr})) { \
+                sft::look_for_fault(sft::g_engine, SFT_TEXT(NAME));               \
+            }                                                                     \
+        })                                                                        \
+        sft::OPERATION##_here();                                                  \
+        if (!sft::g_fast_engine->gate.is_plain()) [[unlikely]] {                  \
+            sft::OPERATION##_elsewhere(*sft::g_fast_engine);                      \
+            sft::look_for_fault(sft::g_fast_engine, SFT_TEXT(NAME));              \
+        }                                                                         \
+    }                                                                             \
     SFT_ALIAS(void, NAME, PARAMETERS)
 ORDERING(shmem_fence, (void), fence, SHMEM_CTX_DEFAULT)
 ORDERING(shmem_ctx_fence, (shmem_ctx_t ctx), fence, ctx)

@@ -48,6 +48,9 @@ void CodePlaces::find_modules() {
 
 std::uint64_t CodePlaces::number_of(const void* address) noexcept {
     const auto place = reinterpret_cast<std::uintptr_t>(address);
+    if (place == 0) {
+        return 0;
+    }
     for (int attempt = 0; attempt < 2; ++attempt) {
         for (std::size_t n = 0; n < modules_.size(); ++n) {
             const std::size_t i = last_ + n < modules_.size() ? last_ + n : last_ + n - modules_.size();
@@ -115,7 +118,12 @@ bool find_function(void* library, const char* name, Function*& function) {
     return function != nullptr;
 }
 
-std::string source_line(const void* address) {
+struct Source {
+    std::string function;  // also one that is not exported
+    std::string line;
+};
+
+Source find_source(const void* address) {
     void* const library = ::dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
         return {};
@@ -123,30 +131,43 @@ std::string source_line(const void* address) {
     decltype(&::dwfl_begin) begin = nullptr;
     decltype(&::dwfl_linux_proc_report) report = nullptr;
     decltype(&::dwfl_report_end) report_end = nullptr;
+    decltype(&::dwfl_addrmodule) addrmodule = nullptr;
+    decltype(&::dwfl_module_addrname) addrname = nullptr;
     decltype(&::dwfl_getsrc) getsrc = nullptr;
     decltype(&::dwfl_lineinfo) lineinfo = nullptr;
     decltype(&::dwfl_linux_proc_find_elf) find_elf = nullptr;
     decltype(&::dwfl_standard_find_debuginfo) find_debuginfo = nullptr;
     if (!find_function(library, "dwfl_begin", begin) || !find_function(library, "dwfl_linux_proc_report", report) ||
-        !find_function(library, "dwfl_report_end", report_end) || !find_function(library, "dwfl_getsrc", getsrc) ||
+        !find_function(library, "dwfl_report_end", report_end) ||
+        !find_function(library, "dwfl_addrmodule", addrmodule) ||
+        !find_function(library, "dwfl_module_addrname", addrname) || !find_function(library, "dwfl_getsrc", getsrc) ||
         !find_function(library, "dwfl_lineinfo", lineinfo) ||
         !find_function(library, "dwfl_linux_proc_find_elf", find_elf) ||
         !find_function(library, "dwfl_standard_find_debuginfo", find_debuginfo)) {
         return {};
     }
-    static constexpr char* kNoPath = nullptr;
+    char* no_path = nullptr;
     Dwfl_Callbacks callbacks{};
     callbacks.find_elf = find_elf;
     callbacks.find_debuginfo = find_debuginfo;
-    callbacks.debuginfo_path = const_cast<char**>(&kNoPath);
-    Dwfl* const session = begin(&callbacks);
+    callbacks.debuginfo_path = &no_path;
+    Dwfl* const session = begin(&callbacks);  // the process is about to end, or says this once
     if (session == nullptr || report(session, ::getpid()) != 0 || report_end(session, nullptr, nullptr) != 0) {
         return {};
     }
-    Dwfl_Line* const line = getsrc(session, reinterpret_cast<Dwarf_Addr>(address));
+    Source source;
+    const auto place = reinterpret_cast<Dwarf_Addr>(address);
+    if (Dwfl_Module* const module = addrmodule(session, place)) {
+        const char* const name = addrname(module, place);
+        source.function = name == nullptr ? "" : name;
+    }
+    Dwfl_Line* const line = getsrc(session, place);
     int number = 0;
     const char* const file = line == nullptr ? nullptr : lineinfo(line, nullptr, &number, nullptr, nullptr, nullptr);
-    return file == nullptr ? std::string() : format("%s:%d", std::string(file_name(file)).c_str(), number);
+    if (file != nullptr) {
+        source.line = format("%s:%d", std::string(file_name(file)).c_str(), number);
+    }
+    return source;
 }
 
 }  // namespace
@@ -158,24 +179,29 @@ std::string describe_place(const void* address) {
     // The address behind the call may belong to the next line.
     const void* const call = static_cast<const char*>(address) - 1;
     Dl_info info{};
-    std::string name;
-    if (::dladdr(call, &info) != 0 && info.dli_sname != nullptr) {
+    const bool is_known = ::dladdr(call, &info) != 0;
+    const auto& [function, line] = find_source(call);
+    std::string name = function;
+    if (name.empty() && is_known && info.dli_sname != nullptr) {
+        name = info.dli_sname;
+    }
+    if (!name.empty()) {
         int status = 0;
-        char* const readable = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
-        name = status == 0 && readable != nullptr ? readable : info.dli_sname;
+        char* const readable = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+        name = status == 0 && readable != nullptr ? readable : name;
         std::free(readable);
     }
-    const std::string line = source_line(call);
     if (!name.empty()) {
         return line.empty() ? name : name + " (" + line + ")";
     }
     if (!line.empty()) {
         return line;
     }
-    return info.dli_fname == nullptr ? format("%p", call)
-                                     : format("%s+%#lx", std::string(file_name(info.dli_fname)).c_str(),
-                                              static_cast<unsigned long>(static_cast<const char*>(call) -
-                                                                         static_cast<const char*>(info.dli_fbase)));
+    return !is_known || info.dli_fname == nullptr
+               ? format("%p", call)
+               : format("%s+%#lx", std::string(file_name(info.dli_fname)).c_str(),
+                        static_cast<unsigned long>(static_cast<const char*>(call) -
+                                                   static_cast<const char*>(info.dli_fbase)));
 }
 
 }  // namespace sft

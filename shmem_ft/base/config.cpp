@@ -244,6 +244,16 @@ bool parse(std::string_view text, Transport& out) noexcept { return choose(text,
 std::string print(Transport value) { return chosen(value, kChoices); }
 }  // namespace transport
 
+namespace port_guard {
+constexpr const char* kName = "choice";
+constexpr bool kIsInternal = false;
+constexpr Choice<PortGuard> kChoices[] = {
+    {"0", PortGuard::none}, {"1", PortGuard::nodes}, {"sign", PortGuard::signatures}};
+
+bool parse(std::string_view text, PortGuard& out) noexcept { return choose(text, kChoices, out); }
+std::string print(PortGuard value) { return chosen(value, kChoices); }
+}  // namespace port_guard
+
 namespace globals {
 constexpr const char* kName = "choice";
 constexpr bool kIsInternal = false;

@@ -21,6 +21,10 @@ enum class BackupMode { none, single_copy, double_copy };
 // What moves data between nodes.
 enum class Transport { automatic, ucx, ofi };
 
+// Who may connect to the ports of a job on several nodes: everybody, the nodes of the job, only who signs what he sends
+// with the job's key.
+enum class PortGuard { none, nodes, signatures };
+
 // Whether the globals of the executable are symmetric. automatic: if the executable uses the library
 // (symheap/globals.hpp).
 enum class GlobalsMode { automatic, yes, no };
@@ -39,7 +43,7 @@ struct Config {
     std::uint32_t stall_timeout_ms = 0;
     std::uint32_t node_timeout_ms = 0;
     bool realtime = true;
-    bool guards_ports = true;
+    PortGuard port_guard = PortGuard::nodes;
     bool memory_domains = true;
     std::uint32_t pretend_nodes = 0;  // 0: the real ones
     Transport transport = Transport::automatic;

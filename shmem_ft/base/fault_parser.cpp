@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kBlanks = " \t\r\v\f:";
 constexpr std::string_view kKinds[] = {"kill", "segv", "abort", "exit", "stop", "delay", "flip", "cut", "fail"};
 constexpr std::string_view kVictims[] = {"pe", "process", "spare", "any", "leader", "substitute", "partner"};
-constexpr std::string_view kClauses[] = {"at", "visit", "incarnation", "every"};
+constexpr std::string_view kClauses[] = {"at", "visit", "incarnation", "every", "after"};
 constexpr std::uint64_t kNumberMax = 1'000'000'000;
 constexpr std::uint64_t kSeedMax = UINT64_MAX;
 constexpr std::size_t kQuotedMax = 100;
@@ -114,6 +114,24 @@ private:
         }
         duration_ms = static_cast<std::int64_t>(number) * (unit == "s" ? 1000 : 1);
         return true;
+    }
+
+    // As a duration, but for the unit us, which is finer than any that a program is stopped for.
+    bool take_later(std::int64_t& us) {
+        std::int64_t number = 0;
+        const std::size_t at = next_;
+        std::uint64_t finer = 0;
+        const std::string_view unit = next_ + 1 < words_.size() ? words_[next_ + 1] : std::string_view();
+        if (unit == "us" || unit == "percent") {
+            const bool taken = take_number("a time in us or percent", kNumberMax, finer);
+            ++next_;
+            us = static_cast<std::int64_t>(finer) * (unit == "us" ? 1 : -1);
+            return taken;
+        }
+        const bool taken = take_duration(number);
+        us = number * 1000;
+        return taken || fail("after is followed by a time such as 500 us, 20 ms or 40 percent, not by " +
+                             (at < words_.size() ? quoted(words_[at]) : std::string("the end")));
     }
 
     bool parse_fault(FaultEntry& entry) {
@@ -258,7 +276,7 @@ private:
             if (found == std::end(kClauses)) {
                 const std::string near = suggestion(peek(), kClauses);
                 return fail(next_word() + " is not understood here; " +
-                            (near.empty() ? "there may follow at POINT, visit N, incarnation N and every"
+                            (near.empty() ? "there may follow at POINT, visit N, incarnation N, after TIME and every"
                                           : "did you mean " + near + "?"));
             }
             bool& is_seen = seen[found - std::begin(kClauses)];
@@ -283,6 +301,9 @@ private:
                 }
                 entry.incarnation = static_cast<std::int32_t>(number);
             }
+            if (*found == "after" && !take_later(entry.after_us)) {
+                return false;
+            }
             entry.is_every = entry.is_every || *found == "every";
         }
         return seen[0] || fail("where is missing: at POINT (`shmem-ft points` lists them)");
@@ -294,6 +315,10 @@ private:
         }
         if (entry.kind == FaultKind::fail && !is_call(entry.point)) {
             return fail("only system calls fail: at one of the points call_... (`shmem-ft points` lists them)");
+        }
+        const bool may_be_later = entry.kind <= FaultKind::stop;
+        if (entry.after_us != 0 && (!may_be_later || entry.is_every)) {
+            return fail("after is for one kill, segv, abort, exit or stop");
         }
         if (entry.is_every && entry.incarnation >= 0) {
             return fail("every is for all incarnations: leave out one of the two");

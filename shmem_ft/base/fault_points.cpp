@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -20,6 +21,8 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <memory>
 #include <mutex>
 #include <new>
 
@@ -40,6 +43,10 @@ struct FaultLab {
     pid_t owner_pid = 0;  // not a child made by fork()
     FaultVisits* counted = nullptr;
     std::array<std::atomic<std::uint32_t>, kFaultPointNumbers> before_pe{};  // visits before the process became its PE
+
+    static constexpr std::int64_t kFirstPeriodNs = 10'000'000;
+    std::atomic<std::int64_t> left_ns{0};                 // the last visit of checkpoint_leave
+    std::atomic<std::int64_t> period_ns{kFirstPeriodNs};  // from the one before to it
 
     std::mutex mutex;  // of what follows
     FaultSelf self;
@@ -230,6 +237,73 @@ bool create_counters(FaultLab& lab, const std::string& prefix, ProcId process, s
 
 }  // namespace
 
+namespace {
+
+void strike(std::size_t index, const FaultVisit& visit, const FaultSelf& self, const FaultHook& hook) noexcept {
+    const FaultEntry& entry = g_lab->schedule[index];
+    // First the record: most faults do not come back.
+    FaultFired& fired = g_lab->counted->fired[index];
+    fired.pe = self.pe.value();
+    fired.keeper = keeper_of(self, self.pe).value();
+    fired.time_ns = now_ns();
+    fired.count.fetch_add(1);
+    if (fired.count.load() == 1) {
+        announce(entry, visit);
+    }
+    if (!act(entry, hook)) {
+        fired.count.fetch_sub(1);
+    }
+}
+
+struct LaterStrike {
+    std::size_t index;
+    FaultVisit visit;
+};
+
+// A part of the time that the program takes from one checkpoint to the next, so that the same schedule does the same on
+// a machine that is slower.
+std::int64_t later_ns(std::int64_t after_us) noexcept {
+    return after_us > 0 ? after_us * 1000 : g_lab->period_ns.load(std::memory_order_relaxed) / 100 * -after_us;
+}
+
+void* wait_and_strike(void* argument) {
+    const std::unique_ptr<LaterStrike> later(static_cast<LaterStrike*>(argument));
+    const std::int64_t end_ns = now_ns() + later_ns(g_lab->schedule[later->index].after_us);
+    for (std::int64_t left_ns = end_ns - now_ns(); left_ns > 0; left_ns = end_ns - now_ns()) {
+        const timespec left = {left_ns / 1'000'000'000, left_ns % 1'000'000'000};
+        ::ppoll(nullptr, 0, &left, nullptr);
+    }
+    FaultSelf self;
+    FaultHook hook;
+    {
+        const std::lock_guard lock(g_lab->mutex);
+        self = g_lab->self;
+        hook = g_lab->hook;
+    }
+    strike(later->index, later->visit, self, hook);
+    return nullptr;
+}
+
+// By a thread of its own, because the one that is here goes on into the program. Signals of the program are not for it.
+void strike_later(std::size_t index, const FaultVisit& visit) noexcept {
+    sigset_t all;
+    sigset_t before;
+    pthread_t thread{};
+    sigfillset(&all);
+    auto later = std::make_unique<LaterStrike>(LaterStrike{index, visit});
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int problem = ::pthread_create(&thread, nullptr, wait_and_strike, later.get());
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (problem != 0) {
+        say("fault: no thread for what comes later: %s", std::strerror(problem));
+        return;
+    }
+    static_cast<void>(later.release());
+    ::pthread_detach(thread);
+}
+
+}  // namespace
+
 int detail::visit_fault_point(FaultPoint point) noexcept {
     FaultLab& lab = *g_lab;
     if (::getpid() != lab.owner_pid) {
@@ -241,6 +315,11 @@ int detail::visit_fault_point(FaultPoint point) noexcept {
     visit.of_process = lab.counted->visits[number].fetch_add(1, std::memory_order_relaxed) + 1;
     if (lab.schedule.empty()) {
         return 0;
+    }
+    if (point == FaultPoint::checkpoint_leave) {
+        const std::int64_t at_ns = now_ns();
+        const std::int64_t before_ns = lab.left_ns.exchange(at_ns, std::memory_order_relaxed);
+        lab.period_ns.store(before_ns == 0 ? FaultLab::kFirstPeriodNs : at_ns - before_ns, std::memory_order_relaxed);
     }
     int error = 0;
     FaultSelf self;
@@ -260,19 +339,12 @@ int detail::visit_fault_point(FaultPoint point) noexcept {
     for (std::size_t i = 0; i < lab.schedule.size(); ++i) {
         const FaultEntry& entry = lab.schedule[i];
         if (is_its_turn(entry, visit, self) && claim(lab, i, self)) {
-            // First the record: most faults do not come back.
-            FaultFired& fired = lab.counted->fired[i];
-            fired.pe = self.pe.value();
-            fired.keeper = keeper_of(self, self.pe).value();
-            fired.time_ns = now_ns();
-            fired.count.fetch_add(1);
-            if (fired.count.load() == 1) {
-                announce(entry, visit);
+            if (entry.after_us != 0) {
+                strike_later(i, visit);
+                continue;
             }
             error = entry.kind == FaultKind::fail ? entry.status : error;
-            if (!act(entry, hook)) {
-                fired.count.fetch_sub(1);
-            }
+            strike(i, visit, self, hook);
         }
     }
     return error;

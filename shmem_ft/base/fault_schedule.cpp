@@ -142,6 +142,10 @@ std::string to_string(const FaultEntry& entry) {
     if (entry.incarnation >= 0) {
         text += with_number(" incarnation ", entry.incarnation);
     }
+    if (entry.after_us != 0) {
+        text += entry.after_us < 0 ? with_number(" after ", -entry.after_us, " percent")
+                                   : with_number(" after ", entry.after_us, " us");
+    }
     return text + (entry.is_every ? " every" : "");
 }
 

@@ -31,6 +31,10 @@
 //             | "incarnation" NUMBER                  0: the first process of the PE, 1: its first substitute, ... With
 //                                                     "pe" the default is 0, so that a substitute does not meet the
 //                                                     fault of the one that it replaces; otherwise any
+//             | "after" NUMBER ["us" | "ms" | "s" | "percent"]
+//                                                     that long after the visit, in code of the program; percent of the
+//                                                     time between its last two checkpoints. Not for delay, flip, cut,
+//                                                     fail
 //             | "every"                               at this visit and every later one, in every incarnation. Without
 //                                                     it an entry happens once in the whole job
 //
@@ -95,6 +99,7 @@ struct FaultEntry {
     FaultPoint point{};
     std::uint32_t visit = 1;
     std::int32_t incarnation = -1;  // -1: not given
+    std::int64_t after_us = 0;      // later than the visit; negative: that many percent of a period
     bool is_every = false;
 
     friend bool operator==(const FaultEntry&, const FaultEntry&) = default;

@@ -132,6 +132,9 @@ struct HandleReplay {
     bool active = false;
     std::uint32_t teams = 0;
     std::uint32_t contexts = 0;
+    // What the next call is to give, if the record of the start-up has it (startup.hpp), instead of what the logs have.
+    bool has_given = false;
+    std::uint16_t given[2] = {};
 };
 
 }  // namespace sft

@@ -44,9 +44,10 @@ void* heap_realloc(void* address, std::size_t bytes) noexcept;
 void* heap_malloc_with_hints(std::size_t bytes, long hints) noexcept;
 void heap_free(void* address) noexcept;
 
-// Of the start-up (ops/startup.hpp). The object that the address lies in; no bytes: not known. And what shmem_ptr gives
-// in a substitute that has not joined yet: the place where the memory of that PE will be, and where nothing is until
-// then.
+// Of the start-up (ops/startup.hpp). Zeros in a block of the heap. The object that the address lies in; no bytes: not
+// known. And what shmem_ptr gives in a substitute that has not joined yet: the place where the memory of that PE will
+// be, and where nothing is until then.
+void zero_symmetric(void* block, std::size_t bytes) noexcept;
 [[nodiscard]] AddressRange symmetric_object(const void* address) noexcept;
 [[nodiscard]] void* pointer_before_joining(const void* address, PeId pe) noexcept;
 

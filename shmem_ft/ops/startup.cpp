@@ -50,7 +50,7 @@ void Startup::begin_replay(Engine& e, const Memory& memory) {
 
 CallKey Startup::key_of(const StartupCall& call) noexcept {
     return {number_of_name(call.where.routine), call.arguments, places_.number_of(call.where.address),
-            is_past_algo_init_ ? places_.number_of_stack(call.where.address) : 0};
+            is_past_algo_init_ && call.where.address != nullptr ? places_.number_of_stack(call.where.address) : 0};
 }
 
 std::string Startup::text_of(const CallKey& key) {
@@ -153,9 +153,8 @@ void Startup::record(const StartupCall& call, const void* result, std::size_t re
     if (call.kind == CallKind::light) {
         entry.n_light = n_light_;
     }
-    if (call.makes_handles) {
-        entry.teams = static_cast<std::uint16_t>(teams_before_);
-        entry.contexts = static_cast<std::uint16_t>(contexts_before_);
+    for (int i = 0; i < 2 && call.handles[i] != nullptr; ++i) {
+        entry.handles[i] = static_cast<std::uint16_t>(reinterpret_cast<std::uintptr_t>(*call.handles[i]));
     }
     writer_.begin(entry);
     writer_.result(result, result_bytes);
@@ -308,9 +307,30 @@ bool Startup::find(const CallKey& key) noexcept {
     return true;
 }
 
+// Before the changes: others may have written to the block by the time the call came back.
+void Startup::fill_block(const StartupCall& call, const RecordedCall& recorded) noexcept {
+    void* block = nullptr;
+    if (recorded.entry().result_bytes == sizeof block) {
+        std::memcpy(&block, recorded.result(), sizeof block);
+    }
+    if (block == nullptr) {
+        return;
+    }
+    const auto old = blocks_.find(call.allocation.moved_from);
+    if (call.allocation.is_zeroed) {
+        job::zero_symmetric(block, call.allocation.bytes);
+    } else if (old != blocks_.end() && old->first != block) {
+        std::memmove(block, old->first, std::min(old->second, call.allocation.bytes));
+    }
+    blocks_[block] = call.allocation.bytes;
+}
+
 void Startup::deliver(const StartupCall& call, void* result, std::size_t result_bytes) noexcept {
     const RecordedCall recorded = reader_.call();
     const CallEntry& entry = recorded.entry();
+    if (call.kind == CallKind::heap) {
+        fill_block(call, recorded);
+    }
     apply_changes(recorded);
     if (call.kind == CallKind::algo_init) {
         is_past_algo_init_ = true;
@@ -326,7 +346,7 @@ void Startup::deliver(const StartupCall& call, void* result, std::size_t result_
     } else if (result_bytes != 0) {
         std::memcpy(result, recorded.result(), std::min<std::size_t>(result_bytes, entry.result_bytes));
     }
-    std::size_t left = call.makes_handles ? 0 : entry.filled_bytes;
+    std::size_t left = entry.filled_bytes;
     const std::byte* from = recorded.filled();
     auto* to = static_cast<std::byte*>(call.out.address);
     const std::size_t piece_bytes = call.out_per_result != 0 ? left : call.out.bytes;
@@ -358,16 +378,13 @@ bool Startup::replay(const StartupCall& call, void* result, std::size_t result_b
 }
 
 void Startup::prepare_handles(const StartupCall& call) noexcept {
-    if (mode_ == Mode::recording) {
-        teams_before_ = engine_->teams.created.count;
-        contexts_before_ = engine_->contexts.created.count;
-    } else if (mode_ == Mode::replaying) {
+    engine_->replay.has_given = mode_ == Mode::replaying;
+    if (mode_ == Mode::replaying) {
         if (!is_owner() || !find(key_of(call))) {
             fail(call);
         }
         const CallEntry entry = reader_.call().entry();
-        engine_->replay.teams = entry.teams;
-        engine_->replay.contexts = entry.contexts;
+        std::copy_n(entry.handles, 2, engine_->replay.given);
     }
 }
 

@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -56,14 +57,22 @@ struct StartupCall {
     // Variables of this PE that the call has looked at: the program may read them now.
     const void* seen = nullptr;
     std::size_t seen_bytes = 0;
-    bool makes_handles = false;  // of teams or contexts, with the numbers of then
+    // Handles that it makes, of teams or contexts, with the numbers of then: where it puts them.
+    const void* const* handles[2] = {};
 
+    // Of the heap: what becomes of the block that the call returns. A substitute allocates nothing, but the contents
+    // are its own.
+    struct Allocation {
+        std::size_t bytes = 0;
+        bool is_zeroed = false;
+        const void* moved_from = nullptr;
+    } allocation;
     // shmem_ptr: the PE, and its memory.
     PeId pointed_pe = kNoPe;
     const void* pointed = nullptr;
 
     // In a substitute as well.
-    [[nodiscard]] bool is_carried_out() const noexcept { return makes_handles || kind == CallKind::algo_init; }
+    [[nodiscard]] bool is_carried_out() const noexcept { return makes_handles() || kind == CallKind::algo_init; }
 
     // Whatever is the same in every run.
     [[nodiscard]] StartupCall with(std::uint64_t argument) const noexcept {
@@ -102,9 +111,17 @@ struct StartupCall {
         call.pointed = symmetric;
         return call.with_symmetric(e, symmetric).with(static_cast<std::uint64_t>(pe));
     }
-    [[nodiscard]] StartupCall making_handles() const noexcept {
+    [[nodiscard]] bool makes_handles() const noexcept { return handles[0] != nullptr; }
+    template <class Handle>
+    [[nodiscard]] StartupCall making(Handle* const* first, Handle* const* second = nullptr) const noexcept {
         StartupCall call = *this;
-        call.makes_handles = true;
+        call.handles[0] = reinterpret_cast<const void* const*>(first);
+        call.handles[1] = reinterpret_cast<const void* const*>(second);
+        return call;
+    }
+    [[nodiscard]] StartupCall allocating(Allocation made) const noexcept {
+        StartupCall call = of_kind(CallKind::heap).with(made.bytes).with(made.is_zeroed ? 1 : 0);
+        call.allocation = made;
         return call;
     }
     [[nodiscard]] StartupCall of_kind(CallKind chosen) const noexcept {
@@ -154,7 +171,7 @@ public:
     void record(const StartupCall& call, const void* result, std::size_t result_bytes) noexcept;
     // Delivers what the call of then gave. False: nothing is delivered, because there is no record (any more).
     [[nodiscard]] bool replay(const StartupCall& call, void* result, std::size_t result_bytes) noexcept;
-    // Before a call that makes handles is carried out.
+    // Before a call that makes handles is carried out, in a substitute.
     void prepare_handles(const StartupCall& call) noexcept;
     // quiet and fence: programs that wait in loops around plain loads have nothing else in there. True: no fault is to
     // be met there, because the program is being repeated.
@@ -182,6 +199,7 @@ private:
     void apply_changes(const RecordedCall& call) noexcept;
     void pass(const RecordedCall& call) noexcept;
     void advance(const RecordedCall& call) noexcept;
+    void fill_block(const StartupCall& call, const RecordedCall& recorded) noexcept;
     void deliver(const StartupCall& call, void* result, std::size_t result_bytes) noexcept;
     [[noreturn]] void fail(const StartupCall& call) noexcept;
     void tell_without_record(const StartupCall& call) noexcept;
@@ -194,9 +212,6 @@ private:
     CodePlaces places_;
     bool is_past_algo_init_ = false;  // from here on keys have stacks
     std::uint32_t n_light_ = 0;
-    // Of the call that is carried out: how many handles had been given out before.
-    std::uint32_t teams_before_ = 0;
-    std::uint32_t contexts_before_ = 0;
 
     StartupWriter writer_;
     std::atomic<StartupState> given_up_{StartupState::none};
@@ -216,6 +231,7 @@ private:
     bool may_skip_ = false;                      // behind a shmem_ft_algo_init that was 1 then and is 0 now
     std::unordered_set<std::uint64_t> visited_;  // stacks of calls since then
     std::uint64_t heap_calls_ = 0;
+    std::unordered_map<const void*, std::size_t> blocks_;  // of the heap, that the substitute has been given
     bool is_told_ = false;
 };
 

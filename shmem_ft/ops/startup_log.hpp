@@ -58,8 +58,7 @@ struct CallEntry {
     CallKind kind = CallKind::ordinary;
     std::uint16_t result_bytes = 0;
     CallKey key;
-    std::uint16_t teams = 0;  // handles given out before it, for a call that makes handles
-    std::uint16_t contexts = 0;
+    std::uint16_t handles[2] = {};   // that it gave, if it makes handles
     std::uint32_t n_light = 0;       // light calls since the entry before, for a light one
     std::uint32_t filled_bytes = 0;  // of the memory that the call filled; behind the result
     std::uint32_t n_changes = 0;     // what had come from others; behind that

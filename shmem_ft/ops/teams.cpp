@@ -109,7 +109,7 @@ Id replayed(const HandleLog<Capacity>& log, std::uint32_t& position) noexcept {
 bool obtain(Engine& e, const PeGroup& parent, bool is_valid_split, TeamId* ids, int wanted) noexcept {
     if (e.replay.active) {
         for (int i = 0; i < wanted; ++i) {
-            ids[i] = replayed<TeamId>(e.teams.created, e.replay.teams);
+            ids[i] = e.replay.has_given ? TeamId(e.replay.given[i]) : replayed<TeamId>(e.teams.created, e.replay.teams);
         }
         return is_valid_split;
     }
@@ -185,7 +185,7 @@ const PeGroup& team_group(Engine& e, TeamId team, const char* routine) noexcept 
     return entry->group;
 }
 
-PeGroup active_group(Engine& e, ActiveSet set, const char* routine) noexcept {
+PeGroup active_group(Engine& e, ActiveSet set, const char* routine, Outsider outsider) noexcept {
     const bool has_range = set.log_stride >= 0 && set.log_stride < 31 && set.size > 0 && set.start >= 0;
     const std::int64_t last =
         has_range ? set.start + ((static_cast<std::int64_t>(set.size) - 1) << set.log_stride) : INT64_MAX;
@@ -198,7 +198,7 @@ PeGroup active_group(Engine& e, ActiveSet set, const char* routine) noexcept {
     }
     PeGroup group{set.start, 1 << set.log_stride, set.size, -1, kLaneOfActiveSets};
     group.me = group.index_of(e.peers.me);
-    if (group.me < 0 && e.checker != nullptr) [[unlikely]] {
+    if (group.me < 0 && e.checker != nullptr && outsider == Outsider::reported) [[unlikely]] {
         e.checker->report(routine,
                           "this PE does not belong to the active set (PE_start %d, logPE_stride %d, PE_size %d)",
                           set.start, set.log_stride, set.size);
@@ -301,7 +301,8 @@ bool create_context(Engine& e, TeamId team, long options, CtxId* context) noexce
         return false;
     }
     if (e.replay.active) {
-        *context = replayed<CtxId>(e.contexts.created, e.replay.contexts);
+        *context =
+            e.replay.has_given ? CtxId(e.replay.given[0]) : replayed<CtxId>(e.contexts.created, e.replay.contexts);
         if (*context != kCtxInvalid) {
             e.contexts.entries[context->index()] = {entry->group, static_cast<std::uint32_t>(team.value()),
                                                     static_cast<std::uint32_t>(options), SlotState::shown};

@@ -34,7 +34,10 @@ struct ActiveSet {
     int log_stride;
     int size;
 };
-[[nodiscard]] PeGroup active_group(Engine& e, ActiveSet set, const char* routine) noexcept;
+// A PE that is no member is reported while calls are checked, once for a call.
+enum class Outsider { reported, known };
+[[nodiscard]] PeGroup active_group(Engine& e, ActiveSet set, const char* routine,
+                                   Outsider outsider = Outsider::reported) noexcept;
 
 // -1 for the invalid team.
 [[nodiscard]] int team_my_pe(Engine& e, TeamId team) noexcept;

@@ -81,7 +81,8 @@ public:
         std::string interface;     // name of the network interface to use; empty: the fabric's own choice
         std::string address;       // numeric address of this process's node on it, if known
         bool starts_shut = false;  // nobody can connect before admit()
-        std::uint64_t secret = 0;  // of the job, for sessions
+        bool is_signed = false;    // only who knows the secret can connect; open() fails where that cannot be
+        std::uint64_t secret = 0;  // of the job, for sessions and signatures
         std::int64_t lost_ms = kSessionLostMs;
         // A session is in front: it keeps what is sent until it has arrived, and calls reconnect() after broken().
         bool is_in_session = false;

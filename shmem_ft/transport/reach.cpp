@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,7 @@
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/transport/mail/remote_mail_wire.hpp"
+#include "shmem_ft/transport/net/signed_ways.hpp"
 
 namespace sft {
 namespace {
@@ -21,8 +23,8 @@ constexpr std::size_t kAtOnce = 128;
 // The questions to some addresses that have not been answered yet.
 class Questions {
 public:
-    explicit Questions(std::span<const MailAddress> addresses)
-        : addresses_(addresses), is_answered_(addresses.size()) {}
+    Questions(std::span<const MailAddress> addresses, std::optional<std::uint64_t> key)
+        : addresses_(addresses), key_(key), is_answered_(addresses.size()) {}
     ~Questions() {
         for (const pollfd& entry : open_) {
             close_abruptly(entry.fd);
@@ -77,6 +79,12 @@ private:
         if (fd < 0) {
             return false;
         }
+        if (key_ && !sign_door(fd, *key_)) {
+            const int error_number = errno;
+            ::close(fd);
+            errno = error_number;
+            return false;
+        }
         const SocketAddress to(addresses_[index]);
         if (::connect(fd, to.get(), to.bytes) != 0 && errno != EINPROGRESS) {
             const int error_number = errno;
@@ -103,6 +111,7 @@ private:
     }
 
     std::span<const MailAddress> addresses_;
+    std::optional<std::uint64_t> key_;
     std::vector<bool> is_answered_;
     std::vector<pollfd> open_;
     std::vector<std::size_t> about_;  // by question: the index of the address
@@ -110,10 +119,11 @@ private:
 
 }  // namespace
 
-std::optional<Unreached> find_unreached(std::span<const MailAddress> addresses, std::int64_t patience_ns) {
+std::optional<Unreached> find_unreached(std::span<const MailAddress> addresses, std::int64_t patience_ns,
+                                        std::optional<std::uint64_t> key) {
     const std::int64_t end_ns = now_ns() + patience_ns;
     for (std::size_t begin = 0; begin < addresses.size(); begin += kAtOnce) {
-        Questions questions(addresses.subspan(begin, std::min(kAtOnce, addresses.size() - begin)));
+        Questions questions(addresses.subspan(begin, std::min(kAtOnce, addresses.size() - begin)), key);
         Unreached unreached;
         std::int64_t again_ns = 0;
         while (const auto missing = questions.first_unanswered()) {

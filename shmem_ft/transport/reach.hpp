@@ -21,7 +21,8 @@ struct Unreached {
 
 // Connects to every address, and closes the connections again. Nothing: all have answered within the patience. Asks
 // again every second, so that a link that loses much is no obstacle, and lets older questions be answered, so that a
-// slow one is none either. Blocks.
-[[nodiscard]] std::optional<Unreached> find_unreached(std::span<const MailAddress> addresses, std::int64_t patience_ns);
+// slow one is none either. With a key it is signed (net/signed_ways.hpp). Blocks.
+[[nodiscard]] std::optional<Unreached> find_unreached(std::span<const MailAddress> addresses, std::int64_t patience_ns,
+                                                      std::optional<std::uint64_t> key = std::nullopt);
 
 }  // namespace sft

@@ -50,6 +50,9 @@ TEST(FaultPoints, NumbersNeverChange) {
 TEST(FaultSchedule, EveryFormIsReadAndPrintedAgain) {
     for (const char* text : {
              "kill pe 2 at ship_begin visit 3",
+             "kill pe 2 at checkpoint_leave visit 3 after 1500 us",
+             "stop 20 ms pe 0 at init_ready incarnation 1 after 7 us",
+             "segv pe 1 at restart_leave after 40 percent",
              "segv process 4 at plan_decided",
              "abort leader at commit_decided incarnation 1",
              "exit 3 spare 0 at spare_woken",
@@ -122,6 +125,20 @@ TEST(FaultSchedule, ErrorsSayWhichEntryWhatIsWrongAndWhatIsMeant) {
               "entry 1 'kill pe 1 at arrived every incarnation 2': every is for all incarnations: leave out one of the "
               "two");
     EXPECT_EQ(error_of(std::string("kill \x01\x7f") + std::string(300, 'x')).find('\x01'), std::string::npos);
+}
+
+TEST(FaultSchedule, LaterThanTheVisit) {
+    EXPECT_EQ(parsed("kill pe 1 after 3 ms at arrived"), parsed("kill pe 1 at arrived after 3000 us"));
+    EXPECT_EQ(parsed("kill pe 1 at arrived after 2s")[0].after_us, 2'000'000);
+    EXPECT_NE(parsed("kill pe 1 at arrived after 1"), parsed("kill pe 1 at arrived"));
+    EXPECT_EQ(error_of("kill pe 1 at arrived after soon"),
+              "entry 1 'kill pe 1 at arrived after soon': after is followed by a time such as 500 us, 20 ms or 40 "
+              "percent, not by "
+              "'soon'");
+    for (const char* text : {"delay 3 ms pe 1 at arrived after 1 ms", "flip pe 1 at arrived after 1 ms",
+                             "kill pe 1 at arrived every after 1 ms"}) {
+        EXPECT_NE(error_of(text).find("after is for one kill, segv, abort, exit or stop"), std::string::npos);
+    }
 }
 
 TEST(FaultSchedule, HasAnEnd) {

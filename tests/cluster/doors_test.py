@@ -1,6 +1,7 @@
-"""Who reaches the ports of a job on two hosts: each other, and nobody else (tools/cluster). Of the three ports that a PE listens
-at in the job's network, two belong to UCX (one for each of its workers), which does what it is told by whoever is connected;
-so a third host gets no connection there. Exit code 77: no cluster can be made here."""
+"""Who reaches the ports of a job on two hosts: each other, and nobody else (tools/cluster). A PE listens at one port for control
+messages and at those of the transport (UCX has one for each of its workers); a third host gets no connection at any. With
+signatures, even the job's own hosts get none at the transport's unless they know the secret. Exit code 77: no cluster can be
+made here."""
 
 import glob
 import os
@@ -17,7 +18,8 @@ OSHRUN = os.environ["OSHRUN"]
 JACOBI1D = os.environ["JACOBI1D"]
 TIMEOUT_S = 60
 LISTEN = "0A"  # in /proc/net/tcp
-N_PORTS = 3
+FABRICS = os.environ["FABRICS"].split()
+N_PORTS = {"ucx": 3, "ofi": 2}
 
 CONNECT = """
 import socket, sys
@@ -60,32 +62,43 @@ class Doors(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return [int(line) for line in result.stdout.split()]
 
-    def run_job(self, look, **environment):
-        """Calls look(cluster, ports of the PE on host 1) when the PEs have met."""
+    def run_job(self, transport, is_open, look, **environment):
+        """Calls look(cluster, ports of the PE on host 1) when is_open(ports that let host 0 in, ports)."""
         with Cluster(hosts=3, slots=1) as cluster:
             job = cluster.start([OSHRUN, "-n", "2", JACOBI1D, "--cells", "2000", "--steps", "2000", "--pace", "500"],
-                                environment={"SHMEM_TRANSPORT": "ucx", **environment})
+                                environment={"SHMEM_TRANSPORT": transport, **environment})
             with job:
                 def pe():
                     return [pid for pid in cluster.pids(1) if name_of(pid) == os.path.basename(JACOBI1D)]
 
-                self.assertTrue(eventually(lambda: pe() and len(ports_of(pe()[0])) == N_PORTS, TIMEOUT_S))
+                self.assertTrue(eventually(lambda: pe() and len(ports_of(pe()[0])) == N_PORTS[transport], TIMEOUT_S))
                 ports = ports_of(pe()[0])
                 # Until then, the job's other host is not let in either.
-                self.assertTrue(eventually(lambda: self.let_in(cluster, 0, ports) == ports, TIMEOUT_S))
+                self.assertTrue(eventually(lambda: is_open(self.let_in(cluster, 0, ports), ports), TIMEOUT_S))
                 look(cluster, ports)
                 self.assertIsNone(job.poll(), "none of this has disturbed the job")
 
-    def test_ucx_is_reached_from_the_hosts_of_the_job_only(self):
+    def test_ports_are_reached_from_the_hosts_of_the_job_only(self):
         def look(cluster, ports):
-            mail = self.let_in(cluster, 2, ports)
-            self.assertEqual(len(mail), 1, "of the control messages' port and those of UCX")
-            self.assertEqual(self.let_in(cluster, 1, ports), mail, "who is on the PE's own host is no partner of UCX's")
+            self.assertTrue(eventually(lambda: self.let_in(cluster, 2, ports) == [], TIMEOUT_S))
+            self.assertEqual(self.let_in(cluster, 1, ports), [], "who is on the PE's own host is no partner either")
 
-        self.run_job(look)
+        for transport in FABRICS:
+            with self.subTest(transport=transport):
+                self.run_job(transport, lambda let_in, ports: let_in == ports, look)
+
+    def test_signatures_keep_the_hosts_of_the_job_out_as_well(self):
+        def look(cluster, ports):
+            self.assertTrue(eventually(lambda: self.let_in(cluster, 2, ports) == [], TIMEOUT_S))
+            self.assertEqual(len(self.let_in(cluster, 0, ports)), 1, "of the control messages' port and the transport's")
+
+        for transport in FABRICS:
+            with self.subTest(transport=transport):
+                self.run_job(transport, lambda let_in, _: len(let_in) == 1, look, SHMEM_FT_GUARD_PORTS="sign")
 
     def test_the_guard_can_be_sent_away(self):
-        self.run_job(lambda cluster, ports: self.assertEqual(self.let_in(cluster, 2, ports), ports), SHMEM_FT_GUARD_PORTS="0")
+        self.run_job(FABRICS[0], lambda let_in, ports: let_in == ports,
+                     lambda cluster, ports: self.assertEqual(self.let_in(cluster, 2, ports), ports), SHMEM_FT_GUARD_PORTS="0")
 
 
 if __name__ == "__main__":

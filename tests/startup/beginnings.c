@@ -1,6 +1,6 @@
 /* Start-ups as people write them: PE 0 reads the input, all get it by some call and keep it in local variables, compute
- * their share, allocate, fill, and enter the loop. Nothing in here knows of substitutes. The first argument chooses one;
- * the others, and standard input, are its input. */
+ * their share, allocate, fill, and enter the loop. Nothing in here knows of substitutes. The first argument chooses
+ * one; the others are its input. */
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -118,18 +118,6 @@ static void by_heap_calls(long n, long k) {
     allocate(received[1], received[2]);
 }
 
-/* Lines of standard input, which PE 0 alone has. */
-static void by_input(long n, long k) {
-    (void)n;
-    (void)k;
-    if (shmem_my_pe() == 0 && scanf("%ld %ld", &parameters[0], &parameters[1]) != 2) {
-        fprintf(stderr, "PE 0: no input\n");
-        shmem_global_exit(5);
-    }
-    shmem_long_broadcast(SHMEM_TEAM_WORLD, received, parameters, 2, 0);
-    allocate(received[0], received[1]);
-}
-
 /* ---- and some that are not the same each time ---- */
 
 enum { MOST = 1000 };
@@ -189,9 +177,9 @@ int main(int argc, char** argv) {
     static const struct {
         const char* name;
         void (*begin)(long n, long k);
-    } table[] = {{"broadcast", by_broadcast}, {"put", by_put},   {"get", by_get},       {"polling", by_polling},
-                 {"heap", by_heap_calls},     {"input", by_input}, {"time", by_time},   {"random", by_random},
-                 {"file", by_file},           {"large", too_large}};
+    } table[] = {{"broadcast", by_broadcast}, {"put", by_put},         {"get", by_get},
+                 {"polling", by_polling},     {"heap", by_heap_calls}, {"time", by_time},
+                 {"random", by_random},       {"file", by_file},       {"large", too_large}};
     const char* const name = argc > 1 ? argv[1] : "";
     const long n = argc > 2 ? atol(argv[2]) : 100;
     const long k = argc > 3 ? atol(argv[3]) : 3;

@@ -40,6 +40,7 @@ static void run_loop(int steps, void (*do_step)(void)) {
             do_step();
         }
     } while (loop_step < steps);
+    shmem_barrier_all(); /* behind the last step of all */
     if (victim >= 0 && deaths != times) {
         fprintf(stderr, "PE %d knows of %d deaths, not %d\n", shmem_my_pe(), deaths, times);
         shmem_global_exit(3);

@@ -1,8 +1,8 @@
 /* A program whose beginning is drawn from a seed: calls of all families of routines, in loops and branches that depend
- * on what they bring. Everything that a PE learns goes into private variables. Then it takes checkpoints in a loop, dies
- * where it is told to, and compares after each recovery: its private variables, in a substitute those that it has got by
- * running through the beginning again, must equal what the PE had stored in its symmetric memory before the first
- * checkpoint.
+ * on what they bring. Everything that a PE learns goes into private variables. Then it takes checkpoints in a loop,
+ * dies where it is told to, and compares after each recovery: its private variables, in a substitute those that it has
+ * got by running through the beginning again, must equal what the PE had stored in its symmetric memory before the
+ * first checkpoint.
  *
  *     random SEED [PE [TIMES]]    PE is killed in the loop, and TIMES - 1 of its substitutes
  */
@@ -18,18 +18,18 @@
 enum { WORDS = 64, STEPS = 9, BLOCK = 8 };
 
 /* Symmetric. */
-static long box[WORDS];       /* written by others */
-static long own[WORDS];       /* read by others, never written by them */
+static long box[WORDS]; /* written by others */
+static long own[WORDS]; /* read by others, never written by them */
 static long gathered[WORDS * 8];
-static int flags[WORDS];      /* counted up by others, never reset */
-static long tickets;          /* fetched and added by all */
+static int flags[WORDS]; /* counted up by others, never reset */
+static long tickets;     /* fetched and added by all */
 static long lock;
-static long guarded;          /* changed under the lock, on PE 0 */
+static long guarded; /* changed under the lock, on PE 0 */
 static uint64_t signals[4];
 static double reals[BLOCK], sums[BLOCK];
 static long sync_words[SHMEM_REDUCE_SYNC_SIZE > SHMEM_BCAST_SYNC_SIZE ? SHMEM_REDUCE_SYNC_SIZE : SHMEM_BCAST_SYNC_SIZE];
 static long work_words[SHMEM_REDUCE_MIN_WRKDATA_SIZE + BLOCK];
-static uint64_t remembered;   /* what `learnt` was at the first checkpoint */
+static uint64_t remembered; /* what `learnt` was at the first checkpoint */
 static int deaths_known, deaths_told;
 static int step;
 
@@ -72,13 +72,18 @@ static void puts_and_loads(void) {
     shmem_barrier_all(); /* the last readers are gone */
     for (int i = 0; i < BLOCK; i++) values[i] = (long)draw_alone(1000) + i;
     switch (how) {
-    case 0: shmem_long_p(&box[at], values[0], next()); break;
-    case 1: shmem_long_put(&box[at], values, BLOCK, next()); break;
-    case 2: shmem_long_iput(&box[at], values, 2, 1, BLOCK / 2, next()); break;
-    case 3: shmem_putmem_nbi(&box[at], values, sizeof values, next()); break;
-    default: shmem_int64_atomic_xor((int64_t*)&box[at], values[0], next()); break;
+        case 0: shmem_long_p(&box[at], values[0], next()); break;
+        case 1: shmem_long_put(&box[at], values, BLOCK, next()); break;
+        case 2: shmem_long_iput(&box[at], values, 2, 1, BLOCK / 2, next()); break;
+        case 3: shmem_putmem_nbi(&box[at], values, sizeof values, next()); break;
+        default: shmem_int64_atomic_xor((int64_t*)&box[at], values[0], next()); break;
     }
-    if (draw(2)) shmem_barrier_all(); else { shmem_quiet(); shmem_sync_all(); }
+    if (draw(2))
+        shmem_barrier_all();
+    else {
+        shmem_quiet();
+        shmem_sync_all();
+    }
     learn(box, sizeof box);
     shmem_barrier_all();
 }
@@ -91,12 +96,15 @@ static void gets(void) {
         const int pe = any_pe();
         const unsigned at = draw_alone(WORDS - 2 * BLOCK);
         switch (draw_alone(6)) {
-        case 0: values[0] = shmem_long_g(&own[at], pe); break;
-        case 1: shmem_long_get(values, &own[at], BLOCK, pe); break;
-        case 2: shmem_long_iget(values, &own[at], 1, 2, BLOCK, pe); break;
-        case 3: shmem_getmem_nbi(values, &own[at], sizeof values, pe); shmem_quiet(); break;
-        case 4: shmem_long_ibget(values, &own[at], 4, 5, 2, 2, pe); break;
-        default: shmem_get32(values, &own[at], BLOCK, pe); break;
+            case 0: values[0] = shmem_long_g(&own[at], pe); break;
+            case 1: shmem_long_get(values, &own[at], BLOCK, pe); break;
+            case 2: shmem_long_iget(values, &own[at], 1, 2, BLOCK, pe); break;
+            case 3:
+                shmem_getmem_nbi(values, &own[at], sizeof values, pe);
+                shmem_quiet();
+                break;
+            case 4: shmem_long_ibget(values, &own[at], 4, 5, 2, 2, pe); break;
+            default: shmem_get32(values, &own[at], BLOCK, pe); break;
         }
         learn(values, sizeof values);
     }
@@ -106,16 +114,16 @@ static void gets(void) {
 static void atomics(void) {
     for (int i = 0; i < 3; i++) {
         switch (draw_alone(5)) {
-        case 0: learn_word((uint64_t)shmem_long_atomic_fetch_add(&tickets, 1, 0)); break;
-        case 1: learn_word((uint64_t)shmem_long_atomic_fetch_inc(&tickets, any_pe())); break;
-        case 2: learn_word((uint64_t)shmem_long_atomic_swap(&tickets, me, any_pe())); break;
-        case 3: learn_word((uint64_t)shmem_long_atomic_compare_swap(&tickets, 3, 4, me)); break;
-        default: {
-            long got = 0;
-            shmem_long_atomic_fetch_nbi(&got, &tickets, any_pe());
-            shmem_quiet();
-            learn_word((uint64_t)got);
-        }
+            case 0: learn_word((uint64_t)shmem_long_atomic_fetch_add(&tickets, 1, 0)); break;
+            case 1: learn_word((uint64_t)shmem_long_atomic_fetch_inc(&tickets, any_pe())); break;
+            case 2: learn_word((uint64_t)shmem_long_atomic_swap(&tickets, me, any_pe())); break;
+            case 3: learn_word((uint64_t)shmem_long_atomic_compare_swap(&tickets, 3, 4, me)); break;
+            default: {
+                long got = 0;
+                shmem_long_atomic_fetch_nbi(&got, &tickets, any_pe());
+                shmem_quiet();
+                learn_word((uint64_t)got);
+            }
         }
     }
     if (draw_alone(2)) { /* by a plain load, behind a call that shows what it has found */
@@ -131,18 +139,30 @@ static void waits(void) {
         if (draw_alone(2)) usleep(50);
         for (int f = 0; f < 3; f++) shmem_int_p(&flags[f], flags_seen, next());
         switch (how) {
-        case 0: shmem_int_wait_until(&flags[0], SHMEM_CMP_GE, flags_seen); break;
-        case 1: while (!shmem_int_test(&flags[0], SHMEM_CMP_GE, flags_seen)) { learn_word(1); } break;
-        case 2: shmem_int_wait_until_all(flags, 3, NULL, SHMEM_CMP_GE, flags_seen); break;
-        case 3: learn_word(shmem_int_wait_until_any(flags, 3, NULL, SHMEM_CMP_GE, flags_seen)); break;
-        case 4: {
-            size_t which[3];
-            const size_t found = shmem_int_wait_until_some(flags, 3, which, NULL, SHMEM_CMP_GE, flags_seen);
-            learn(which, found * sizeof *which);
-            break;
-        }
-        case 5: while (shmem_int_atomic_fetch(&flags[0], me) < flags_seen) { learn_word(2); } break;
-        default: while (shmem_int_g(&flags[0], me) < flags_seen) { shmem_fence(); } break;
+            case 0: shmem_int_wait_until(&flags[0], SHMEM_CMP_GE, flags_seen); break;
+            case 1:
+                while (!shmem_int_test(&flags[0], SHMEM_CMP_GE, flags_seen)) {
+                    learn_word(1);
+                }
+                break;
+            case 2: shmem_int_wait_until_all(flags, 3, NULL, SHMEM_CMP_GE, flags_seen); break;
+            case 3: learn_word(shmem_int_wait_until_any(flags, 3, NULL, SHMEM_CMP_GE, flags_seen)); break;
+            case 4: {
+                size_t which[3];
+                const size_t found = shmem_int_wait_until_some(flags, 3, which, NULL, SHMEM_CMP_GE, flags_seen);
+                learn(which, found * sizeof *which);
+                break;
+            }
+            case 5:
+                while (shmem_int_atomic_fetch(&flags[0], me) < flags_seen) {
+                    learn_word(2);
+                }
+                break;
+            default:
+                while (shmem_int_g(&flags[0], me) < flags_seen) {
+                    shmem_fence();
+                }
+                break;
         }
         if (how != 3 && how != 4) learn(&flags[0], sizeof flags[0]);
         shmem_barrier_all();
@@ -164,7 +184,9 @@ static void with_signals(void) {
     if (draw(2)) {
         learn_word(shmem_signal_wait_until(&signals[0], SHMEM_CMP_GE, signals_seen));
     } else {
-        while (shmem_signal_fetch(&signals[0]) < signals_seen) { learn_word(3); }
+        while (shmem_signal_fetch(&signals[0]) < signals_seen) {
+            learn_word(3);
+        }
     }
     learn(box, BLOCK * sizeof *box);
     shmem_barrier_all();
@@ -177,17 +199,17 @@ static void collectives_of(shmem_team_t team, int members, int rank) {
     const unsigned how = draw(8);
     shmem_team_sync(team);
     switch (how) {
-    case 0: shmem_long_broadcast(team, gathered, own, BLOCK, (int)draw((unsigned)members)); break;
-    case 1: shmem_long_fcollect(team, gathered, own, 3); break;
-    case 2: shmem_long_collect(team, gathered, own, 1 + (size_t)(rank % 3)); break;
-    case 3: shmem_long_alltoall(team, gathered, own, 2); break;
-    case 4: shmem_long_alltoalls(team, gathered, own, 2, 1, 2); break;
-    case 5: shmem_long_max_reduce(team, gathered, own, BLOCK); break;
-    case 6: shmem_long_sum_inscan(team, gathered, own, 4); break;
-    default:
-        for (int i = 0; i < BLOCK; i++) reals[i] = (double)draw_alone(100) / 7;
-        shmem_double_sum_reduce(team, sums, reals, BLOCK);
-        learn(sums, sizeof sums);
+        case 0: shmem_long_broadcast(team, gathered, own, BLOCK, (int)draw((unsigned)members)); break;
+        case 1: shmem_long_fcollect(team, gathered, own, 3); break;
+        case 2: shmem_long_collect(team, gathered, own, 1 + (size_t)(rank % 3)); break;
+        case 3: shmem_long_alltoall(team, gathered, own, 2); break;
+        case 4: shmem_long_alltoalls(team, gathered, own, 2, 1, 2); break;
+        case 5: shmem_long_max_reduce(team, gathered, own, BLOCK); break;
+        case 6: shmem_long_sum_inscan(team, gathered, own, 4); break;
+        default:
+            for (int i = 0; i < BLOCK; i++) reals[i] = (double)draw_alone(100) / 7;
+            shmem_double_sum_reduce(team, sums, reals, BLOCK);
+            learn(sums, sizeof sums);
     }
     learn(gathered, sizeof gathered);
     shmem_team_sync(team);
@@ -239,7 +261,9 @@ static void locks(void) {
     if (draw_alone(2)) {
         shmem_set_lock(&lock);
     } else {
-        while (shmem_test_lock(&lock) != 0) { learn_word(4); }
+        while (shmem_test_lock(&lock) != 0) {
+            learn_word(4);
+        }
     }
     const long before = shmem_long_g(&guarded, 0);
     learn_word((uint64_t)before);
@@ -257,7 +281,10 @@ static void heap(void) {
     learn_word((uint64_t)shmem_long_g(&block[0], any_pe()));
     long* const there = shmem_ptr(block, next());
     learn_word(there != NULL);
-    if (there != NULL) there[1] = 77 + me; else shmem_long_p(&block[1], 77 + me, next());
+    if (there != NULL)
+        there[1] = 77 + me;
+    else
+        shmem_long_p(&block[1], 77 + me, next());
     shmem_barrier_all();
     learn_word((uint64_t)block[1]);
     shmem_barrier_all();
@@ -293,17 +320,17 @@ int main(int argc, char** argv) {
     const unsigned calls = 5 + draw(20);
     for (unsigned i = 0; i < calls; i++) {
         switch (draw(11)) {
-        case 0: puts_and_loads(); break;
-        case 1: gets(); break;
-        case 2: atomics(); break;
-        case 3: waits(); break;
-        case 4: with_signals(); break;
-        case 5: collectives_of(SHMEM_TEAM_WORLD, n, me); break;
-        case 6: active_sets(); break;
-        case 7: teams_and_contexts(); break;
-        case 8: locks(); break;
-        case 9: block_of_initialisation(); break;
-        default: heap(); break;
+            case 0: puts_and_loads(); break;
+            case 1: gets(); break;
+            case 2: atomics(); break;
+            case 3: waits(); break;
+            case 4: with_signals(); break;
+            case 5: collectives_of(SHMEM_TEAM_WORLD, n, me); break;
+            case 6: active_sets(); break;
+            case 7: teams_and_contexts(); break;
+            case 8: locks(); break;
+            case 9: block_of_initialisation(); break;
+            default: heap(); break;
         }
         if (draw(3) == 0) agree();
     }

@@ -156,5 +156,27 @@ TEST(Heap, TheJournalIsPartOfTheHeap) {
     EXPECT_LT(Heap::own_bytes(), Heap::kBytesMin);
 }
 
+// Freed pages became holes at the place where they would have been if the heap began with the file.
+TEST(Heap, HolesAreMadeWhereTheHeapLies) {
+    constexpr std::size_t kInFront = 8 * kMiB;
+    constexpr std::size_t kBytes = 8 * kMiB;
+    Segment segment;
+    std::string error;
+    ASSERT_TRUE(segment.create("heap-test", kInFront + kBytes, error) && segment.map_at(nullptr, error)) << error;
+    std::memset(segment.address(), 0xab, kInFront);
+    Heap heap;
+    heap.create({reinterpret_cast<std::uintptr_t>(segment.address()) + kInFront, kBytes}, segment.fd(), kInFront);
+    auto* const block = static_cast<unsigned char*>(heap.allocate(2 * kMiB));
+    ASSERT_NE(block, nullptr);
+    std::memset(block, 7, 2 * kMiB);
+    heap.zero(block, kMiB);
+    EXPECT_EQ(block[kMiB / 2], 0);
+    EXPECT_EQ(block[kMiB + 1], 7);
+    heap.free(block);
+    EXPECT_EQ(block[kMiB + kMiB / 2], 0) << "the page has become a hole";
+    const std::vector<unsigned char> expected(kInFront, 0xab);
+    EXPECT_EQ(std::memcmp(segment.address(), expected.data(), kInFront), 0);
+}
+
 }  // namespace
 }  // namespace sft

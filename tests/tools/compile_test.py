@@ -171,6 +171,79 @@ class Compiling(InFolder):
         self.assertIn("--shmem-static", result.stderr)
 
 
+STRAY = """
+#include <shmem.h>
+#include <shmem_ft.h>
+#include <stdio.h>
+#include <stdlib.h>
+double cosh(double);
+struct Node { struct Node *next; long number; };
+struct Field { long n; double *cells; struct { struct Node *nodes[2]; } inner; } field;
+struct Node *list;
+char **words;
+double (*function)(double);
+long number = 4300000;
+double pi = 3.14;
+const char *text = "constant";
+void *right;
+static int *mine SHMEM_FT_PRIVATE;
+int main(int argc, char **argv) {
+    shmem_init();
+    field.cells = malloc(100);
+    words = argv;
+    function = cosh;
+    right = &field;
+    mine = malloc(sizeof *mine);
+    list = shmem_malloc(sizeof *list);
+    list->next = malloc(sizeof *list);
+    long *numbers = shmem_malloc(1000000 * sizeof *numbers);
+    for (long i = 0; i < 1000000; i++) {
+        numbers[i] = 8 * i; /* every place where a block of malloc can begin, and none of them is meant */
+    }
+    shmem_checkpoint_all();
+    shmem_checkpoint_all();
+    printf("%d %d %s %ld %f %p\\n", argc, mine != NULL, text, number, pi, right);
+    shmem_finalize();
+    return 0;
+}
+"""
+
+
+class StrayPointers(InFolder):
+    """Saved pointers that lead out of symmetric memory are named at a checkpoint, once, and nothing else is."""
+
+    def said(self, mode):
+        result = self.good("oshrun", "-n", "2", "./stray", env={"SHMEM_FT_CHECK": mode})
+        # DW.ref...: the C++ run-time library's own, in a program that has the library inside.
+        return [line for line in result.stderr.splitlines() if "PE 1: " in line and "DW.ref." not in line]
+
+    def test_each_kind(self):
+        self.write("stray.c", STRAY)
+        for way in (["-no-pie"], ["-pie"], ["--shmem-static"]):
+            with self.subTest(way=way):
+                self.good("oshcc", "-Wall", "-Werror", *way, "stray.c", "-o", "stray", "-lm")
+                self.assertEqual(self.said("off"), [])
+                for mode in ("warn", "abort"):  # abort as well: a program may set such a word anew
+                    lines = sorted(self.said(mode))
+                    self.assertEqual(len(lines), 4, lines)
+                    start = r"shmem-ft: PE 1: shmem_checkpoint_all: "
+                    end = r": that is not restored with it, .*SHMEM_FT_PRIVATE \(.*docs/what-may-live-where\.md\)$"
+                    for line, what in zip(lines, (
+                        r"field \+ 8 is saved and holds 0x\w+, which leads into private memory .*",
+                        r"function is saved and holds 0x\w+, which leads into the shared library libm\.so\.6",
+                        r"the block of the symmetric heap at 0x\w+, of list, \+ 0 is saved and holds 0x\w+, which leads into private .*",
+                        r"words is saved and holds 0x\w+, which leads into the stack",
+                    )):
+                        self.assertRegex(line, "^" + start + what + end)
+
+    def test_globals_follows_structs(self):
+        self.write("stray.c", STRAY)
+        self.good("oshcc", "-g", "stray.c", "-o", "stray", "-lm")
+        warnings = self.good("shmem-ft", "globals", "stray").stdout.partition("To be looked at:")[2]
+        self.assertRegex(warnings, r"  field: .*; members: cells, inner\.nodes\[\]->next")
+        self.assertRegex(warnings, r"  list: Node \*: .*; members: ->next\n")
+
+
 class Globals(InFolder):
     def test_what_is_saved(self):
         self.write("globals.cpp", GLOBALS)
@@ -279,6 +352,9 @@ class Info(unittest.TestCase):
         for fabric in ("ucx", "ofi"):
             is_built = os.path.exists(os.path.join(folder, fabric, f"transport_{fabric}.so"))
             self.assertEqual(fabric in facts["transports"], is_built)
+        self.assertIn("SHMEM_FT_GUARD_PORTS=sign", facts["security"]["shared nodes"])
+        guarded = json.loads(tool("shmem-ft", "info", "--json", env={"SHMEM_FT_GUARD_PORTS": "sign"}).stdout)
+        self.assertEqual(guarded["security"]["shared nodes"], "safe: connections are signed")
         rows = {row["name"]: row for row in facts["settings"]}
         described = tool("shmem-ft", "config").stdout
         self.assertEqual(set(rows), set(re.findall(r"^(SHMEM_\w+) = ", described, re.MULTILINE)))

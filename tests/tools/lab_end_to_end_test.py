@@ -8,7 +8,6 @@ import sys
 import tempfile
 import unittest
 import unittest.mock
-import unittest.mock
 
 BIN = os.path.join(os.environ["SFT_BUILD_DIR"], "bin")
 JACOBI = [os.environ["JACOBI1D"], "--cells", "3000", "--steps", "160", "--halo", "16"]
@@ -16,6 +15,98 @@ SAME = ["--ignore", "^recomputed"]
 FAULTY = os.environ["LAB_FAULTY"]
 SANITIZERS = ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")
 IS_SANITIZED = os.environ.get("SFT_SANITIZE", "none") != "none"
+APPENDS = """
+#include <shmem.h>
+#include <shmem_ft.h>
+#include <stdio.h>
+#include <stdlib.h>
+long step;
+int main(int argc, char **argv) {
+    shmem_init();
+    shmem_ft_on_fault(SHMEM_FT_ON_FAULT_JUMP, NULL, NULL);
+    if (SHMEM_FT_ROLLBACK_POINT()) {
+        int *pes, *status;
+        size_t count;
+        shmem_query_fault(&pes, &status, &count);
+        shmem_restart_pes(pes, count);
+        shmem_barrier_all();
+    }
+    while (step < 12) {
+        step++;
+        if (shmem_my_pe() == 0) {
+            FILE *file = fopen(argv[argc - 1], "a");
+            fprintf(file, "step %ld\\n", step);
+            fclose(file);
+        }
+        shmem_checkpoint_all();
+    }
+    if (shmem_my_pe() == 0) printf("%ld steps\\n", step);
+    shmem_finalize();
+    return 0;
+}
+"""
+CAUSES = """
+#include <shmem.h>
+#include <shmem_ft.h>
+#include <stdio.h>
+#include <stdlib.h>
+long step, sum;
+long *cells;
+int main(void) {
+    shmem_init();
+    cells = malloc(sizeof *cells);
+    shmem_ft_on_fault(SHMEM_FT_ON_FAULT_JUMP, NULL, NULL);
+    if (SHMEM_FT_ROLLBACK_POINT()) {
+        int *pes, *status;
+        size_t count;
+        shmem_query_fault(&pes, &status, &count);
+        shmem_restart_pes(pes, count);
+        shmem_barrier_all();
+    }
+    while (step < 12) {
+        shmem_checkpoint_all();
+        sum += rand() % 1000;
+        step++;
+    }
+    shmem_checkpoint_all();
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &sum, &sum, 1);
+    shmem_checkpoint_all();
+    if (shmem_my_pe() == 0) printf("sum %ld %d\\n", sum, cells != NULL);
+    shmem_finalize();
+    return 0;
+}
+"""
+# Wrong only if somebody dies between the two barriers of a step: a survivor then jumps out of the second one with `part` in
+# its hands. Whoever dies in the library, in the checkpoint or behind it, is met at the first barrier.
+IN_OWN_CODE = """
+#include <shmem.h>
+#include <shmem_ft.h>
+#include <stdio.h>
+#include <unistd.h>
+long step, sum, whole;
+static long part SHMEM_FT_PRIVATE;
+int main(void) {
+    shmem_init();
+    shmem_ft_on_fault(SHMEM_FT_ON_FAULT_JUMP, NULL, NULL);
+    if (SHMEM_FT_ROLLBACK_POINT()) shmem_ft_recover();
+    while (step < 12) {
+        shmem_checkpoint_all();
+        shmem_barrier_all();
+        part += step + 1;
+        usleep(30000);
+        shmem_barrier_all();
+        sum += part;
+        part = 0;
+        step++;
+    }
+    shmem_checkpoint_all();
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, &whole, &sum, 1);
+    shmem_checkpoint_all();
+    if (shmem_my_pe() == 0) printf("sum %ld\\n", whole);
+    shmem_finalize();
+    return 0;
+}
+"""
 # Seconds that a job without faults takes at most. A sanitizer makes jobs several times as slow.
 LONG_S = "20" if IS_SANITIZED else "8"
 
@@ -141,6 +232,59 @@ class LabTest(unittest.TestCase):
         )
         wrong = re.search(r"printed '(.*)', which", run["why"])[1]
         self.assertIn(wrong, repeated.stdout.splitlines())
+
+    def test_a_death_in_code_of_the_program(self):
+        # Not at a point of the library: some milliseconds after one, between two checkpoints.
+        text = "kill pe 1 at checkpoint_leave visit 3 after 15 ms"
+        result, run = self.schedule(text, *SAME, *JACOBI, "--pace", "40")
+        self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
+        self.assertEqual([(fault["process"], fault["pe"]) for fault in run["faults"]], [(1, 1)])
+        self.assertEqual(run["faults"][0]["entry"], "kill pe 1 at checkpoint_leave visit 3 after 15000 us")
+
+    def test_what_is_wrong_in_the_programs_own_code_only_is_found(self):
+        source, program = self.path("own.c", IN_OWN_CODE), self.path("own")
+        subprocess.run([os.path.join(BIN, "oshcc"), "-O1", "-o", program, source], check=True, timeout=60)
+        words = ["-n", "3", "--spares", "1"]
+        for point in ("ship_middle", "shipped", "fold_end", "checkpoint_leave"):
+            result, run = self.schedule(f"kill pe 1 at {point} visit 5", *words, program)
+            self.assertEqual((result.returncode, run["class"]), (0, "recovered"), point + result.stdout + result.stderr)
+        report = self.path("report.json")
+        result = run_lab("--seed", "1", "--runs", "16", "--jobs", "2", "--json", report, *words, program)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        with open(report, encoding="utf-8") as file:
+            wrong = [run for run in json.load(file)["runs"] if run["class"] == "WRONG ANSWER"]
+        self.assertTrue(wrong)
+        for run in wrong:
+            self.assertTrue(any(" after " in fault["entry"] for fault in run["faults"]), run)
+
+    def test_files_that_are_named_are_compared(self):
+        log = os.path.join(os.environ["SFT_BUILD_DIR"], "apps", "append_log")
+        words = ["-n", "2", "--spares", "1", "--file", "{folder}/log.0", "--file", "{folder}/log.1"]
+        result, run = self.schedule("kill pe 1 at ship_begin visit 6", *words, log, "--path", "{folder}/log")
+        self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
+        # The same but for the recovery: the standard output is that of the run without faults, the file is not.
+        source, program = self.path("appends.c", APPENDS), self.path("appends")
+        subprocess.run([os.path.join(BIN, "oshcc"), "-O1", "-o", program, source], check=True, timeout=60)
+        words = ["-n", "2", "--spares", "1", "--file", "{folder}/lines"]
+        result, run = self.schedule("kill pe 1 at ship_begin visit 6", *words, program, "{folder}/lines")
+        self.assertEqual((result.returncode, run["class"]), (1, "WRONG ANSWER"), result.stdout + result.stderr)
+        self.assertRegex(run["why"], r"the file \{folder\}/lines differs from byte \d+ on \(\d+ bytes instead of \d+\)")
+        self.assertIn("a file opened with", result.stdout)
+        self.assertEqual(run_lab("--file", "x", program).returncode, 2)
+
+    def test_causes_of_a_wrong_answer_are_named(self):
+        source, program = self.path("causes.c", CAUSES), self.path("causes")
+        subprocess.run([os.path.join(BIN, "oshcc"), "-O1", "-o", program, source], check=True, timeout=60)
+        result, run = self.schedule("kill pe 1 at ship_begin visit 6", "-n", "2", "--spares", "1", program)
+        self.assertEqual((result.returncode, run["class"]), (1, "WRONG ANSWER"), result.stdout)
+        causes = result.stdout.partition("likely causes of wrong answers:\n")[2]
+        self.assertRegex(causes, r"  - cells is saved and holds 0x\w+, which leads into private memory")
+        self.assertIn("  - the program calls rand, which keeps its state in a library", causes)
+        self.assertIn("local variable", causes)
+        self.assertNotIn("strtok", causes)
+        # Not where nothing was wrong.
+        result, _ = self.schedule("kill pe 1 at ship_begin visit 99", "-n", "2", "--spares", "1", program)
+        self.assertNotIn("likely causes", result.stdout)
 
     def test_lines_that_always_differ_are_named(self):
         result = run_lab("--", FAULTY, "pid")

@@ -251,6 +251,30 @@ TEST(LabDraw, RandomSchedulesAimAtVisitsThatExist) {
     EXPECT_TRUE(has_recovery);
 }
 
+TEST(LabDraw, AThirdStrikesInCodeOfTheProgram) {
+    Terrain with_visits = terrain();
+    for (int process = 0; process < 4; ++process) {
+        with_visits.calm[static_cast<std::size_t>(process)].visits[FaultPoint::init_ready] = 1;
+        with_visits.calm[static_cast<std::size_t>(process)].visits[FaultPoint::checkpoint_leave] = 40;
+    }
+    int later = 0;
+    std::set<std::int64_t> times;
+    for (std::uint64_t seed = 0; seed < 500; ++seed) {
+        const FaultSchedule schedule = draw_schedule(seed, with_visits);
+        EXPECT_EQ(parsed(to_string(schedule)), schedule);
+        later += schedule[0].after_us != 0 ? 1 : 0;
+        for (const FaultEntry& entry : schedule) {
+            EXPECT_LE(entry.after_us, 0);  // percent
+            EXPECT_GE(entry.after_us, -125);
+            EXPECT_TRUE(entry.after_us == 0 || is_deadly(entry.kind));
+            times.insert(entry.after_us / 10);
+        }
+    }
+    EXPECT_GT(later, 120);
+    EXPECT_LT(later, 240);
+    EXPECT_GE(times.size(), 10U);  // all over the time between two checkpoints
+}
+
 TEST(LabDraw, ASweepTriesEveryPointWithEveryVictim) {
     std::set<std::string> texts;
     for (const FaultSchedule& schedule : sweep_schedules(terrain())) {

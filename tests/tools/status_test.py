@@ -125,6 +125,8 @@ class RunningJob(unittest.TestCase):
             self.assertGreater(status["stored_bytes"], 2 * 8 * 30000)
             self.assertEqual([pe["copy_in_process"] for pe in status["pes"]], [1, 2, 0])
             self.assertEqual({pe["state"] for pe in status["pes"]}, {"protected"})
+            self.assertEqual({pe["startup"] for pe in status["pes"]}, {"recorded"})
+            self.assertGreater(min(pe["startup_bytes"] for pe in status["pes"]), 0)
             self.assertEqual([pe["incarnation"] for pe in status["pes"]], [0, 0, 0])
             self.assertEqual([spare["process"] for spare in status["idle_spares"]], [3, 4])
             self.assertEqual(status["deaths"], [])

@@ -256,6 +256,23 @@ def run_case(case, program):
         os.environ.update(removed)
 
 
+SHIELD = "SWEEP_SHIELDED"
+
+
+def run_shielded():
+    """Root may write to everything, and what is swept is not known beforehand: so everything but one folder is made
+    read-only first, for this process and its children alone."""
+    with tempfile.TemporaryDirectory(prefix="oshrun-sweep-") as folder:
+        script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro / && shift && exec "$@"'
+        words = ["unshare", "--mount", "sh", "-c", script, "sh", folder, sys.executable, *sys.argv]
+        tried = subprocess.run(words[:7] + ["true"], capture_output=True, text=True, check=False)
+        if tried.returncode != 0:
+            print(f"sweep: not as root without a mount namespace: {tried.stderr.strip()}")
+            return 77
+        environment = {**os.environ, SHIELD: "1", "TMPDIR": folder}
+        return subprocess.run(words, env=environment, check=False).returncode
+
+
 def find_program(name):
     from shutil import which
     return os.path.realpath(which(name) or name)
@@ -273,6 +290,8 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--list", action="store_true")
     arguments = parser.parse_args()
+    if os.geteuid() == 0 and SHIELD not in os.environ and not arguments.list:
+        return run_shielded()
     tables = json.loads(subprocess.run([arguments.tables], capture_output=True, check=True).stdout)
     cases = [case for case in all_cases(tables) if arguments.only in case.name]
     if arguments.sample:

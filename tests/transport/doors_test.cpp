@@ -1,4 +1,6 @@
-// The filter of UCX's doors, with real sockets of the loopback: who gets a connection, and who does not.
+// The filter of doors, with real sockets of the loopback: who gets a connection, and who does not.
+#include "shmem_ft/transport/net/doors.hpp"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,8 +15,6 @@
 #include <cstring>
 #include <random>
 #include <string>
-
-#include "shmem_ft/transport/ucx/ucx_doors.hpp"
 
 namespace sft {
 namespace {
@@ -86,16 +86,16 @@ struct Client : Socket {
 
 bool is_let_in(const std::string& from, const Server& server) { return Client(from, server).is_let_in(); }
 
-struct UcxDoorsTest : testing::Test {
+struct DoorsTest : testing::Test {
     void SetUp() override {
         doors.find(server.port());
         ASSERT_FALSE(doors.empty());
     }
-    UcxDoors doors;  // before the server
+    Doors doors;  // before the server
     Server server;
 };
 
-TEST_F(UcxDoorsTest, OnlyThoseThatAreAdmittedGetAConnection) {
+TEST_F(DoorsTest, OnlyThoseThatAreAdmittedGetAConnection) {
     EXPECT_TRUE(is_let_in("127.0.0.3", server));
     ASSERT_TRUE(doors.admit({number("127.0.0.2"), number("127.0.0.7"), number("::1")}));
     EXPECT_TRUE(is_let_in("127.0.0.2", server));
@@ -106,14 +106,14 @@ TEST_F(UcxDoorsTest, OnlyThoseThatAreAdmittedGetAConnection) {
     EXPECT_FALSE(is_let_in("127.0.0.8", server));
 }
 
-TEST_F(UcxDoorsTest, NobodyIsAdmittedByAnEmptyList) {
+TEST_F(DoorsTest, NobodyIsAdmittedByAnEmptyList) {
     ASSERT_TRUE(doors.admit({}));
     EXPECT_FALSE(is_let_in("127.0.0.1", server));
     ASSERT_TRUE(doors.admit({number("127.0.0.1")}));
     EXPECT_TRUE(is_let_in("127.0.0.1", server));
 }
 
-TEST_F(UcxDoorsTest, WhatIsConnectedStaysSo) {
+TEST_F(DoorsTest, WhatIsConnectedStaysSo) {
     Client client("127.0.0.5", server);
     ASSERT_TRUE(client.is_let_in());
     const int accepted = accept(server.fd, nullptr, nullptr);
@@ -135,7 +135,7 @@ TEST_F(UcxDoorsTest, WhatIsConnectedStaysSo) {
     close(accepted);
 }
 
-TEST_F(UcxDoorsTest, NeighboursAreOneRange) {
+TEST_F(DoorsTest, NeighboursAreOneRange) {
     std::vector<HostAddress> addresses;
     for (int i = 20; i < 250; ++i) {
         addresses.push_back(number("127.0.3." + std::to_string(i)));
@@ -151,7 +151,7 @@ TEST_F(UcxDoorsTest, NeighboursAreOneRange) {
 
 // More than a filter holds: the smallest gaps are let in as well, the largest stay closed, nobody of the job is left
 // out.
-TEST_F(UcxDoorsTest, AnyNumberOfAddresses) {
+TEST_F(DoorsTest, AnyNumberOfAddresses) {
     std::vector<HostAddress> addresses;
     for (int i = 0; i < 20'000; ++i) {
         addresses.push_back(number("127." + std::to_string(10 + i % 2 * 100) + "." + std::to_string(i / 200) + "." +
@@ -168,8 +168,8 @@ TEST_F(UcxDoorsTest, AnyNumberOfAddresses) {
     EXPECT_FALSE(is_let_in("127.111.0.1", server));
 }
 
-TEST(UcxDoorsOfTheSixth, WholeAddressesAndNetworks) {
-    UcxDoors doors;
+TEST(DoorsOfTheSixth, WholeAddressesAndNetworks) {
+    Doors doors;
     const int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in6 loopback{
         .sin6_family = AF_INET6, .sin6_port = 0, .sin6_flowinfo = 0, .sin6_addr = in6addr_loopback, .sin6_scope_id = 0};
@@ -195,9 +195,9 @@ TEST(UcxDoorsOfTheSixth, WholeAddressesAndNetworks) {
     EXPECT_TRUE(is_let_in("::1", server));
 }
 
-TEST(UcxDoors, TheProgramsOwnSocketsAreLeftAlone) {
+TEST(Doors, TheProgramsOwnSocketsAreLeftAlone) {
     const Server older;
-    UcxDoors doors;
+    Doors doors;
     const Server ucx;
     const Server newer;
     doors.find(ucx.port());
@@ -214,7 +214,7 @@ TEST(HostAddresses, TheNodesOwnComesFirstAndTheyArePacked) {
     EXPECT_EQ(own.front(), number("10.11.12.13"));
     EXPECT_EQ(std::count(own.begin(), own.end(), number("127.0.0.1")), 0);
 
-    const std::vector<HostAddress> some{number("10.1.2.3"), number("fd00::9")};
+    const Entrance some{.hosts = {number("10.1.2.3"), number("fd00::9")}, .ports = {80, 65534}};
     std::vector<std::byte> bytes = packed(some);
     bytes.push_back(std::byte{42});
     Bytes rest = bytes;
@@ -223,7 +223,7 @@ TEST(HostAddresses, TheNodesOwnComesFirstAndTheyArePacked) {
     EXPECT_EQ(rest.front(), std::byte{42});
     for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
         Bytes part = Bytes(bytes).first(cut);
-        EXPECT_LE(unpack(part).size(), 2U);
+        EXPECT_LE(unpack(part).hosts.size(), 2U);
     }
 }
 

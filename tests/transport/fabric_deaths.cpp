@@ -71,7 +71,9 @@ std::unique_ptr<Fabric> opened(const std::string& name, bool is_raw, std::int32_
                        .n_slots = n_slots,
                        .receiver = &receiver,
                        .interface = "lo",
-                       .address = "127.0.0.1"},
+                       .address = "127.0.0.1",
+                       .is_signed = std::getenv("SFT_TEST_SIGNED") != nullptr,
+                       .secret = 7},
                       error_line)) {
         die("%s", error_line.c_str());
     }

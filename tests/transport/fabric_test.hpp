@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -152,6 +153,9 @@ inline std::unique_ptr<Fabric> fabric_called(const std::string& name) {
     return fabric;
 }
 
+// The tests are run with signed connections as well.
+inline bool is_test_signed() { return std::getenv("SFT_TEST_SIGNED") != nullptr; }
+
 // One process of a test.
 class Node {
 public:
@@ -166,6 +170,7 @@ public:
                            .receiver = &recorder,
                            .interface = "lo",
                            .address = "127.0.0.1",
+                           .is_signed = is_test_signed(),
                            .secret = 7,
                            .lost_ms = lost_ms},
                           error_line)) {

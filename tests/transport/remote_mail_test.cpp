@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "shmem_ft/transport/mail/remote_mail_wire.hpp"
+#include "shmem_ft/transport/net/signed_ways.hpp"
 #include "tests/transport/mail_test.hpp"
 
 namespace sft {
@@ -25,12 +26,14 @@ MailAddress loopback() {
 
 using Book = std::map<std::int32_t, MailAddress>;
 
-class RemoteMailTest : public MailboxTest {
+// Whether connections are signed.
+class RemoteMailTest : public MailboxTest, public testing::WithParamInterface<bool> {
 protected:
     std::unique_ptr<Mailbox> open_one(std::int32_t self) {
         auto mailbox = std::make_unique<Mailbox>();
         Mailbox::Options options = options_of(token_, self);
         options.remote.listen_on = loopback();
+        options.remote.is_signed = is_signed_;
         options.remote.is_remote = [](ProcId) { return true; };
         options.remote.address_of = [this](ProcId process) { return book_[process.value()]; };
         options.remote.introduced = [this](ProcId process, const Contact& contact) {
@@ -60,20 +63,28 @@ protected:
     // A connection made by hand to the port of `process`.
     int connect_raw(std::int32_t process) {
         const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        EXPECT_TRUE(!is_signed_ || sign_door(fd, token_.secret));
         const SocketAddress address(book_[process]);
         EXPECT_EQ(connect(fd, address.get(), address.bytes), 0) << strerrordesc_np(errno);
         return fd;
     }
 
-    void SetUp() override { ASSERT_EQ(pipe2(ends_, O_CLOEXEC), 0); }
+    void SetUp() override {
+        is_signed_ = GetParam();
+        ASSERT_EQ(pipe2(ends_, O_CLOEXEC), 0);
+    }
     void TearDown() override {
         ::close(ends_[0]);
         ::close(ends_[1]);
     }
 
     Book book_;
+    bool is_signed_ = false;
     int ends_[2] = {-1, -1};  // from a child
 };
+
+INSTANTIATE_TEST_SUITE_P(Ways, RemoteMailTest, testing::Bool(),
+                         [](const auto& way) { return std::string(way.param ? "Signed" : "Plain"); });
 
 // Expects the numbers from 0 on.
 struct Counting {
@@ -107,7 +118,7 @@ bool is_closed(int fd, std::size_t skipped = 0) {
     return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
-TEST_F(RemoteMailTest, ArrivesInOrderInBothDirections) {
+TEST_P(RemoteMailTest, ArrivesInOrderInBothDirections) {
     const auto a = open_one(0);
     const auto b = open_one(1);
     Counting at_a;
@@ -123,7 +134,7 @@ TEST_F(RemoteMailTest, ArrivesInOrderInBothDirections) {
     }));
 }
 
-TEST_F(RemoteMailTest, DatagramsArriveBesidesAndTellThatTheyAre) {
+TEST_P(RemoteMailTest, DatagramsArriveBesidesAndTellThatTheyAre) {
     const auto a = open_one(0);
     const auto b = open_one(1);
     int n_datagrams = 0;
@@ -139,7 +150,7 @@ TEST_F(RemoteMailTest, DatagramsArriveBesidesAndTellThatTheyAre) {
 }
 
 // Anybody may send them.
-TEST_F(RemoteMailTest, DatagramsOfStrangersAreDropped) {
+TEST_P(RemoteMailTest, DatagramsOfStrangersAreDropped) {
     const auto a = open_one(0);
     const auto b = open_one(1);
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -159,7 +170,7 @@ TEST_F(RemoteMailTest, DatagramsOfStrangersAreDropped) {
     EXPECT_TRUE(pump_both(*a, kNoMail, *b, sink, [&] { return n_taken == 1; }));
 }
 
-TEST_F(RemoteMailTest, TheLargestMessageArrives) {
+TEST_P(RemoteMailTest, TheLargestMessageArrives) {
     const auto a = open_one(0);
     const auto b = open_one(1);
     const Buffer message(kBytesMax, std::byte{42});
@@ -174,7 +185,7 @@ TEST_F(RemoteMailTest, TheLargestMessageArrives) {
 
 // Guards: numbers, acknowledgements and the welcome. Without resending, messages are missing; without numbers, some
 // come twice.
-TEST_F(RemoteMailTest, ConnectionsThatBreakLoseNothing) {
+TEST_P(RemoteMailTest, ConnectionsThatBreakLoseNothing) {
     const auto a = open_one(0);
     const auto b = open_one(1);
     Counting at_a;
@@ -198,7 +209,7 @@ TEST_F(RemoteMailTest, ConnectionsThatBreakLoseNothing) {
     EXPECT_TRUE(a->take_gone().empty() && b->take_gone().empty());
 }
 
-TEST_F(RemoteMailTest, RefusedPortIsADeath) {
+TEST_P(RemoteMailTest, RefusedPortIsADeath) {
     const auto a = open_one(0);
     auto b = open_one(1);
     b.reset();
@@ -214,7 +225,7 @@ TEST_F(RemoteMailTest, RefusedPortIsADeath) {
 }
 
 // Who has been talked to by a process hears of its death though it has nothing to say.
-TEST_F(RemoteMailTest, EndOfAConnectionIsFollowedUp) {
+TEST_P(RemoteMailTest, EndOfAConnectionIsFollowedUp) {
     const auto a = open_one(0);
     const Child child([&] {
         const auto b = open_one(1);
@@ -236,7 +247,7 @@ TEST_F(RemoteMailTest, EndOfAConnectionIsFollowedUp) {
     EXPECT_EQ(gone.at(0).process, ProcId(1));
 }
 
-TEST_F(RemoteMailTest, StoppedProcessIsNotGone) {
+TEST_P(RemoteMailTest, StoppedProcessIsNotGone) {
     const auto a = open_one(0);
     Child child([&] {
         const auto b = open_one(1);
@@ -260,7 +271,7 @@ TEST_F(RemoteMailTest, StoppedProcessIsNotGone) {
     EXPECT_EQ(child.end(), 0);
 }
 
-TEST_F(RemoteMailTest, GoodbyeIsNoDeath) {
+TEST_P(RemoteMailTest, GoodbyeIsNoDeath) {
     const auto a = open_one(0);
     auto b = open_one(1);
     Counting at_b;
@@ -274,7 +285,7 @@ TEST_F(RemoteMailTest, GoodbyeIsNoDeath) {
     EXPECT_EQ(gone.at(0).goodbye, 7U);
 }
 
-TEST_F(RemoteMailTest, PortOfAnotherProcessIsADeathToo) {
+TEST_P(RemoteMailTest, PortOfAnotherProcessIsADeathToo) {
     const auto a = open_one(0);
     const auto c = open_one(2);
     book_[1] = c->address();
@@ -284,7 +295,7 @@ TEST_F(RemoteMailTest, PortOfAnotherProcessIsADeathToo) {
     EXPECT_EQ(gone.at(0).process, ProcId(1));
 }
 
-TEST_F(RemoteMailTest, OfWhatIsSentToOneGivenUpTheLastIsKept) {
+TEST_P(RemoteMailTest, OfWhatIsSentToOneGivenUpTheLastIsKept) {
     const auto a = open_one(0);
     const auto b = open_one(1);
     Counting at_b;
@@ -300,7 +311,7 @@ TEST_F(RemoteMailTest, OfWhatIsSentToOneGivenUpTheLastIsKept) {
     EXPECT_TRUE(pump_both(*a, kNoMail, *b, at_b.sink(), [&] { return at_b.next == 4; }));
 }
 
-TEST_F(RemoteMailTest, WhoJoinsIsIntroducedByItsHello) {
+TEST_P(RemoteMailTest, WhoJoinsIsIntroducedByItsHello) {
     const auto a = open_one(0);
     const auto b = open_one(5);
     Contact own;
@@ -316,7 +327,7 @@ TEST_F(RemoteMailTest, WhoJoinsIsIntroducedByItsHello) {
     EXPECT_TRUE(pump_both(*a, at_a.sink(), *b, at_b.sink(), [&] { return at_b.next == 1; }));
 }
 
-TEST_F(RemoteMailTest, StrangersAreClosedAndNamedOnce) {
+TEST_P(RemoteMailTest, StrangersAreClosedAndNamedOnce) {
     const auto a = open_one(0);
     const auto b = open_one(1);
     Greeting right{.from = 1, .to = 0, .secret = token_.secret};
@@ -354,7 +365,7 @@ TEST_F(RemoteMailTest, StrangersAreClosedAndNamedOnce) {
     EXPECT_TRUE(pump_both(*a, at_a.sink(), *b, kNoMail, [&] { return at_a.next == 1; }));
 }
 
-TEST_F(RemoteMailTest, NonsenseOfAMemberEndsItsConnection) {
+TEST_P(RemoteMailTest, NonsenseOfAMemberEndsItsConnection) {
     const auto a = open_one(0);
     const Greeting right{.from = 1, .to = 0, .secret = token_.secret};
     constexpr std::size_t kWelcomeBytes = sizeof(StreamHead) + sizeof(Greeting);
@@ -372,6 +383,16 @@ TEST_F(RemoteMailTest, NonsenseOfAMemberEndsItsConnection) {
     EXPECT_TRUE(is_closed_after([](int fd) { send_raw(fd, FrameKind::message, 1, kBytesMax + 1, nullptr, 0); }));
     EXPECT_TRUE(is_closed_after([](int fd) { send_raw(fd, FrameKind::message, 2, 1, "x", 1); }));
     EXPECT_TRUE(is_closed_after([](int fd) { send_raw(fd, FrameKind::welcome, 1, 1, "x", 1); }));
+}
+
+TEST_P(RemoteMailTest, WhoDoesNotSignIsNotHeard) {
+    const auto a = open_one(0);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const SocketAddress address(book_[0]);
+    connect(fd, address.get(), address.bytes);
+    pollfd entry{.fd = fd, .events = POLLOUT, .revents = 0};
+    EXPECT_EQ(poll(&entry, 1, 200) == 1, !is_signed_);
+    ::close(fd);
 }
 
 TEST(ContactTest, WhatIsNoContactIsRefused) {

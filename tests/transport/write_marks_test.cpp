@@ -81,7 +81,7 @@ TEST_F(WriteMarksTest, WhatIsNotSymmetricIsNotMarked) {
 // when it has been told that this one was seen, the owner has found the value before. Four writers, words beside each
 // other.
 TEST_F(WriteMarksTest, NoWriteIsMissedWhileOthersWrite) {
-    constexpr std::uint64_t kRounds = 30'000;
+    constexpr std::uint64_t kRounds = 3000;
     constexpr int kWriters = 4;
     std::atomic<std::uint64_t> seen[kWriters] = {};
     const auto word_of = [&](int writer) {

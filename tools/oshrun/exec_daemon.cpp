@@ -115,6 +115,7 @@ int exec_daemon(int argc, char** argv) {
     std::vector<std::string> words(argv + 1, argv + argc);
     // The launcher's own folder is for its host, and its daemons refuse to have both.
     words = without_setting(words, "orte_local_tmpdir_base", ignored);
+    unsetenv("OMPI_MCA_orte_local_tmpdir_base");  // srun brings the whole environment along
     // It keeps its own name in its words, because it may start further ones.
     static_cast<void>(without_setting(words, kDaemonSetting, daemon));
     words.insert(words.begin(), daemon);

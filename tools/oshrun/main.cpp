@@ -359,7 +359,8 @@ int run(Options options) {
                       choose_rank_hosts(options, found.hosts),
                       found.config.start_timeout_ms};
         LaunchFacts facts = collect_facts(temp_dir, found.program_path, found.launcher_path);
-        if (may_use_other_hosts(options, found.hosts)) {
+        // Inside of Slurm srun starts the daemons, and a job step of oshrun's has not come up there.
+        if (may_use_other_hosts(options, found.hosts) && !facts.is_inside_slurm) {
             facts.daemon_path = daemon_of_launcher(facts.launcher_path);
         }
         facts.rank_hosts_file = task.own_launch ? "" : write_rank_hosts(options, task.shape.hosts, temp_dir);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "shmem_ft/base/config.hpp"
+#include "shmem_ft/base/docs.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
 
@@ -43,9 +44,9 @@ void print_settings(const Config& config) {
         const std::string value = setting_value(setting, config);
         fmt::print("{} = {}\n", setting.name, value.empty() ? "(none)" : value);
         fmt::print("    {}\n", origin == nullptr ? "the default" : fmt::format("from {} in the environment", origin));
-        fmt::print("{}\n", wrapped(setting.help, 4));
+        fmt::print("{}\n", wrapped(with_doc_paths(setting.help), 4));
         fmt::print("{}\n",
-                   wrapped(fmt::format("Accepted: {}.{}{}", setting.range,
+                   wrapped(fmt::format("Accepted: {}.{}{}", with_doc_paths(setting.range),
                                        *setting.default_value == '\0'
                                            ? ""
                                            : fmt::format(" Default: {}.", setting.default_value),

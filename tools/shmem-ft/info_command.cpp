@@ -15,6 +15,7 @@
 
 #include "shmem_ft/base/build_info.hpp"
 #include "shmem_ft/base/config.hpp"
+#include "shmem_ft/transport/net/signed_ways.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
 
@@ -95,6 +96,28 @@ Json describe_system() {
     return object;
 }
 
+// Who can connect to a job on several nodes, and what to set where users share these.
+Json describe_guard(const Config& config) {
+    Json object;
+    switch (config.port_guard) {
+        case PortGuard::none: object["ports"] = "everybody can connect to those of a job on several nodes"; break;
+        case PortGuard::nodes:
+            object["ports"] = "programs on the nodes of the job can connect, of other users as well; no other host can";
+            break;
+        case PortGuard::signatures: object["ports"] = "only who knows the secret of the job can connect"; break;
+    }
+    const bool is_possible = can_sign();
+    if (config.port_guard == PortGuard::signatures) {
+        object["shared nodes"] =
+            is_possible ? "safe: connections are signed" : "this kernel cannot sign: jobs will not start";
+    } else {
+        object["shared nodes"] =
+            is_possible ? "set SHMEM_FT_GUARD_PORTS=sign if a user of the nodes is not to be trusted"
+                        : "this kernel cannot sign connections: keep users who are not to be trusted off the nodes";
+    }
+    return object;
+}
+
 Json describe_setting(const SettingInfo& setting, const Config& config) {
     const char* const variable = setting_origin(setting);
     Json object;
@@ -118,6 +141,7 @@ Json describe_all(const Config& config) {
                        {"options", as_object(build.options)},
                        {"dependencies", as_object(build.dependencies)}};
     object["transports"] = describe_transports();
+    object["security"] = describe_guard(config);
     object["system"] = describe_system();
     object["settings"] = Json::array();
     for (const SettingInfo& setting : settings()) {
@@ -180,6 +204,7 @@ int run_info(const InfoCommand& command) {
     print_facts("build", all["build"]["options"]);
     print_facts("built with", all["build"]["dependencies"]);
     print_facts("transports", all["transports"]);
+    print_facts("security", all["security"]);
     print_system(all["system"]);
     print_settings(all["settings"]);
     return 0;

@@ -12,13 +12,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <map>
 #include <mutex>
+#include <optional>
+#include <sstream>
 #include <thread>
 
+#include "shmem_ft/base/docs.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
+#include "tools/shmem-ft/lab_causes.hpp"
 #include "tools/shmem-ft/lab_draw.hpp"
 #include "tools/shmem-ft/lab_report.hpp"
 
@@ -39,6 +45,14 @@ int refuse(const std::string& line) {
 void print_now(const std::string& text) {
     fmt::print("{}", text);
     std::fflush(stdout);
+}
+
+std::string in_folder(std::string text, const std::string& folder) {
+    const std::string_view mark = kLabFolder;
+    for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + folder.size())) {
+        text.replace(at, mark.size(), folder);
+    }
+    return text;
 }
 
 // A folder for the files of the runs; gone with this object.
@@ -110,11 +124,45 @@ private:
             error = fmt::format("cannot make {}: {}", folder.string(), problem.message());
             return false;
         }
-        if (!run_job(options_.job, schedule, folder, {timeout_s, cancel_.get()}, record, error)) {
+        JobCommand job = options_.job;
+        for (std::string& word : job.program) {
+            word = in_folder(word, folder.string());
+        }
+        if (!run_job(job, schedule, folder, {timeout_s, cancel_.get()}, record, error)) {
             return false;
         }
         is_cancelled_ = is_cancelled_ || record.is_cancelled;
         return !record.is_cancelled;
+    }
+
+    // Their contents; a file that is not there has none, which is not the same as an empty one.
+    [[nodiscard]] std::map<std::string, std::optional<std::string>> files_of(const std::string& run) const {
+        std::map<std::string, std::optional<std::string>> contents;
+        for (const std::string& name : options_.files) {
+            std::ifstream file(in_folder(name, (scratch_.path() / run).string()), std::ios::binary);
+            std::ostringstream text;
+            text << file.rdbuf();
+            contents[name] = file.is_open() ? std::optional(text.str()) : std::nullopt;
+        }
+        return contents;
+    }
+
+    // What is different; empty: nothing.
+    [[nodiscard]] std::string compare_files(const std::string& run) const {
+        for (const auto& [name, content] : files_of(run)) {
+            const auto& expected = reference_files_.at(name);
+            if (content == expected) {
+                continue;
+            }
+            if (!content || !expected) {
+                return fmt::format("the file {} is {}", name, content ? "there" : "not there");
+            }
+            const auto [at, ignored] =
+                std::mismatch(content->begin(), content->end(), expected->begin(), expected->end());
+            return fmt::format("the file {} differs from byte {} on ({} bytes instead of {})", name,
+                               at - content->begin(), content->size(), expected->size());
+        }
+        return {};
     }
 
     // Twice without faults: what differs between the two would be taken for wrong answers.
@@ -132,6 +180,11 @@ private:
                 error = fmt::format("{} {} without any fault: {}", options_.job.program.front(), end, said);
                 return false;
             }
+        }
+        reference_files_ = files_of("reference");
+        if (const std::string difference = compare_files("again"); !difference.empty()) {
+            error = fmt::format("without any fault, {} in one of two runs", difference);
+            return false;
         }
         reference_.lines = lines_of(calm_.output, options_.ignored);
         reference_.seconds = calm_.seconds;
@@ -164,8 +217,10 @@ private:
         return true;
     }
 
-    [[nodiscard]] Verdict judged(const RunRecord& record, const FaultSchedule& schedule) const {
-        return judge(record, {reference_, options_.ignored, schedule, options_.job.spares});
+    [[nodiscard]] Verdict judged(const RunRecord& record, const FaultSchedule& schedule, const std::string& run) const {
+        const Verdict verdict = judge(record, {reference_, options_.ignored, schedule, options_.job.spares});
+        const std::string difference = record.exit_code == 0 && !record.is_hang ? compare_files(run) : "";
+        return difference.empty() || !verdict.why.empty() ? verdict : Verdict{RunClass::wrong_answer, difference};
     }
 
     // One kill in the middle shows the points of a recovery. It is judged like any other run.
@@ -179,7 +234,7 @@ private:
         if (!run_once("run-0", run.schedule, timeout_s_, run.record, error)) {
             return false;
         }
-        run.verdict = judged(run.record, run.schedule);
+        run.verdict = judged(run.record, run.schedule, "run-0");
         terrain_.probe = run.record.processes;
         terrain_.trigger = trigger;
         finish(std::move(run));
@@ -222,7 +277,7 @@ private:
                         }
                         return;
                     }
-                    run.verdict = judged(run.record, run.schedule);
+                    run.verdict = judged(run.record, run.schedule, fmt::format("run-{}", run.number));
                     finish(std::move(run));
                 }
             });
@@ -234,7 +289,7 @@ private:
 
     void finish(LabRun run) {
         const std::lock_guard lock(mutex_);
-        print_now(describe(run, options_));
+        print_now(in_folder(describe(run, options_), "."));  // the command can be typed as it is
         const fs::path folder = scratch_.path() / fmt::format("run-{}", run.number);
         std::error_code problem;
         if (is_failure(run, options_) && !options_.keep_path.empty()) {
@@ -252,6 +307,10 @@ private:
     int report() {
         std::sort(done_.begin(), done_.end(), [](const LabRun& a, const LabRun& b) { return a.number < b.number; });
         print_now(summary(done_));
+        if (std::any_of(done_.begin(), done_.end(),
+                        [](const LabRun& run) { return run.verdict.run_class == RunClass::wrong_answer; })) {
+            print_causes();
+        }
         std::string error = failed_to_run_;
         if (!options_.json_path.empty() && !write_json(done_, reference_, options_, error)) {
             return refuse(error);
@@ -271,11 +330,25 @@ private:
         return EXIT_SUCCESS;
     }
 
+    // Once more without faults, and with checks, which name saved words that lead out of symmetric memory.
+    void print_causes() {
+        RunRecord checked;
+        std::string error;
+        setenv("SHMEM_FT_CHECK", "warn", 1);  // no thread of this program runs any more
+        static_cast<void>(run_once("checked", {}, timeout_s_, checked, error));
+        std::string text = "\nlikely causes of wrong answers:\n";
+        for (const std::string& cause : likely_causes(options_.job.program.front(), checked.errors)) {
+            text += fmt::format("  - {}\n", cause);
+        }
+        print_now(text);
+    }
+
     const LabOptions& options_;
     Fd cancel_;
     Scratch scratch_;
     RunRecord calm_;
     Reference reference_;
+    std::map<std::string, std::optional<std::string>> reference_files_;
     Terrain terrain_;
     double timeout_s_ = 0;
     std::atomic<bool> is_cancelled_{false};
@@ -295,7 +368,7 @@ int run_lab(const std::vector<std::string>& words) {
         return refuse(error);
     }
     if (options.wants_help) {
-        fmt::print("{}", lab_help_text());
+        fmt::print("{}", with_doc_paths(lab_help_text()));
         return EXIT_SUCCESS;
     }
     return Lab(options).run();

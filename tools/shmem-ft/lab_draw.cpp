@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <random>
 #include <set>
 
@@ -189,6 +190,40 @@ FaultEntry draw_entry(Dice& dice, const Terrain& terrain, const std::vector<Proc
     return entry;
 }
 
+// A kill between two visits of the library: at any time after a checkpoint, a recovery or the start.
+FaultEntry draw_moment(Dice& dice, const Terrain& terrain, const std::vector<ProcessRecord>& processes,
+                       std::initializer_list<FaultPoint> points) {
+    FaultEntry entry;
+    draw_kind(dice, true, entry);
+    if (entry.kind == FaultKind::exit) {
+        entry.kind = FaultKind::kill;  // exit() by a thread of the library would be no end that a program has
+        entry.status = 0;
+    }
+    entry.number = static_cast<std::int32_t>(dice.below(static_cast<std::uint64_t>(terrain.pes)));
+    for (const FaultPoint point : points) {
+        entry.point = point;
+        const std::uint32_t visits = visits_of_victim(entry, processes, terrain.pes);
+        if (visits != 0) {
+            entry.visit = static_cast<std::uint32_t>(dice.between(1, visits));
+            break;
+        }
+    }
+    // A little beyond the next checkpoint: the moments around it are to be had, too.
+    entry.after_us = -dice.between(1, 125);  // percent
+    return entry;
+}
+
+FaultSchedule draw_moments(Dice& dice, const Terrain& terrain) {
+    FaultSchedule schedule = {
+        draw_moment(dice, terrain, terrain.calm, {FaultPoint::checkpoint_leave, FaultPoint::init_ready})};
+    if (terrain.spares > 1 && dice.in_100(40)) {
+        // Once more, in what is computed again.
+        schedule.push_back(draw_moment(dice, terrain, terrain.probe.empty() ? terrain.calm : terrain.probe,
+                                       {FaultPoint::restart_leave, FaultPoint::checkpoint_leave}));
+    }
+    return schedule;
+}
+
 }  // namespace
 
 std::optional<FaultEntry> choose_trigger(const std::vector<ProcessRecord>& calm, int pes) {
@@ -211,6 +246,12 @@ FaultSchedule draw_schedule(std::uint64_t seed, const Terrain& terrain) {
     Dice dice(seed);
     FaultSchedule schedule;
     const bool has_recovery = terrain.trigger && !visited(terrain.probe, {Group::recovery}).empty();
+    const bool has_moments = most_visits(terrain.calm, FaultPoint::init_ready, [&](const ProcessRecord& process) {
+                                 return process.process < terrain.pes;
+                             }) != 0;
+    if (has_moments && dice.in_100(35)) {
+        return draw_moments(dice, terrain);
+    }
     const std::uint64_t shape = dice.below(100);
     if (shape < 50 || terrain.spares < 2) {
         schedule.push_back(draw_entry(dice, terrain, terrain.calm, false, false));

@@ -19,9 +19,9 @@ namespace {
 
 constexpr int kProcessesMax = 4094;
 constexpr std::uint64_t kSeedsMax = 1'000'000;
-constexpr std::array<std::string_view, 15> kNames = {
+constexpr std::array<std::string_view, 16> kNames = {
     "-n",     "--spares", "--runs",         "--seed",   "--jobs", "--timeout", "--sweep", "--schedule",
-    "--json", "--keep",   "--allow-errors", "--ignore", "--help", "-s",        "-h"};
+    "--json", "--keep",   "--allow-errors", "--ignore", "--file", "--help",    "-s",      "-h"};
 
 std::string folder_of_this_program() {
     char path[PATH_MAX];
@@ -140,6 +140,7 @@ bool parse_lab_options(const std::vector<std::string>& words, LabOptions& option
     app.add_option("--json", options.json_path)->take_last();
     app.add_option("--keep", options.keep_path)->take_last();
     app.add_option("--ignore", texts.ignored)->type_size(1)->expected(1)->take_all();
+    app.add_option("--file", options.files)->type_size(1)->expected(1)->take_all();
     app.add_flag("--sweep", options.is_sweep);
     app.add_flag("--allow-errors", options.allows_errors);
     app.add_flag("-h,--help", options.wants_help);
@@ -157,6 +158,13 @@ bool parse_lab_options(const std::vector<std::string>& words, LabOptions& option
     if (!take_numbers(texts, options, error) || !take_patterns(texts, options, error)) {
         return false;
     }
+    for (const std::string& name : options.files) {
+        if (name.find(kLabFolder) == std::string::npos) {
+            error = fmt::format("--file {}: runs must not share a file: {}/{}, in the words of the program as well",
+                                name, kLabFolder, std::filesystem::path(name).filename().string());
+            return false;
+        }
+    }
     if (options.is_sweep && !options.schedule_path.empty()) {
         error = "--sweep and --schedule: only one of them";
         return false;
@@ -171,8 +179,9 @@ bool parse_lab_options(const std::vector<std::string>& words, LabOptions& option
 const char* lab_help_text() noexcept {
     return R"(Usage: shmem-ft lab [OPTIONS] [--] PROGRAM [ARGUMENTS...]
 
-Runs an OpenSHMEM program once without faults, then many times with faults at points inside
-the library's protocols, and compares what it prints on the standard output, line by line.
+Runs an OpenSHMEM program without faults, then many times with faults at points inside the
+library's protocols and at any time in the program's own code, and compares what it prints on
+the standard output, line by line, and the files that are named.
 
   -n N                 number of PEs (default: 4)
   -s S, --spares S     number of spares (default: 2)
@@ -183,6 +192,8 @@ the library's protocols, and compares what it prints on the standard output, lin
   --jobs M             runs at the same time (default: half of the processors)
   --timeout SECONDS    until a run counts as hung (default: 20 + 10 times the run without faults)
   --ignore REGEX       lines that may differ from run to run; may be repeated
+  --file NAME          a file that must come out as without faults; may be repeated. {folder} in it
+                       and in the program's words stands for a folder of each run's own
   --allow-errors       a named error never counts as a failure
   --json FILE          write all results to FILE
   --keep FOLDER        keep what failed runs have printed, and their events
@@ -193,7 +204,8 @@ found its victim), named error, excused (more was lost than the library protects
 with its schedule and the command that repeats it.
 
 Exit status: 0 without failures, 1 with failures, 2 for wrong options or a program that does
-not run without faults. docs/fault-lab.md explains it all; shmem-ft points lists the points.
+not run without faults. shmem-ft points lists the points; what all this is about explains
+docs/fault-lab.md
 )";
 }
 

@@ -10,6 +10,9 @@
 
 namespace sft::tools {
 
+// In the program's words and in the names of files: a folder of each run's own.
+inline constexpr const char* kLabFolder = "{folder}";
+
 struct LabOptions {
     JobCommand job;
     int runs = 50;
@@ -22,6 +25,7 @@ struct LabOptions {
     std::string json_path;
     std::string keep_path;  // folder for the files of failed runs
     IgnoredLines ignored;
+    std::vector<std::string> files;  // to be compared; each has kLabFolder in it
     bool wants_help = false;
 };
 

@@ -12,6 +12,8 @@
 #include <string_view>
 
 #include "tools/common/fd.hpp"
+#include "tools/shmem-ft/dwarf_types.hpp"
+#include "tools/shmem-ft/risky_members.hpp"
 
 namespace sft::tools {
 namespace {
@@ -25,33 +27,6 @@ struct Finding {
     Risk risk = Risk::none;
     std::string type;  // its name, where it has one
 };
-
-std::string name_of(Dwarf_Die* die) {
-    const char* name = dwarf_diename(die);
-    return name == nullptr ? "" : name;
-}
-
-std::optional<Dwarf_Die> type_of(Dwarf_Die* die) {
-    Dwarf_Attribute attribute;
-    Dwarf_Die type;
-    Dwarf_Die peeled;
-    if (dwarf_attr_integrate(die, DW_AT_type, &attribute) == nullptr ||
-        dwarf_formref_die(&attribute, &type) == nullptr || dwarf_peel_type(&type, &peeled) != 0) {
-        return std::nullopt;
-    }
-    return peeled;
-}
-
-bool is_in_std(Dwarf_Die* die) {
-    Dwarf_Die* scopes = nullptr;
-    const int count = dwarf_getscopes_die(die, &scopes);
-    bool found = false;
-    for (int i = 0; i < count; ++i) {
-        found = found || (dwarf_tag(&scopes[i]) == DW_TAG_namespace && name_of(&scopes[i]) == "std");
-    }
-    std::free(scopes);
-    return found;
-}
 
 // String constants are what such pointers nearly always point to.
 bool is_pointer_to_const_char(Dwarf_Die* pointer) {
@@ -221,7 +196,8 @@ void visit(Dwarf_Die* die, TypeReport& report) {
         if (address && type) {
             const Finding finding = is_named_once(die) ? Finding{Risk::once, "a once flag"} : classify(&*type, 0);
             if (finding.risk != Risk::none) {
-                report.risky.push_back({name_of(die), *address, warning_for(finding), finding.risk == Risk::function});
+                report.risky.push_back({name_of(die), *address, warning_for(finding) + risky_members(*type),
+                                        finding.risk == Risk::function});
             }
         }
         return;

@@ -103,6 +103,45 @@ std::string table_of(const JobSummary& summary) {
     return text;
 }
 
+const char* name_of(StartupPhase phase) {
+    switch (phase) {
+        case StartupPhase::none: return "not recorded";
+        case StartupPhase::recording: return "being recorded";
+        case StartupPhase::closed: return "recorded";
+        case StartupPhase::too_large: return "too large for SHMEM_FT_STARTUP_RECORD";
+        case StartupPhase::many_threads: return "made by several threads, not recorded";
+        case StartupPhase::repeating: return "being repeated";
+    }
+    return "?";
+}
+
+StartupPhase phase_of(const SeenPe& seen) {
+    return seen.holder == nullptr ? StartupPhase::none : static_cast<StartupPhase>(seen.holder->status->startup);
+}
+
+// One line for each state that some PE is in.
+std::string startup_of(const JobSummary& summary) {
+    std::string text;
+    for (std::uint32_t phase = 0; phase <= static_cast<std::uint32_t>(StartupPhase::repeating); ++phase) {
+        std::vector<std::string> pes;
+        std::uint64_t bytes = 0;
+        for (const SeenPe& seen : summary.pes) {
+            if (seen.holder != nullptr && phase_of(seen) == static_cast<StartupPhase>(phase)) {
+                pes.push_back(std::to_string(seen.pe));
+                bytes += seen.holder->status->startup_bytes;
+            }
+        }
+        if (!pes.empty()) {
+            text +=
+                fmt::format("  {:<11} {} ({}{})\n", text.empty() ? "start-up" : "",
+                            name_of(static_cast<StartupPhase>(phase)),
+                            pes.size() == summary.pes.size() ? "all PEs" : fmt::format("PE {}", fmt::join(pes, ", ")),
+                            bytes == 0 ? "" : ", " + amount(bytes));
+        }
+    }
+    return text;
+}
+
 // What the loss of a node would do. That of oshrun's own host always ends a job.
 std::string nodes_of(const JobSummary& summary) {
     if (summary.n_nodes <= 1) {
@@ -137,6 +176,8 @@ Json json_of(const SeenPe& seen) {
     json["incarnation"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->status->incarnation);
     json["version"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->status->version);
     json["stored_bytes"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->status->stored_bytes);
+    json["startup"] = seen.holder == nullptr ? Json(nullptr) : Json(name_of(phase_of(seen)));
+    json["startup_bytes"] = seen.holder == nullptr ? Json(nullptr) : Json(seen.holder->status->startup_bytes);
     const std::int32_t domain = seen.holder == nullptr ? -1 : seen.holder->memory_domain;
     json["memory_domain"] = domain < 0 ? Json(nullptr) : Json(domain);
     json["copy_in_memory_domain"] = seen.keeper_domain < 0 ? Json(nullptr) : Json(seen.keeper_domain);
@@ -171,6 +212,7 @@ std::string text_of(const SeenJob& job) {
         text += fmt::format("  committed   version {}, {}, {} stored\n", summary.version,
                             ago(job, summary.committed_ns), amount(summary.stored_bytes));
     }
+    text += startup_of(summary);
     text += fmt::format("  survivable  {} further loss{} of a PE at one moment, {} one after another: {}\n",
                         summary.protected_losses, summary.protected_losses == 1 ? "" : "es", summary.losses_in_turn,
                         joined(summary.limits));

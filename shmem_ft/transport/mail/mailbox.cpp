@@ -120,6 +120,7 @@ bool Mailbox::open(const Options& options, std::string& error_line) {
         if (!remote_.open({.listen_on = options_.remote.listen_on,
                            .self = options_.self,
                            .secret = options_.token.secret,
+                           .is_signed = options_.remote.is_signed,
                            .bytes_max = options_.bytes_max,
                            .backlog = options_.backlog,
                            .address_of = options_.remote.address_of,

@@ -69,6 +69,7 @@ public:
         // In a job on several nodes.
         struct Remote {
             MailAddress listen_on;  // not set: there is one node only
+            bool is_signed = false;
             std::function<bool(ProcId)> is_remote;
             std::function<MailAddress(ProcId)> address_of;
             // A process that joins the job has said how it is reached.
@@ -124,6 +125,12 @@ public:
     [[nodiscard]] MailAddress address() const noexcept;
     // For a process that joins: tells everybody whom it connects to.
     void introduce_self(const Contact& own) { remote_.introduce_self(own); }
+    // By which connections from other nodes have to be signed, if they have.
+    [[nodiscard]] std::optional<std::uint64_t> signing_key() const noexcept {
+        return options_.remote.is_signed ? std::optional(options_.token.secret) : std::nullopt;
+    }
+    // From now on only these can send to it from other nodes. False: the system does not let others be kept out.
+    [[nodiscard]] bool admit(std::vector<HostAddress> hosts) { return remote_.admit(std::move(hosts)); }
     // Processes of other nodes that have been found to be dead, or to have left (goodbye: how).
     [[nodiscard]] std::vector<RemoteMail::Gone> take_gone();
     // To a process of another node: at once or never. Of what a sink gets the second one tells whether it came that

@@ -70,6 +70,7 @@ void RemoteMail::close() noexcept {
         if (peer.stream.fd() >= 0) {
             ::close(peer.stream.release());
         }
+        stop_knocking(peer);
     }
     for (auto& [number, incoming] : incoming_) {
         ::close(incoming.stream.release());
@@ -176,26 +177,28 @@ void RemoteMail::connect(ProcId process, Peer& peer) {
     if (!address.is_set()) {
         return;
     }
-    const int fd = fails(FaultPoint::call_socket) ? -1 : make_tcp_socket(address.family);
+    const int fd = fails(FaultPoint::call_socket) ? -1 : make_socket(address.family);
     if (fd < 0) {
         lacks("connect to other nodes", errno);
         return;
     }
     const SocketAddress to(address);
     const int result = fails(FaultPoint::call_connect) ? -1 : ::connect(fd, to.get(), to.bytes);
-    if (result != 0 && errno == ECONNREFUSED) {
-        ::close(fd);
-        found_gone(process, peer);
-        return;
-    }
     if (result != 0 && errno != EINPROGRESS) {
+        const bool is_refused = errno == ECONNREFUSED;
         ::close(fd);
+        if (is_refused) {
+            found_gone(process, peer);
+        }
         return;
     }
     peer.stream = FrameStream(fd, sizeof(Greeting));
     peer.wants_room = false;
     peer.state = PeerState::connecting;
     watch(EPOLL_CTL_ADD, fd, EPOLLOUT, Source::peer, static_cast<std::uint32_t>(process.value()));
+    if (knock(process, peer, address)) {
+        found_gone(process, peer);
+    }
 }
 
 void RemoteMail::connected(ProcId process, Peer& peer) {
@@ -214,6 +217,7 @@ void RemoteMail::connected(ProcId process, Peer& peer) {
         need_tick();
         return;
     }
+    stop_knocking(peer);
     peer.state = PeerState::greeting;
     const std::uint64_t first = peer.waiting.empty() ? peer.last_number + 1 : peer.waiting.front().number;
     std::vector<std::byte> hello = greeting(process);
@@ -235,6 +239,7 @@ void RemoteMail::hang_up(Peer& peer) noexcept {
         epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
         ::close(fd);
     }
+    stop_knocking(peer);
     peer.wants_room = false;
     if (peer.state != PeerState::gone) {
         peer.state = PeerState::idle;
@@ -428,6 +433,7 @@ void RemoteMail::leave(std::uint64_t how) {
 void RemoteMail::cut_until(std::int64_t end_ns) {
     cut_end_ns_ = end_ns;
     for (auto& [number, peer] : peers_) {
+        stop_knocking(peer);
         if (peer.stream.fd() >= 0) {
             const int fd = peer.stream.release();
             epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
@@ -462,6 +468,13 @@ bool RemoteMail::pump(const Sink& sink) {
             }
             case Source::incoming: has_received = read_incoming(number, sink) || has_received; break;
             case Source::datagrams: has_received = read_datagrams(sink) || has_received; break;
+            case Source::knock: {
+                const ProcId process(static_cast<std::int32_t>(number));
+                if (peer_of(process).knock_fd >= 0) {
+                    take_knock(process, peer_of(process));
+                }
+                break;
+            }
             case Source::peer: {
                 const ProcId process(static_cast<std::int32_t>(number));
                 Peer& peer = peer_of(process);

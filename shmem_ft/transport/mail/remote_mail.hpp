@@ -42,6 +42,7 @@
 #include "shmem_ft/transport/contact.hpp"
 #include "shmem_ft/transport/mail/frame_stream.hpp"
 #include "shmem_ft/transport/mail/lasting_trouble.hpp"
+#include "shmem_ft/transport/net/doors.hpp"
 
 namespace sft {
 
@@ -51,6 +52,7 @@ public:
         MailAddress listen_on;  // port 0: the kernel's choice
         ProcId self = kNoProc;
         std::uint64_t secret = 0;
+        bool is_signed = false;     // connections, with the secret (net/signed_ways.hpp); datagrams are not
         std::size_t bytes_max = 0;  // of one message
         int backlog = 4096;
         // Where a process listens; asked when a connection is to be made.
@@ -80,6 +82,8 @@ public:
 
     // For a process that joins: goes with every hello.
     void introduce_self(const Contact& own) { own_contact_ = own; }
+    // From now on the kernel drops what other hosts ask for, or send as datagrams. False: it cannot.
+    [[nodiscard]] bool admit(std::vector<HostAddress> hosts);
 
     void send(ProcId to, std::span<const std::byte> message);
     // At once or never.
@@ -143,6 +147,7 @@ private:
         std::uint32_t n_failed = 0;
         bool is_given_up = false;
         bool wants_room = false;
+        int knock_fd = -1;
     };
     struct Incoming {
         FrameStream stream;
@@ -150,7 +155,7 @@ private:
         std::int64_t since_ns = 0;
         bool wants_room = false;
     };
-    enum class Source : std::uint32_t { listener, timer, peer, incoming, datagrams };
+    enum class Source : std::uint32_t { listener, timer, peer, incoming, datagrams, knock };
 
     // remote_mail.cpp: the sender's side
     void connect(ProcId process, Peer& peer);
@@ -164,6 +169,12 @@ private:
     void tick(std::int64_t now);
     [[nodiscard]] static bool is_cut_off(Peer& peer) noexcept;
     static void note_moved(Peer& peer) noexcept;
+
+    // remote_mail_knock.cpp
+    [[nodiscard]] int make_socket(std::uint16_t family) const noexcept;
+    [[nodiscard]] bool knock(ProcId process, Peer& peer, const MailAddress& address);
+    void take_knock(ProcId process, Peer& peer);
+    void stop_knocking(Peer& peer) noexcept;
 
     // remote_mail_in.cpp: the receiver's side
     [[nodiscard]] bool listen(std::string& error_line);

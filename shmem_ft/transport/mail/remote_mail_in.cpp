@@ -55,7 +55,7 @@ bool RemoteMail::bind_both(std::string& error_line) {
             ::close(*fd);
         }
     }
-    listener_ = make_tcp_socket(options_.listen_on.family);
+    listener_ = make_socket(options_.listen_on.family);
     datagrams_ = make_datagram_socket(options_.listen_on.family);
     const SocketAddress wanted(options_.listen_on);
     bool is_bound = listener_ >= 0 && datagrams_ >= 0 && ::bind(listener_, wanted.get(), wanted.bytes) == 0;
@@ -76,6 +76,11 @@ bool RemoteMail::bind_both(std::string& error_line) {
         errno = error_number;
     }
     return is_bound;
+}
+
+bool RemoteMail::admit(std::vector<HostAddress> hosts) {
+    return attach_filter(datagrams_, filter_for(hosts, Filtered::packets)) &&
+           attach_filter(listener_, filter_for(std::move(hosts), Filtered::connections));
 }
 
 void RemoteMail::lacks(const char* what, int error) {

@@ -57,6 +57,7 @@ public:
         std::string interface;
         std::string address;
         bool starts_shut = false;  // nobody can connect before admit(), if the fabric has doors
+        bool is_signed = false;    // Fabric::Options
         AddressRange heap;         // what others may write to and read
         AddressRange globals;
         Doorbell* doorbell = nullptr;  // of this process: rung when a message has come or memory has changed

@@ -98,6 +98,7 @@ bool Network::Impl::open(Options options, std::string& error_line) {
                                          .interface = options_.interface,
                                          .address = options_.address,
                                          .starts_shut = options_.starts_shut,
+                                         .is_signed = options_.is_signed,
                                          .secret = options_.secret,
                                          .lost_ms = options_.lost_ms};
     if (!fabric_->open(fabric_options, error_line)) {

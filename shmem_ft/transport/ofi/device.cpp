@@ -160,7 +160,7 @@ bool Device::make_objects(std::string& error_line) {
 }
 
 bool Device::find_address(std::string& error_line) {
-    std::size_t n = kFabricAddressBytes - sizeof(AddressHead);
+    std::size_t n = kProviderAddressBytes;
     address_.resize(n);
     if (!check(::fi_getname(&endpoint_->fid, address_.data(), &n), "fi_getname", error_line)) {
         return false;
@@ -201,6 +201,10 @@ fi_addr_t Device::insert(Bytes address) noexcept {
 bool Device::may_sleep() noexcept {
     fid* queue = &queue_->fid;
     return ::fi_trywait(fabric_.get(), &queue, 1) == FI_SUCCESS;
+}
+
+bool Device::is_on_tcp() const noexcept {
+    return info_ != nullptr && std::string_view(info_->fabric_attr->prov_name).starts_with("tcp");
 }
 
 std::string Device::name() const {

@@ -54,6 +54,7 @@ public:
     [[nodiscard]] bool may_sleep() noexcept;
     // A packet may be sent from two places at once.
     [[nodiscard]] bool gathers() const noexcept { return info_->tx_attr->iov_limit >= 2; }
+    [[nodiscard]] bool is_on_tcp() const noexcept;
     // "tcp;ofi_rxm over eth0"
     [[nodiscard]] std::string name() const;
 

@@ -14,6 +14,7 @@
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/transport/net/environment_defaults.hpp"
+#include "shmem_ft/transport/net/signed_ways.hpp"
 #include "shmem_ft/transport/ofi/state.hpp"
 
 namespace sft::ofi {
@@ -38,6 +39,7 @@ OfiFabric::~OfiFabric() { close(); }
 bool OfiFabric::open(const Options& options, std::string& error_line) {
     options_ = options;
     owner_ = ::getpid();
+    doors_.emplace();
     {
         const EnvironmentDefaults defaults(kDefaults);
         if (!device_.open(options, error_line)) {
@@ -49,16 +51,53 @@ bool OfiFabric::open(const Options& options, std::string& error_line) {
         close();
         return false;
     }
+    if (!guard_doors(error_line)) {
+        close();
+        return false;
+    }
+    address_ = packed({.hosts = host_addresses(options.address), .ports = doors_->ports()});
     const AddressHead head{.key = key_};
     const Bytes head_bytes = std::as_bytes(std::span(&head, 1));
-    address_.assign(head_bytes.begin(), head_bytes.end());
+    address_.insert(address_.end(), head_bytes.begin(), head_bytes.end());
     address_.insert(address_.end(), device_.address().begin(), device_.address().end());
+    if (address_.size() > kFabricAddressBytes) {
+        error_line = "libfabric: an address of " + std::to_string(address_.size()) + " bytes, more than " +
+                     std::to_string(kFabricAddressBytes) + ", by " + device_.name();
+        close();
+        return false;
+    }
     peers_.resize(static_cast<std::size_t>(options.n_slots));
     if (!open_fds(error_line) || !post_buffers(error_line)) {
         close();
         return false;
     }
     return true;
+}
+
+bool OfiFabric::guard_doors(std::string& error_line) {
+    constexpr std::array<const char*, 1> kCallers{"libfabric."};
+    doors_->find(device_.address());
+    if (options_.is_signed && !device_.is_on_tcp()) {
+        error_line = "libfabric: connections by " + device_.name() + " cannot be signed: choose TCP (FI_PROVIDER=tcp)";
+        return false;
+    }
+    if (options_.is_signed && (!doors_->sign(options_.secret) || !sign_connections_of(kCallers, options_.secret))) {
+        error_line = std::string("libfabric: the system does not let connections be signed: ") + std::strerror(errno);
+        return false;
+    }
+    if (options_.starts_shut) {
+        static_cast<void>(doors_->admit({}));  // that it fails is said when others are admitted
+    }
+    return true;
+}
+
+bool OfiFabric::admit(std::span<const Bytes> addresses) {
+    std::vector<HostAddress> admitted;
+    for (Bytes address : addresses) {
+        const std::vector<HostAddress> some = unpack(address).hosts;
+        admitted.insert(admitted.end(), some.begin(), some.end());
+    }
+    return !doors_->empty() && doors_->admit(std::move(admitted));
 }
 
 bool OfiFabric::open_fds(std::string& error_line) {
@@ -137,6 +176,10 @@ void OfiFabric::introduce(ProcId process, Bytes address) {
         peer = std::make_unique<Peer>();
     }
     peer->process = process;
+    const Entrance entrance = unpack(address);
+    if (options_.is_signed) {
+        sign_ways_to(entrance.hosts, entrance.ports);
+    }
     if (address.size() > sizeof(AddressHead)) {
         std::memcpy(&peer->key, address.data(), sizeof(peer->key));
         peer->address = device_.insert(address.subspan(sizeof(AddressHead)));

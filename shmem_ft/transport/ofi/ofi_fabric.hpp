@@ -24,10 +24,12 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "shmem_ft/transport/fabric.hpp"
+#include "shmem_ft/transport/net/doors.hpp"
 #include "shmem_ft/transport/ofi/device.hpp"
 #include "shmem_ft/transport/ofi/wire.hpp"
 
@@ -42,6 +44,9 @@ public:
     void close() noexcept override;
     Bytes address() const noexcept override { return address_; }
     void introduce(ProcId process, Bytes address) override;
+    // Over UDP a filter that looks at connections would let everything through.
+    bool has_doors() const noexcept override { return device_.is_on_tcp(); }
+    bool admit(std::span<const Bytes> addresses) override;
     Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) override;
     std::size_t eager_bytes() const noexcept override {
         return options_.is_in_session && device_.gathers() ? kPartBytes : kEagerBytes;
@@ -62,6 +67,7 @@ private:
     struct Peer;
     enum class Posted { yes, not_now, broken };
 
+    [[nodiscard]] bool guard_doors(std::string& error_line);
     [[nodiscard]] bool open_fds(std::string& error_line);
     [[nodiscard]] bool post_buffers(std::string& error_line);
     [[nodiscard]] Peer* peer(ProcId process) noexcept;
@@ -95,7 +101,8 @@ private:
     Device device_;
     pid_t owner_ = 0;  // the process that has opened it
     std::uint64_t key_ = 0;
-    std::vector<std::byte> address_;
+    std::optional<Doors> doors_;
+    std::vector<std::byte> address_;  // the entrance, the key, then the provider's
     int epoll_fd_ = -1;
     int timer_fd_ = -1;
     std::int64_t retry_ms_ = 1;

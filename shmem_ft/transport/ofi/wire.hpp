@@ -35,9 +35,10 @@ inline constexpr std::size_t kPartBytes = std::size_t{256} << 10;
 inline constexpr std::size_t kPacketHeadBytes = sizeof(PacketHead) + kFabricHeadBytes;
 inline constexpr std::size_t kPacketBytes = kPacketHeadBytes + kPartBytes;
 
-// What others need to reach a process: the key, and the provider's address behind it.
+// What others need to reach a process: its entrance (net/doors.hpp), the key, and the provider's address behind it.
 struct AddressHead {
     std::uint64_t key = 0;
 };
+inline constexpr std::size_t kProviderAddressBytes = kFabricAddressBytes - sizeof(AddressHead);
 
 }  // namespace sft::ofi

@@ -15,6 +15,9 @@
 
 namespace sft {
 
+// What the process does with the record of its start-up (ops/startup.hpp).
+enum class StartupPhase : std::uint32_t { none, recording, closed, too_large, many_threads, repeating };
+
 // As of one moment. Numbers of the job are those of the last agreed value that the process has heard of; a sleeping
 // spare does not hear of all.
 struct ProcessStatus {
@@ -43,10 +46,13 @@ struct ProcessStatus {
     std::int32_t n_node_losses = 0;
     std::int32_t fatal_node = -1;       // the lowest one that must not be lost
     std::int32_t spares_on_demand = 0;  // that oshrun would start in this job, which would wait for them
+    std::uint64_t startup_bytes = 0;  // of the record of the start-up, once it is closed
+    std::uint32_t startup = 0;        // a StartupPhase
+    std::uint32_t reserved = 0;
     // PEs that have failed and are not replaced yet, the lowest of them; -1 behind the last.
     std::array<std::int32_t, 8> failed = {-1, -1, -1, -1, -1, -1, -1, -1};
 };
-static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 144);
+static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 160);
 
 class alignas(64) StatusBlock {
 public:

@@ -17,15 +17,15 @@ std::size_t chunks_for(std::size_t heap_bytes, std::size_t globals_bytes) {
 
 std::size_t WriteMarks::bytes_for(std::size_t heap_bytes, std::size_t globals_bytes) noexcept {
     const std::size_t chunks = chunks_for(heap_bytes, globals_bytes);
-    return kHeadBytes + round_up(chunks, kAlignment) + 2 * round_up(chunks * kPagesOfChunk, kAlignment) +
-           chunks * kPagesOfChunk * kWordsOfPage;
+    return round_up(sizeof(std::uint64_t) + chunks, kAlignment) + kHeadBytes +
+           2 * round_up(chunks * kPagesOfChunk, kAlignment) + chunks * kPagesOfChunk * kWordsOfPage;
 }
 
 WriteMarks::WriteMarks(std::byte* base, AddressRange heap, AddressRange globals) noexcept
     : base_(base), heap_(heap), globals_(globals), n_chunks_(chunks_for(heap.bytes, globals.bytes)) {
-    auto* place = reinterpret_cast<std::uint8_t*>(base) + kHeadBytes;
-    chunks_ = place;
-    some_ = chunks_ + round_up(n_chunks_, kAlignment);
+    chunks_ = reinterpret_cast<std::uint8_t*>(base) + sizeof(std::uint64_t);
+    some_ =
+        reinterpret_cast<std::uint8_t*>(base) + round_up(sizeof(std::uint64_t) + n_chunks_, kAlignment) + kHeadBytes;
     whole_ = some_ + round_up(n_chunks_ * kPagesOfChunk, kAlignment);
     words_ = whole_ + round_up(n_chunks_ * kPagesOfChunk, kAlignment);
 }

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -63,11 +64,7 @@ public:
         if (any().load(std::memory_order_relaxed) == 0 || any().exchange(0) == 0) {
             return;
         }
-        for (std::size_t chunk = 0; chunk < n_chunks_; ++chunk) {
-            if (take(chunks_ + chunk)) {
-                collect_chunk(chunk, visit);
-            }
-        }
+        each_taken(chunks_, 0, n_chunks_, [&](std::size_t chunk) { collect_chunk(chunk, visit); });
     }
 
     // ---- pointers given out by shmem_ptr: stores through them leave no marks ----
@@ -85,8 +82,9 @@ public:
     void expose_unseen() const noexcept;
 
 private:
+    // In front of it `any` and the flags of chunks, side by side: in small programs one line of the cache holds them
+    // all.
     struct Head {
-        std::atomic<std::uint64_t> any;
         std::atomic<std::uint64_t> n_exposed;
         std::atomic<std::uint64_t> is_unseen;
         struct {
@@ -99,20 +97,27 @@ private:
     static constexpr std::size_t kPagesOfChunk = kChunkBytes / kPageBytes;
     static constexpr std::size_t kWordsOfPage = kPageBytes / kWordBytes;
 
-    [[nodiscard]] Head& head() const noexcept { return *reinterpret_cast<Head*>(base_); }
-    [[nodiscard]] std::atomic<std::uint64_t>& any() const noexcept { return head().any; }
+    [[nodiscard]] Head& head() const noexcept { return *reinterpret_cast<Head*>(some_ - kHeadBytes); }
+    [[nodiscard]] std::atomic<std::uint64_t>& any() const noexcept {
+        return *reinterpret_cast<std::atomic<std::uint64_t>*>(base_);
+    }
     [[nodiscard]] std::size_t position_of(const void* address) const noexcept;
     [[nodiscard]] std::uintptr_t address_of(std::size_t position) const noexcept;
 
     static void set(std::uint8_t* flag) noexcept { std::atomic_ref(*flag).store(1, std::memory_order_release); }
-    [[nodiscard]] static bool take(std::uint8_t* flag) noexcept {
-        std::atomic_ref ref(*flag);
-        return ref.load(std::memory_order_relaxed) != 0 && ref.exchange(0) != 0;
-    }
-    // Eight at once.
-    [[nodiscard]] static std::uint64_t take_eight(std::uint8_t* flags) noexcept {
-        std::atomic_ref ref(*reinterpret_cast<std::uint64_t*>(flags));
-        return ref.load(std::memory_order_relaxed) == 0 ? 0 : ref.exchange(0);
+    // Calls visit(i) for the flags that are set, from `first` on, which is a multiple of eight, and takes them away,
+    // eight at once.
+    template <class Visit>
+    static void each_taken(std::uint8_t* flags, std::size_t first, std::size_t end, Visit&& visit) {
+        for (std::size_t i = first; i < end; i += 8) {
+            std::atomic_ref eight(*reinterpret_cast<std::uint64_t*>(flags + i));
+            if (eight.load(std::memory_order_relaxed) == 0) {
+                continue;
+            }
+            for (std::uint64_t marks = eight.exchange(0); marks != 0; marks &= marks - 1) {
+                visit(i + static_cast<std::size_t>(std::countr_zero(marks)) / 8);
+            }
+        }
     }
     void mark_words(std::size_t first, std::size_t end) const noexcept;
 
@@ -129,21 +134,20 @@ private:
             }
             run_end = end;
         };
-        for (std::size_t page = chunk * kPagesOfChunk; page < (chunk + 1) * kPagesOfChunk; ++page) {
-            const bool is_whole = take(whole_ + page);
-            const bool has_words = take(some_ + page);
-            if (is_whole) {
-                add(page * kPageBytes, (page + 1) * kPageBytes);
-            }
-            for (std::size_t word = page * kWordsOfPage; has_words && word < (page + 1) * kWordsOfPage; word += 8) {
-                const std::uint64_t marks = take_eight(words_ + word);
-                for (std::size_t i = 0; !is_whole && marks != 0 && i < 8; ++i) {
-                    if ((marks >> (8 * i) & 0xff) != 0) {
-                        add((word + i) * kWordBytes, (word + i + 1) * kWordBytes);
-                    }
+        const std::size_t first = chunk * kPagesOfChunk;
+        std::uint64_t whole[kPagesOfChunk / 64] = {};
+        each_taken(whole_, first, first + kPagesOfChunk, [&](std::size_t page) {
+            whole[(page - first) / 64] |= std::uint64_t{1} << ((page - first) % 64);
+            add(page * kPageBytes, (page + 1) * kPageBytes);
+        });
+        each_taken(some_, first, first + kPagesOfChunk, [&](std::size_t page) {
+            const bool is_visited = (whole[(page - first) / 64] >> ((page - first) % 64) & 1) != 0;
+            each_taken(words_, page * kWordsOfPage, (page + 1) * kWordsOfPage, [&](std::size_t word) {
+                if (!is_visited) {
+                    add(word * kWordBytes, (word + 1) * kWordBytes);
                 }
-            }
-        }
+            });
+        });
         if (run_begin != run_end) {
             visit(address_of(run_begin), run_end - run_begin);
         }

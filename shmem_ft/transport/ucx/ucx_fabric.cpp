@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "shmem_ft/transport/net/signed_ways.hpp"
+
 namespace sft {
 
 // ---- peers ----
@@ -15,7 +17,10 @@ UcxFabric::Peer* UcxFabric::peer_of(ProcId process) {
 
 void UcxFabric::introduce(ProcId process, Bytes address) {
     if (Peer* peer = peer_of(process)) {
-        static_cast<void>(unpack(address));
+        const Entrance entrance = unpack(address);
+        if (options_.is_signed) {
+            sign_ways_to(entrance.hosts, entrance.ports);
+        }
         peer->address.assign(address.begin(), address.end());
     }
 }
@@ -23,7 +28,7 @@ void UcxFabric::introduce(ProcId process, Bytes address) {
 bool UcxFabric::admit(std::span<const Bytes> addresses) {
     std::vector<HostAddress> admitted;
     for (Bytes address : addresses) {
-        const std::vector<HostAddress> some = unpack(address);
+        const std::vector<HostAddress> some = unpack(address).hosts;
         admitted.insert(admitted.end(), some.begin(), some.end());
     }
     return !doors_->empty() && doors_->admit(std::move(admitted));

@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "shmem_ft/transport/fabric.hpp"
-#include "shmem_ft/transport/ucx/ucx_doors.hpp"
+#include "shmem_ft/transport/net/doors.hpp"
 
 namespace sft {
 
@@ -107,6 +107,7 @@ private:
     bool init_context(const std::string& devices, std::string& error_line);
     bool open_worker(std::string& error_line);
     bool open_fd(std::string& error_line);
+    bool sign_doors(std::string& error_line);
     bool progress_workers();
     [[nodiscard]] Peer* peer_of(ProcId process);
     bool connect(Peer& peer);
@@ -137,8 +138,8 @@ private:
     bool is_on_tcp_ = false;
     bool is_tcp_only_ = false;
     std::size_t bytes_at_once_ = 0;  // so large a message has been given away at once
-    std::optional<UcxDoors> doors_;
-    std::vector<std::byte> address_;  // the node's own addresses, then the worker's
+    std::optional<Doors> doors_;
+    std::vector<std::byte> address_;  // the entrance, then the worker's
     std::vector<Peer> peers_;
     std::vector<Peer*> broken_;  // whose endpoints are to be closed
     std::vector<std::unique_ptr<Send>> sends_;

@@ -9,6 +9,7 @@
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/transport/net/environment_defaults.hpp"
+#include "shmem_ft/transport/net/signed_ways.hpp"
 #include "shmem_ft/transport/ucx/ucx_devices.hpp"
 #include "shmem_ft/transport/ucx/ucx_fabric.hpp"
 
@@ -185,7 +186,10 @@ bool UcxFabric::open_worker(std::string& error_line) {
     if (out_ != worker_) {
         doors_->find(not_told);  // nobody has a reason to connect there, but UCX listens
     }
-    address_ = packed(host_addresses(options_.address));
+    if (options_.is_signed && !sign_doors(error_line)) {
+        return false;
+    }
+    address_ = packed({.hosts = host_addresses(options_.address), .ports = doors_->ports()});
     address_.insert(address_.end(), own.begin(), own.end());
     if (options_.starts_shut) {
         static_cast<void>(doors_->admit({}));  // that it fails is said when others are admitted
@@ -193,6 +197,19 @@ bool UcxFabric::open_worker(std::string& error_line) {
     if (address_.size() > kFabricAddressBytes) {
         error_line = "UCX: an address of " + std::to_string(address_.size()) + " bytes, more than " +
                      std::to_string(kFabricAddressBytes) + ": choose fewer devices by SHMEM_FT_INTERFACE";
+        return false;
+    }
+    return true;
+}
+
+bool UcxFabric::sign_doors(std::string& error_line) {
+    constexpr std::array<const char*, 1> kCallers{"libucs."};
+    if (!is_tcp_only_) {
+        error_line = "UCX: connections of " + resources_ + " cannot be signed: choose TCP (UCX_TLS=tcp)";
+        return false;
+    }
+    if (!doors_->sign(options_.secret) || !sign_connections_of(kCallers, options_.secret)) {
+        error_line = std::string("UCX: the system does not let connections be signed: ") + std::strerror(errno);
         return false;
     }
     return true;

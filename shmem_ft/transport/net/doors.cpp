@@ -1,4 +1,4 @@
-#include "shmem_ft/transport/ucx/ucx_doors.hpp"
+#include "shmem_ft/transport/net/doors.hpp"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -15,6 +15,8 @@
 #include <iterator>
 #include <memory>
 #include <utility>
+
+#include "shmem_ft/transport/net/signed_ways.hpp"
 
 namespace sft {
 namespace {
@@ -202,13 +204,15 @@ std::vector<HostAddress> host_addresses(const std::string& own) {
     return found;
 }
 
-std::vector<sock_filter> filter_for(std::vector<HostAddress> addresses) {
+std::vector<sock_filter> filter_for(std::vector<HostAddress> addresses, Filtered what) {
     std::sort(addresses.begin(), addresses.end());
     addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
     std::vector<sock_filter> program;
-    program.push_back(load(BPF_B, kFlagsOfTcp));
-    program.push_back(BPF_JUMP(BPF_JMP | BPF_K | BPF_JSET, kAsksForConnection, 1, 0));
-    program.push_back(end(kTake));
+    if (what == Filtered::connections) {
+        program.push_back(load(BPF_B, kFlagsOfTcp));
+        program.push_back(BPF_JUMP(BPF_JMP | BPF_K | BPF_JSET, kAsksForConnection, 1, 0));
+        program.push_back(end(kTake));
+    }
     program.push_back(load(BPF_B, kInternetHeader));
     program.push_back(BPF_STMT(BPF_ALU | BPF_K | BPF_RSH, 4));  // the version
     program.push_back(BPF_JUMP(BPF_JMP | BPF_K | BPF_JEQ, 4, 1, 0));
@@ -235,17 +239,22 @@ std::vector<sock_filter> filter_for(std::vector<HostAddress> addresses) {
     return program;
 }
 
-std::vector<std::byte> packed(const std::vector<HostAddress>& addresses) {
-    std::vector<std::byte> bytes{static_cast<std::byte>(addresses.size())};
-    for (const HostAddress& address : addresses) {
+std::vector<std::byte> packed(const Entrance& entrance) {
+    std::vector<std::byte> bytes{static_cast<std::byte>(entrance.hosts.size())};
+    for (const HostAddress& address : entrance.hosts) {
         bytes.push_back(static_cast<std::byte>(address.size()));
         bytes.insert(bytes.end(), address.begin(), address.end());
+    }
+    bytes.push_back(static_cast<std::byte>(entrance.ports.size()));
+    for (const std::uint16_t port : entrance.ports) {
+        bytes.push_back(static_cast<std::byte>(port >> 8));
+        bytes.push_back(static_cast<std::byte>(port & 0xff));
     }
     return bytes;
 }
 
-std::vector<HostAddress> unpack(Bytes& bytes) {
-    std::vector<HostAddress> addresses;
+Entrance unpack(Bytes& bytes) {
+    Entrance entrance;
     const auto take = [&](std::size_t n) {
         const Bytes taken = bytes.first(std::min(n, bytes.size()));
         bytes = bytes.subspan(taken.size());
@@ -258,30 +267,52 @@ std::vector<HostAddress> unpack(Bytes& bytes) {
     for (std::size_t left = number(); left != 0; --left) {
         const Bytes address = take(number());
         if (address.size() == kFourBytes || address.size() == kSixBytes) {
-            addresses.emplace_back(address.begin(), address.end());
+            entrance.hosts.emplace_back(address.begin(), address.end());
         }
     }
-    return addresses;
+    for (std::size_t left = number(); left != 0; --left) {
+        const std::size_t high = number();
+        entrance.ports.push_back(static_cast<std::uint16_t>(high << 8 | number()));
+    }
+    return entrance;
 }
 
-UcxDoors::UcxDoors() : before_(listening_sockets()) {}
+bool attach_filter(int fd, const std::vector<sock_filter>& program) noexcept {
+    const sock_fprog filter{.len = static_cast<unsigned short>(program.size()),
+                            .filter = const_cast<sock_filter*>(program.data())};
+    return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
+}
 
-void UcxDoors::find(Bytes ucx_address) {
+Doors::Doors() : before_(listening_sockets()) {}
+
+void Doors::find(Bytes address) {
     for (const int fd : listening_sockets()) {
         const std::vector<std::byte> port = port_of(fd);
         if (!port.empty() && std::find(before_.begin(), before_.end(), fd) == before_.end() &&
-            std::search(ucx_address.begin(), ucx_address.end(), port.begin(), port.end()) != ucx_address.end()) {
+            std::search(address.begin(), address.end(), port.begin(), port.end()) != address.end()) {
             sockets_.push_back(fd);
         }
     }
 }
 
-bool UcxDoors::admit(std::vector<HostAddress> addresses) noexcept {
-    std::vector<sock_filter> program = filter_for(std::move(addresses));
-    const sock_fprog filter{.len = static_cast<unsigned short>(program.size()), .filter = program.data()};
-    return std::all_of(sockets_.begin(), sockets_.end(), [&](int fd) {
-        return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
-    });
+bool Doors::admit(std::vector<HostAddress> addresses) noexcept {
+    const std::vector<sock_filter> program = filter_for(std::move(addresses));
+    return std::all_of(sockets_.begin(), sockets_.end(), [&](int fd) { return attach_filter(fd, program); });
+}
+
+bool Doors::sign(std::uint64_t key) noexcept {
+    return !sockets_.empty() &&
+           std::all_of(sockets_.begin(), sockets_.end(), [key](int fd) { return sign_door(fd, key); });
+}
+
+std::vector<std::uint16_t> Doors::ports() const {
+    std::vector<std::uint16_t> ports;
+    for (const int fd : sockets_) {
+        const std::vector<std::byte> port = port_of(fd);
+        ports.push_back(
+            static_cast<std::uint16_t>(static_cast<unsigned>(port[0]) << 8 | static_cast<unsigned>(port[1])));
+    }
+    return ports;
 }
 
 }  // namespace sft
