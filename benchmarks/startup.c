@@ -1,5 +1,5 @@
-/* A start-up that communicates all the time, up to its first checkpoint. Prints as JSON how long that took (the slowest PE)
- * and how long the checkpoint.
+/* A start-up that communicates all the time, up to its first checkpoint. Prints as JSON how long that took (the slowest
+ * PE) and how long the checkpoint.
  *
  *     bench_startup ROUNDS
  */
@@ -20,7 +20,7 @@ static double now(void) {
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     const int rounds = argc > 1 ? atoi(argv[1]) : 20000;
     shmem_init();
     const int next = (shmem_my_pe() + 1) % shmem_n_pes();

@@ -7,8 +7,8 @@
  * Threads: shmem_checkpoint_all and shmem_restart_pes are called by one thread of a PE, whichever, while its other
  * threads are in no OpenSHMEM routine and store nothing to symmetric memory. When a PE dies, threads that wait for
  * others come back from their calls, each on its own; so they can be brought to rest before the recovery. Local calls
- * may be made by any thread at any time, except that what a substitute repeats before it joins is done by one thread, in
- * the same order in every run: the calls before the first checkpoint that bring data, decisions, memory or handles.
+ * may be made by any thread at any time, except that what a substitute repeats before it joins is done by one thread,
+ * in the same order in every run: the calls before the first checkpoint that bring data, decisions, memory or handles.
  * These give a substitute what they gave to the PE that it replaces. */
 #ifndef SHMEM_FT_H
 #define SHMEM_FT_H

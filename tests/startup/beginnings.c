@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "loop.h"
+#include "tests/startup/loop.h"
 
 static long parameters[3];
 static long received[3];

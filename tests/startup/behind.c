@@ -1,6 +1,6 @@
 /* Another program as the start-up of this one: its main is called program_main here, and its own shmem_init and
  * shmem_finalize are inner ones. */
-#include "loop.h"
+#include "tests/startup/loop.h"
 
 int program_main(int argc, char** argv);
 

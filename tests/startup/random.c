@@ -88,7 +88,7 @@ static void puts_and_loads(void) {
     shmem_barrier_all();
 }
 
-static void gets(void) {
+static void some_gets(void) {
     shmem_sync_all();
     const int turns = 1 + (int)draw_alone(3);
     for (int i = 0; i < turns; i++) {
@@ -321,7 +321,7 @@ int main(int argc, char** argv) {
     for (unsigned i = 0; i < calls; i++) {
         switch (draw(11)) {
             case 0: puts_and_loads(); break;
-            case 1: gets(); break;
+            case 1: some_gets(); break;
             case 2: atomics(); break;
             case 3: waits(); break;
             case 4: with_signals(); break;
