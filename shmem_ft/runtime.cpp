@@ -287,6 +287,9 @@ void Runtime::tell_fault_points() {
 // Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever, and
 // then only oshrun, which has heard of all of them, can end the job.
 bool Runtime::say_hello(std::string& error) {
+    if (config_.job_socket.empty()) {
+        return true;  // nobody to say it to
+    }
     channel_.set_rank(Bootstrap::rank_by_environment());
     if (!channel_.connect(config_.job_socket, error)) {
         return false;
@@ -297,10 +300,7 @@ bool Runtime::say_hello(std::string& error) {
 
 bool Runtime::start(int generation, std::string& error) {
     if (!may_be_member(error) || !load_config(config_, error) || !check_mpi(config_.spares, error) ||
-        !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error)) {
-        return false;
-    }
-    if (!config_.job_socket.empty() && !say_hello(error)) {
+        !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error) || !say_hello(error)) {
         return false;
     }
     if (generation == 0 && config_.join.empty()) {

@@ -102,7 +102,7 @@ void Runtime::start_checks() noexcept {
     checker_->start(engine_, {config_.check, heap_.range(), &blocks_});
     engine_.checker = checker_.get();
     stray_words_ = std::make_unique<StrayWords>(
-        StrayWords::Options{heap_.range(), live_.heap_fd, &blocks_, globals_.range(), globals_.saved()});
+        StrayWords::Options{heap_.range(), live_.heap_fd, record_bytes_, &blocks_, globals_.range(), globals_.saved()});
 }
 
 // A line, with SHMEM_FT_CHECK=abort as well: a program may set such a word anew after each recovery, and be right.

@@ -276,12 +276,13 @@ bool read_library_use(const std::string& path, LibraryUse& use, std::string& err
             use = {true, "it needs " + name};
         }
     }
-    if (!use.is_used) {
+    if (!use.is_used && has_private_section(file)) {
+        // First, because the library itself refers to a routine that a program need not have.
+        use = {true, "it has the library, or variables marked SHMEM_FT_PRIVATE, inside"};
+    } else if (!use.is_used) {
         const std::string routine = expected_symbol(file, is_routine);
         if (!routine.empty()) {
             use = {true, "it refers to " + routine};
-        } else if (has_private_section(file)) {
-            use = {true, "it has the library, or variables marked SHMEM_FT_PRIVATE, inside"};
         }
     }
     return true;

@@ -166,9 +166,11 @@ void StrayWords::list_blocks(std::vector<Part>& parts) const {
     if (options_.blocks == nullptr || !options_.blocks->is_complete()) {
         return;
     }
-    for (off_t at = 0; (at = ::lseek(options_.heap_fd, at, SEEK_DATA)) >= 0;) {
-        const off_t hole = ::lseek(options_.heap_fd, at, SEEK_HOLE);
-        const auto end = std::min(static_cast<std::uint64_t>(hole), std::uint64_t{options_.heap.bytes});
+    const auto in_front = static_cast<off_t>(options_.heap_file_offset);
+    for (off_t position = in_front; (position = ::lseek(options_.heap_fd, position, SEEK_DATA)) >= 0;) {
+        const off_t hole = ::lseek(options_.heap_fd, position, SEEK_HOLE);
+        const off_t at = position - in_front;
+        const auto end = std::min(static_cast<std::uint64_t>(hole - in_front), std::uint64_t{options_.heap.bytes});
         std::uint64_t offset = end;
         // From the last block backwards: the table finds a block by what lies behind its begin.
         while (offset > 0) {
@@ -184,7 +186,7 @@ void StrayWords::list_blocks(std::vector<Part>& parts) const {
             }
             offset = block->offset;
         }
-        at = hole;
+        position = hole;
     }
 }
 

@@ -31,6 +31,7 @@ public:
     struct Options {
         AddressRange heap;
         int heap_fd = -1;                    // tells which of its pages exist
+        std::size_t heap_file_offset = 0;    // where the heap begins in there
         const BlockTable* blocks = nullptr;  // of the heap; not looked into while it is not complete
         AddressRange globals;
         std::vector<Globals::Extent> saved;  // of the globals

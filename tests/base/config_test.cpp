@@ -196,7 +196,7 @@ TEST_F(ConfigTest, LongBadValuesAreCutShort) {
 }
 
 TEST_F(ConfigTest, HeapBase) {
-    for (const char* text : {"0x300000000000", "300000000000", "0X300000000000"}) {
+    for (const char* text : {"0x300000000000", "1", "300000000000", "0X300000000000"}) {
         set("SHMEM_FT_HEAP_BASE", text);
         ASSERT_TRUE(load_config(config, error_line)) << error_line;
         EXPECT_EQ(config.heap_base_address, 0x300000000000U);
@@ -226,21 +226,37 @@ TEST_F(ConfigTest, VariablesOfOthersAreLeftAlone) {
 }
 
 TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
-    const char* values[] = {"3M",      "set",
-                            "set",     "set",
-                            "single",  "0",
-                            "abort",   "warn",
-                            "handler", "5",
-                            "no",      "60",
-                            "2M",      "500",
-                            "8000",    "900",
-                            "700",     "0",
-                            "ofi",     "eth1",
-                            "0",       "3",
-                            "7",       "0x300000000000",
-                            "1",       "kill pe 1 at shipped",
-                            "f",       "v",
-                            "name",    "1:2",
+    const char* values[] = {"3M",
+                            "set",
+                            "set",
+                            "set",
+                            "single",
+                            "8M",
+                            "0",
+                            "abort",
+                            "warn",
+                            "handler",
+                            "5",
+                            "no",
+                            "60",
+                            "2M",
+                            "500",
+                            "8000",
+                            "900",
+                            "700",
+                            "0",
+                            "ofi",
+                            "eth1",
+                            "0",
+                            "3",
+                            "7",
+                            "0x300000000000",
+                            "1",
+                            "kill pe 1 at shipped",
+                            "f",
+                            "v",
+                            "name",
+                            "1:2",
                             "8"};
     ASSERT_EQ(std::size(values), settings().size());
     std::size_t index = 0;

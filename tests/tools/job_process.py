@@ -77,7 +77,7 @@ class JobProcess:
         self._stderr = tempfile.TemporaryFile()
         options.setdefault("stdout", self._stdout)
         options.setdefault("stderr", self._stderr)
-        if LAUNCHER and program is None and not {"--launcher", "-L", "--join"} & set(arguments):
+        if LAUNCHER and program is None and not {"--launcher", "-L", "--join", "--exec-pe"} & set(arguments):
             arguments = ("--launcher", LAUNCHER, *arguments)
         self.process = subprocess.Popen([program or OSHRUN, *arguments], env=environment, stdin=stdin, **options)
 

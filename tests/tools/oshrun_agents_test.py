@@ -27,7 +27,7 @@ def agents(job):
 def agent_of(job, pid):
     """The agent that the process is connected to: the one with the socket that its environment names."""
     with open(f"/proc/{pid}/environ", "rb") as file:
-        name = re.search(rb"SHMEM_FT_JOB_SOCKET=(\S+?)\0", file.read()).group(1).decode()
+        name = re.search(rb"(?:^|\0)SHMEM_FT_JOB_SOCKET=(\S+?)\0", file.read()).group(1).decode()
     with open("/proc/net/unix", encoding="ascii") as file:
         inodes = {line.split()[6] for line in file if line.rstrip().endswith("@" + name)}
     for agent in agents(job):
@@ -39,7 +39,7 @@ def agent_of(job, pid):
                 pass
         if any(f"socket:[{inode}]" in links for inode in inodes):
             return agent
-    return 0
+    raise AssertionError(f"process {pid} is connected to no agent")  # 0 would be a signal to ourselves
 
 
 def by_rank(job):
@@ -245,7 +245,7 @@ class Losses(unittest.TestCase):
     def test_strangers_are_dropped_and_named_once(self):
         with self.start("-n", "2", FAKE_PE, READY, ready=2) as job:
             with open(f"/proc/{job.launcher()}/environ", "rb") as file:
-                text = re.search(rb"OSHRUN_GUARDIAN=([^\0]+)", file.read()).group(1).decode()
+                text = re.search(rb"(?:^|\0)OSHRUN_GUARDIAN=([^\0]+)", file.read()).group(1).decode()
             address, port = text.split(",")[:2]
             for said in (b"GET / HTTP/1.0\r\n\r\n" * 20, b"\0" * 400, b"\x4f\x46\x53\x41\x01\0\x02\0\xff\xff\xff\xff" + bytes(12)):
                 with socket.create_connection((address, int(port)), timeout=5) as stranger:
@@ -322,10 +322,10 @@ class OnDemand(unittest.TestCase):
         self.assertEqual((result.exit_code, result.lines), (137, ["oshrun: PE 1 was killed by signal 9 (Killed)"]))
 
     def test_the_limit(self):
-        # Every newcomer dies at once.
+        # Every newcomer is killed at once. (When two in a row say that they cannot join, there is no third.)
         for nodes in (1, 2):
             stays = "hello,init,sleep=2,finalize,exit=0"
-            result = run("-n", "4", "--on-demand-limit", "3", FAKE_PE, "*:out=came,hello,exit=1", self.WAIT,
+            result = run("-n", "4", "--on-demand-limit", "3", FAKE_PE, "*:out=came,hello,signal=9", self.WAIT,
                          "1:hello,init,out=ready,sleep=0.2,signal=9", f"2:{stays}", f"3:{stays}", env={"SHMEM_FT_PRETEND_NODES": str(nodes)})
             self.assertEqual(result.exit_code, 137)
             self.assertEqual(result.stdout.count(b"came"), 3)

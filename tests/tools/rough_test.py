@@ -152,7 +152,7 @@ class Launchers(Rough):
             with open(path, "w", encoding="ascii") as file:
                 file.write("#!/bin/sh\ntrap '' TERM\necho up\nwhile :; do sleep 1; done\n")
             os.chmod(path, 0o755)
-            with JobProcess("-n", "2", FAKE_PE, SAYS, env={"PATH": f"{folder}:{os.environ['PATH']}"}) as job:
+            with JobProcess("--launcher", "mpirun", "-n", "2", FAKE_PE, SAYS, env={"PATH": f"{folder}:{os.environ['PATH']}"}) as job:
                 job.await_output(b"up")
                 begin = time.monotonic()
                 job.process.send_signal(signal.SIGTERM)
@@ -160,6 +160,18 @@ class Launchers(Rough):
                 self.assertLess(time.monotonic() - begin, 4.5)
                 self.assertEqual((result.exit_code, result.lines), (143, ["oshrun: told to end by signal 15 (Terminated)"]))
                 self.assertEqual(job.leftovers(), [])
+
+
+    def test_processes_that_are_deaf_while_they_start(self):
+        # Without a launcher in between: the same, for processes that have not even become members.
+        with JobProcess("--launcher", "own", "-n", "2", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done") as job:
+            job.await_output(b"up", 2)
+            begin = time.monotonic()
+            job.process.send_signal(signal.SIGTERM)
+            result = job.wait(15)
+            self.assertLess(time.monotonic() - begin, 4.5)
+            self.assertEqual((result.exit_code, result.lines), (143, ["oshrun: told to end by signal 15 (Terminated)"]))
+            self.assertEqual(job.leftovers(), [])
 
 
 class LostOutput(Rough):

@@ -35,7 +35,7 @@ BOUND_S = 60
 START_TIMEOUT_MS = "8000"
 OURS = re.compile(r"^(oshrun|shmem-ft): ")
 WARNING = re.compile(r"^(oshrun|shmem-ft): (warning|fault schedule|fault): ")
-SAID = re.compile(rb"^PE \d+ of (\d+) counted to \d+$", re.M)
+SAID = re.compile(rb"^PE \d+ of (\d+): \d+ sweeps, .* degrees$", re.M)
 # Said by the dynamic linker, or when no program could be started at all.
 NOT_LOADED = re.compile(r"error while loading shared libraries|cannot allocate|Cannot allocate|failed to map")
 # What is said to the launcher itself, and what becomes of hosts that it cannot reach, it may answer itself.

@@ -18,6 +18,7 @@
 
 #include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/transport/fabric.hpp"
+#include "shmem_ft/transport/net/doors.hpp"
 #include "shmem_ft/transport/net/network.hpp"
 
 namespace sft {
@@ -252,7 +253,9 @@ TEST(Ofi, DoesNotHearStrangers) {
     introduce(one, 0, other, 1);
     Side stranger(2);
     std::vector<std::byte> address(one.fabric->address().begin(), one.fabric->address().end());
-    address[0] ^= std::byte{1};
+    Bytes behind_doors(address);
+    static_cast<void>(unpack(behind_doors));  // the key follows
+    address[address.size() - behind_doors.size()] ^= std::byte{1};
     stranger.fabric->introduce(ProcId(0), address);
     for (const std::size_t n : {std::size_t{0}, std::size_t{4000}, 2 * kMiB}) {
         const std::vector<std::byte> payload = pattern(n, 1);
