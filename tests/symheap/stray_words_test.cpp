@@ -40,6 +40,7 @@ protected:
         blocks_.attach(table_memory_);
         options_ = {{reinterpret_cast<std::uintptr_t>(heap_), kHeapBytes},
                     fd_,
+                    0,
                     &blocks_,
                     {reinterpret_cast<std::uintptr_t>(&stray_test_globals), sizeof stray_test_globals},
                     {{0, sizeof stray_test_globals}}};
