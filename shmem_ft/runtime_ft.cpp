@@ -144,7 +144,8 @@ void Runtime::query_fault(int** pes, int** pes_status, std::size_t* numpes) noex
 // Who has had spares, and lost them with a node, is not helped by more of them in the same place.
 std::string Runtime::lack_of_spares(const JobState& state) const {
     if (are_spares_in_vain(state)) {
-        return " as its own substitute, right after it had taken over, and no spare is left; more of them would hardly "
+        return " as its own substitute, right after it had taken over, and there is no spare left to take over; more "
+               "of them would hardly "
                "help: most likely it needs what a substitute does not find, as private arrays, pointers to memory of "
                "malloc, open files or a loop that is left early (docs/faults.md, shmem-ft globals)";
     }

@@ -196,8 +196,11 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
     BootCard first = mine;
     enter(StartStep::meeting);
     const bool leads_node = self() == bootstrap_.node_leader();
-    if (!bootstrap_.share_cards(first, segment, generation, error) || !compare_cards(mine, first, error) ||
-        (!leads_node && !control_.attach(segment.pid, segment.start_time, segment.control_fd, error))) {
+    if (!bootstrap_.share_cards(first, segment, generation, error) || !compare_cards(mine, first, error)) {
+        return false;
+    }
+    if (!leads_node && !control_.attach(segment.pid, segment.start_time, segment.control_fd, error)) {
+        error += " (in shmem_init)";
         return false;
     }
     if (leads_node) {

@@ -1,5 +1,6 @@
 #include "shmem_ft/base/process_watch.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -254,6 +255,26 @@ Opening open_process(std::int32_t pid, std::uint64_t start_time) noexcept {
     return {.reach = Reach::cannot_be_opened, .error = stat.error()};
 }
 
+namespace {
+
+// A process that ends gives up its descriptors before anything else shows its end. One of a job that lives has some.
+bool has_descriptors(std::int32_t pid) noexcept {
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR* const folder = opendir(path);
+    if (folder == nullptr) {
+        return errno != ENOENT;
+    }
+    bool has_some = false;
+    for (const dirent* entry = readdir(folder); entry != nullptr && !has_some; entry = readdir(folder)) {
+        has_some = entry->d_name[0] != '.';
+    }
+    closedir(folder);
+    return has_some;
+}
+
+}  // namespace
+
 Opening open_descriptor_of(std::int32_t pid, std::uint64_t start_time, int fd) noexcept {
     char path[64];
     std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
@@ -270,6 +291,9 @@ Opening open_descriptor_of(std::int32_t pid, std::uint64_t start_time, int fd) n
     }
     if (look.reach == Reach::gone) {
         return look;
+    }
+    if (error == ENOENT && !has_descriptors(pid)) {
+        return {.reach = Reach::gone};
     }
     return {.reach = Reach::cannot_be_opened, .error = error};
 }

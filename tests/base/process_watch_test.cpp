@@ -251,6 +251,15 @@ TEST(OpenDescriptor, OfSomebodyWithTheSamePidIsNotTaken) {
     kill(child.pid(), SIGKILL);
 }
 
+// It was taken for one that lives and cannot be opened, as long as nobody had waited for it.
+TEST(OpenDescriptor, OfOneThatHasJustEndedIsGone) {
+    Child child([] { pause(); });
+    kill(child.pid(), SIGKILL);
+    siginfo_t info{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child.pid()), &info, WEXITED | WNOWAIT), 0);
+    EXPECT_EQ(open_descriptor_of(child.pid(), child.start_time(), STDERR_FILENO).reach, Reach::gone);
+}
+
 TEST(StartTime, ANameWithSpacesAndBracketsDoesNotConfuse) {
     Child child([] { pause(); });
     const std::uint64_t before = process_start_time(getpid());

@@ -55,7 +55,7 @@ class Recoveries(unittest.TestCase):
         # "start the job with more spares" does not help.
         lines = self.lines("--spares", "1", NEWS_PE, "crash", exit_code=139, env=killed((1, 4)))
         self.assertRegex(lines[-1], r"^oshrun: PE 1 failed \(killed by signal 11 \(Segmentation fault\)\) as its own substitute, "
-                         r"right after it had taken over, and no spare is left; more of them would hardly help: ")
+                         r"right after it had taken over, and there is no spare left to take over; more of them would hardly help: ")
 
     def test_a_substitute_that_is_killed(self):
         lines = self.lines("--spares", "1", NEWS_PE, exit_code=137, env=killed((1, 4), (1, "9 incarnation 1")))
