@@ -381,8 +381,8 @@ bool Runtime::become_substitute(std::string& error) {
     if (!prepare_as_substitute()) {
         leave_ended_job();
     }
-    repeat_startup();
     report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
+    repeat_startup();  // oshrun gives what PE 0 had read to who has taken it
     fault_point(FaultPoint::substitute_prepared);
     return true;
 }

@@ -236,6 +236,7 @@ private:
     void repeat_startup();
     void close_startup() noexcept;
     void end_startup() noexcept;
+    void take_input() noexcept;
 
     // runtime_news.cpp
     void tell_recovery() const;

@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <string>
 #include <vector>
 
+#include "shmem_ft/base/clock.hpp"
 #include "shmem_ft/base/program_calls.hpp"
 #include "shmem_ft/base/report.hpp"
 #include "shmem_ft/runtime.hpp"
@@ -37,6 +40,7 @@ void Runtime::record_startup() {
     startup_->begin_recording(engine_, startup_memory());
     startup_phase_.store(StartupPhase::recording);
     engine_.startup = startup_.get();
+    take_input();
 }
 
 void Runtime::repeat_startup() {
@@ -47,6 +51,39 @@ void Runtime::repeat_startup() {
     startup_->begin_replay(engine_, startup_memory());
     startup_phase_.store(StartupPhase::repeating);
     engine_.startup = startup_.get();
+    take_input();
+}
+
+// What PE 0 reads from its standard input in its start-up is kept by oshrun, and given to a substitute again. Asked for
+// by a line of its own: whatever comes by the other one is for the service thread. In a program that initialises the
+// library again a substitute cannot be given what belongs to the later start-up alone, and gets none, as anything else.
+void Runtime::take_input() noexcept {
+    JobChannel line;
+    line.set_rank(self().value());
+    std::string ignored;
+    if (me_ != PeId(0) || life_ != 1 || !channel_.is_connected() || !line.connect(config_.job_socket, ignored)) {
+        return;
+    }
+    JobEvent event;
+    event.kind = JobEventKind::input_wanted;
+    event.pe = 0;
+    event.code = is_substitute_ ? 1 : 0;
+    std::snprintf(event.text, sizeof event.text, "%s", file_identity(STDIN_FILENO).c_str());
+    line.report(event);
+    int input = -1;
+    if (!line.await_answer(input) || input < 0) {
+        return;  // that oshrun is gone is heard by the other line
+    }
+    const int flags = ::fcntl(STDIN_FILENO, F_GETFL);
+    if (!is_substitute_ && flags >= 0 && (flags & O_NONBLOCK) != 0) {
+        static_cast<void>(::fcntl(input, F_SETFL, O_NONBLOCK));
+    }
+    if (input == STDIN_FILENO) {  // it was closed
+        static_cast<void>(::fcntl(input, F_SETFD, 0));
+        return;
+    }
+    static_cast<void>(::dup2(input, STDIN_FILENO));
+    static_cast<void>(::close(input));
 }
 
 // What was recorded goes into the version that is shipped now.
@@ -73,6 +110,8 @@ void Runtime::end_startup() noexcept {
     }
     if (startup_phase_.load() == StartupPhase::repeating) {
         startup_phase_.store(StartupPhase::closed);
+    } else if (me_ == PeId(0) && life_ == 1) {
+        report(JobEventKind::start_up_over, 0, 0, "", now_ns(), 0);
     }
     engine_.startup = nullptr;
     attach_engine(&engine_);

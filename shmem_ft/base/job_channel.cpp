@@ -1,6 +1,7 @@
 #include "shmem_ft/base/job_channel.hpp"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -82,6 +83,27 @@ bool JobChannel::await_answer() noexcept {
     return bytes > 0;
 }
 
+bool JobChannel::await_answer(int& descriptor) noexcept {
+    descriptor = -1;
+    char byte = 0;
+    iovec content{.iov_base = &byte, .iov_len = 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &content;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    ssize_t bytes;
+    do {
+        bytes = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC);
+    } while (bytes < 0 && errno == EINTR);
+    const cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (bytes == 1 && header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+        std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
+    }
+    return bytes == 1;
+}
+
 bool JobChannel::exchange(JobEvent& event) noexcept {
     report(event);
     JobEvent answer;
@@ -101,6 +123,14 @@ void JobChannel::close() noexcept {
         ::close(fd_);
         fd_ = -1;
     }
+}
+
+std::string file_identity(int descriptor) {
+    struct stat info {};
+    if (::fstat(descriptor, &info) != 0) {
+        return {};
+    }
+    return std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino);
 }
 
 }  // namespace sft

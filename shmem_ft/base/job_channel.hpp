@@ -1,6 +1,6 @@
 // The line between a process of the job and oshrun's guardian, where there is one: an abstract Unix socket
-// (SOCK_SEQPACKET), one fixed-size message per event. Processes only report; the one thing that is answered (by a
-// single byte) is join_ready. The end of the connection on either side is news too: a process whose guardian is gone
+// (SOCK_SEQPACKET), one fixed-size message per event. Processes only report; answered (by a single byte) are
+// join_ready and input_wanted. The end of the connection on either side is news too: a process whose guardian is gone
 // ends itself, and a process whose connection ends without `exiting` died of a signal.
 // Where oshrun is the launcher as well, processes meet by it (`meeting`).
 //
@@ -35,12 +35,15 @@ enum class JobEventKind : std::uint32_t {
     join_ready,     // a spare that comes while the job runs waits to be let in
     meeting,        // in a job that oshrun has started itself: answered with a message of this kind when all processes
                     // that live have sent one. text: of rank 0, bytes that all get; code: not 0 if it has ended
+    input_wanted,   // PE 0 is about to begin its start-up. text: what it has as its standard input (file_identity());
+                    // code: 1 in a substitute. The answer may bring a descriptor to take its place
+    start_up_over,  // on PE 0 the first checkpoint is committed
 };
 
 // Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.
 struct JobEvent {
     std::uint32_t magic = 0x53465445;  // "SFTE"
-    std::uint32_t layout = 3;
+    std::uint32_t layout = 4;
     JobEventKind kind{};
     std::int32_t rank = -1;
     std::int32_t pid = -1;
@@ -71,6 +74,8 @@ public:
     void report(JobEvent event) noexcept;
     // Blocks. False: the guardian is gone.
     [[nodiscard]] bool await_answer() noexcept;
+    // As that; the descriptor that the answer brings is the caller's, -1: it brings none.
+    [[nodiscard]] bool await_answer(int& descriptor) noexcept;
     // Sends `event` and waits for the message that answers it, which takes its place.
     [[nodiscard]] bool exchange(JobEvent& event) noexcept;
     void set_rank(std::int32_t rank) noexcept { rank_ = rank; }
@@ -80,5 +85,8 @@ private:
     int fd_ = -1;
     std::int32_t rank_ = -1;
 };
+
+// What that descriptor has open, in words that are the same in each process; empty: it is closed.
+[[nodiscard]] std::string file_identity(int descriptor);
 
 }  // namespace sft

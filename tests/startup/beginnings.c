@@ -1,6 +1,6 @@
 /* Start-ups as people write them: PE 0 reads the input, all get it by some call and keep it in local variables, compute
  * their share, allocate, fill, and enter the loop. Nothing in here knows of substitutes. The first argument chooses
- * one; the others are its input. */
+ * one; the others, and standard input, are its input. */
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -120,6 +120,52 @@ static void by_heap_calls(long n, long k) {
     allocate(received[1], received[2]);
 }
 
+/* Lines of standard input, which PE 0 alone has. */
+static void by_input(long n, long k) {
+    (void)n;
+    (void)k;
+    if (shmem_my_pe() == 0 && scanf("%ld %ld", &parameters[0], &parameters[1]) != 2) {
+        fprintf(stderr, "PE 0: no input\n");
+        shmem_global_exit(5);
+    }
+    shmem_long_broadcast(SHMEM_TEAM_WORLD, received, parameters, 2, 0);
+    allocate(received[0], received[1]);
+}
+
+/* As many bytes of standard input as it is told, and what they add up to. The rest is read behind the loop. */
+static int reads_rest;
+static void by_all_input(long n, long k) {
+    long bytes = 0;
+    long values = 0;
+    if (shmem_my_pe() == 0) {
+        char block[1000];
+        ssize_t got = 0;
+        while (bytes < n && (got = read(0, block, n - bytes < 1000 ? (size_t)(n - bytes) : sizeof block)) > 0) {
+            for (ssize_t i = 0; i < got; i++) {
+                values = (values * 31 + block[i]) % 1000003;
+            }
+            bytes += got;
+        }
+        parameters[0] = 100 + bytes % 100;
+        parameters[1] = values + bytes;
+        reads_rest = 1;
+    }
+    shmem_long_broadcast(SHMEM_TEAM_WORLD, received, parameters, 2, 0);
+    allocate(received[0], received[1] + k);
+}
+
+static void read_rest(void) {
+    char block[1000];
+    long bytes = 0;
+    char last = '-';
+    ssize_t got = 0;
+    while ((got = read(0, block, sizeof block)) > 0) {
+        bytes += got;
+        last = block[got - 1];
+    }
+    printf("%ld bytes are left, the last is %c\n", bytes, last);
+}
+
 /* ---- and some that are not the same each time ---- */
 
 enum { MOST = 1000 };
@@ -179,9 +225,9 @@ int main(int argc, char** argv) {
     static const struct {
         const char* name;
         void (*begin)(long n, long k);
-    } table[] = {{"broadcast", by_broadcast}, {"put", by_put},         {"get", by_get},
-                 {"polling", by_polling},     {"heap", by_heap_calls}, {"time", by_time},
-                 {"random", by_random},       {"file", by_file},       {"large", too_large}};
+    } table[] = {{"broadcast", by_broadcast}, {"put", by_put},     {"get", by_get},       {"polling", by_polling},
+                 {"heap", by_heap_calls},     {"input", by_input}, {"all", by_all_input}, {"time", by_time},
+                 {"random", by_random},       {"file", by_file},   {"large", too_large}};
     const char* const name = argc > 1 ? argv[1] : "";
     const long n = argc > 2 ? atol(argv[2]) : 100;
     const long k = argc > 3 ? atol(argv[3]) : 3;
@@ -202,6 +248,9 @@ int main(int argc, char** argv) {
         total += field[j];
     }
     printf("PE %d: %ld numbers, %.1f, %ld\n", shmem_my_pe(), length, total, sum + factor);
+    if (reads_rest) {
+        read_rest();
+    }
     shmem_finalize();
     return 0;
 }

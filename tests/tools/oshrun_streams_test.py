@@ -43,6 +43,15 @@ class Streams(unittest.TestCase):
             result = job.wait()
         self.assertEqual((result.exit_code, result.stdout), (0, b"one\ntwo\n"))
 
+    def test_a_program_that_does_not_read_leaves_a_pipe_alone(self):
+        read_end, write_end = os.pipe()
+        os.write(write_end, b"for the next one")
+        result = run("-n", "2", "--spares", "1", FAKE_PE, GOOD, "2:hello,init,sleep=0.2,exit=0", stdin=read_end)
+        self.assertEqual(result.exit_code, 0, result.stderr)
+        os.close(write_end)
+        self.assertEqual(os.read(read_end, 99), b"for the next one")
+        os.close(read_end)
+
     def test_stderr_of_processes_passes(self):
         result = run("-n", "2", FAKE_PE, "*:hello,init,err=[50%] of it,finalize,exit=0")
         self.assertEqual(result.lines, ["[50%] of it"] * 2)

@@ -197,6 +197,10 @@ void Agent::tell_facts() {
         if (fact.event.kind == kEventLaunched) {
             remember_daemon(fact.event.pid);
         }
+        if (fact.event.kind == JobEventKind::input_wanted) {
+            processes_.answer_go(fact.connection, -1);  // oshrun keeps input for its own host only
+            continue;
+        }
         EventFrame frame;
         frame.connection = fact.connection;
         frame.event = fact.event;

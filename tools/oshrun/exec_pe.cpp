@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 #include <sys/personality.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -44,27 +42,14 @@ bool is_elf_file(const std::string& path) {
 }
 
 // The guardian's answer brings PE 0 its standard input.
-bool await_answer(int fd) {
-    char byte = 0;
-    iovec content{.iov_base = &byte, .iov_len = 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &content;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    ssize_t bytes;
-    do {
-        bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-    } while (bytes < 0 && errno == EINTR);
-    const cmsghdr* header = CMSG_FIRSTHDR(&message);
-    if (bytes == 1 && header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-        int input = -1;
-        std::memcpy(&input, CMSG_DATA(header), sizeof input);
+bool await_answer(JobChannel& channel) {
+    int input = -1;
+    const bool is_there = channel.await_answer(input);
+    if (input >= 0) {
         dup2(input, STDIN_FILENO);
         close(input);
     }
-    return bytes == 1;
+    return is_there;
 }
 
 }  // namespace
@@ -108,7 +93,7 @@ int exec_pe(int argc, char** argv) {
     JobEvent event;
     event.kind = kEventLaunched;
     channel.report(event);
-    if (!await_answer(channel.fd())) {
+    if (!await_answer(channel)) {
         return EXIT_FAILURE;  // the guardian is gone, and with it the job
     }
 

@@ -35,7 +35,8 @@ Guardian::Guardian(GuardianTask task)
       stand_still_(task_.hang_timeout_ms * kNsPerMs),
       local_(std::move(task_.socket), task_.shape.program),
       hub_(std::move(task_.entrance), task_.node_timeout_ms),
-      demand_(task_.on_demand) {}
+      demand_(task_.on_demand),
+      input_(task_.stdin_fd) {}
 
 bool Guardian::start(std::string& error_line) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -222,6 +223,15 @@ void Guardian::take(const Fact& fact) {
         let_meet();
         return;
     }
+    if (event.kind == JobEventKind::input_wanted) {
+        give_input(fact);
+        return;
+    }
+    if (event.kind == JobEventKind::start_up_over) {
+        input_.end_start_up();
+        tell_of_excess_input();
+        return;
+    }
     log_.event(event, host_name(fact.host));
     // Messages that the library does not know.
     if (event.kind == kEventLaunched) {
@@ -313,6 +323,25 @@ void Guardian::answer_launched(const Fact& fact) {
         local_.answer_no(fact.connection);  // too late to become the program
     } else {
         local_.answer_go(fact.connection, input);
+    }
+}
+
+// Only here: the agents of other hosts answer for themselves that there is none.
+void Guardian::give_input(const Fact& fact) {
+    Fd input;
+    if (fact.event.rank == ledger_.holders().front() && !ending_) {
+        input = fact.event.code == 0 ? input_.begin(fact.event.text) : input_.give_again();
+    }
+    local_.answer_go(fact.connection, input.get());
+    tell_of_excess_input();
+}
+
+void Guardian::tell_of_excess_input() {
+    if (input_.take_excess()) {
+        print_line(fmt::format(
+            "oshrun: warning: PE 0 has read more than {} bytes of standard input before its first checkpoint, "
+            "and a substitute of it will be given none: let it read a file, or take a checkpoint earlier",
+            KeptInput::kBytesMax));
     }
 }
 

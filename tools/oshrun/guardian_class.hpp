@@ -17,6 +17,7 @@
 #include "tools/oshrun/event_log.hpp"
 #include "tools/oshrun/guardian.hpp"
 #include "tools/oshrun/join_placement.hpp"
+#include "tools/oshrun/kept_input.hpp"
 #include "tools/oshrun/launcher.hpp"
 #include "tools/oshrun/local_processes.hpp"
 #include "tools/oshrun/poller.hpp"
@@ -50,6 +51,8 @@ private:
     void take_loss(const AgentHub::Tidings& news);
     void take_agreed_loss(std::uint64_t rank);
     void answer_launched(const Fact& fact);
+    void give_input(const Fact& fact);
+    void tell_of_excess_input();
     void signal_process(const JobLedger::Process& process, SignalScope scope);
     void kill_if_stopped(std::uint64_t rank);
     void kill_former_holder(const JobEvent& event);
@@ -91,6 +94,7 @@ private:
     LocalProcesses local_;
     AgentHub hub_;
     Demand demand_;
+    KeptInput input_;
     std::map<ProcessKey, int> control_fds_;   // of living processes: as what each has its control segment open
     std::deque<JoinRequest> joins_wanted_;    // not started yet
     std::map<int, JoinRequest> joins_going_;  // by rank, not counted in yet
