@@ -12,7 +12,7 @@ static int loop_step;
 static int loop_known, loop_told;
 
 /* STARTUP_VICTIM="PE TIMES": that PE is killed, and so are TIMES - 1 of its substitutes. */
-static void run_loop(int steps, void (*do_step)(void), void (*after_recovery)(void)) {
+static inline void run_loop(int steps, void (*do_step)(void), void (*after_recovery)(void)) {
     int victim = -1;
     int times = 0;
     const char* const text = getenv("STARTUP_VICTIM");

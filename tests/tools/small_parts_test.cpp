@@ -1,13 +1,16 @@
 // Small parts of the tools that need no file of their own: texts, limits, the order in which a job is ended, and the
 // processes below a process.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +19,7 @@
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/ending.hpp"
+#include "tools/oshrun/line_pump.hpp"
 #include "tools/oshrun/preflight.hpp"
 #include "tools/oshrun/process_tree.hpp"
 #include "tools/oshrun/stand_still.hpp"
@@ -244,6 +248,34 @@ TEST(OwnTime, MissedLooksShow) {
     OwnTime never(0);
     EXPECT_FALSE(never.was_away(0));
     EXPECT_FALSE(never.was_away(1'000'000));
+}
+
+// The end of a stream that somebody else had open as well, a child that was not its program yet, was counted twice: the
+// pump ended with another stream still open, whose process lost its output.
+TEST(LinePump, EndsWithTheLastStreamOnly) {
+    std::array<std::array<int, 2>, 2> streams{};
+    std::array<int, 2> sink{};
+    for (auto* ends : {&streams[0], &streams[1], &sink}) {
+        ASSERT_EQ(pipe2(ends->data(), O_CLOEXEC), 0);
+    }
+    const Fd held(dup(streams[0][0]));
+    std::vector<Fd> sources;
+    sources.emplace_back(streams[0][0]);
+    sources.emplace_back(streams[1][0]);
+    const LinePump pump(std::move(sources), sink[1]);
+    pollfd done{.fd = pump.done_fd(), .events = POLLIN, .revents = 0};
+    close(streams[0][1]);
+    EXPECT_EQ(poll(&done, 1, 300), 0) << "the other stream is open";
+    ASSERT_EQ(write(streams[1][1], "said\n", 5), 5);
+    std::array<char, 16> text{};
+    pollfd out{.fd = sink[0], .events = POLLIN, .revents = 0};
+    ASSERT_EQ(poll(&out, 1, 20'000), 1);
+    EXPECT_EQ(read(sink[0], text.data(), text.size()), 5);
+    EXPECT_STREQ(text.data(), "said\n");
+    close(streams[1][1]);
+    EXPECT_EQ(poll(&done, 1, 20'000), 1);
+    close(sink[0]);
+    close(sink[1]);
 }
 
 }  // namespace

@@ -60,6 +60,9 @@ private:
         }
         if (bytes <= 0) {  // a pty whose other side is closed gives EIO
             write_out(sink_, stream.partial, *lost_);
+            // A child that has not become its program yet may have it open as well, and then closing takes it from no
+            // list: its end was counted twice, and the pump ended before the other streams did.
+            poller_.remove(stream.source.get());
             stream.source.reset();
             --n_open_;
             return;

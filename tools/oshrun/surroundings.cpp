@@ -115,6 +115,9 @@ std::string needs_launcher(const Options& options, const std::vector<HostSlots>&
     if (may_use_other_hosts(options, hosts)) {
         return "the job may be on several hosts";
     }
+    if (is_inside_slurm()) {
+        return "the allocation of Slurm binds and limits what its launcher starts";
+    }
     if (pretended_nodes > 1) {
         return "SHMEM_FT_PRETEND_NODES pretends several hosts";
     }
