@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,18 +62,36 @@ void put_in_front(const char* variable, const std::string& folder) {
     _exit(kExitNotFound);
 }
 
-// The daemon may split off another one, which becomes our child then: the end of all is the end.
+// An agent outlives everything else here: it waits for oshrun, which waits for the launcher, which waits for the end of
+// this process.
+bool are_only_agents_left() {
+    std::ifstream children(fmt::format("/proc/self/task/{}/children", gettid()));
+    pid_t child = 0;
+    while (children >> child) {
+        std::string name;
+        std::getline(std::ifstream(fmt::format("/proc/{}/comm", child)), name);
+        if (name != "oshrun-agent") {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The daemon may split off another one, which becomes our child then: the end of all but agents is the end.
 int wait_for_all(pid_t daemon, const sigset_t& heard) {
-    int exit_code = EXIT_FAILURE;
+    std::optional<int> exit_code;
     while (true) {
         int status = 0;
         const pid_t ended = waitpid(-1, &status, WNOHANG);
         if (ended == daemon) {
             exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
         } else if (ended < 0 && errno == ECHILD) {
-            return exit_code;
+            return exit_code.value_or(EXIT_FAILURE);
         }
         if (ended == 0) {
+            if (exit_code && are_only_agents_left()) {
+                return *exit_code;
+            }
             const int number = sigwaitinfo(&heard, nullptr);
             if (number > 0 && number != SIGCHLD) {
                 kill(daemon, number);
