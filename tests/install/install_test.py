@@ -187,7 +187,7 @@ class Installed(unittest.TestCase):
         if os.geteuid() == 0:
             command = command.replace("mpirun", "mpirun --allow-run-as-root")  # so it says
         run("oshcc", "-O2", "-o", self.program, OPTIONS.program, env=self.environment)
-        self.assertEqual(run("sh", "-c", command, env=self.environment).count(" counted to "), 4)
+        self.assertEqual(run("sh", "-c", command, env=self.environment).count(" sweeps, "), 4)
 
     def test_the_version(self):
         source = pathlib.Path(self.folder.name) / "version.c"

@@ -47,7 +47,7 @@ class Survive(unittest.TestCase):
         cls.folder = pathlib.Path(folder.name)
         # Programs write files where they are, and several runs go on at once.
         cls.oshrun = cls.folder / "oshrun"
-        cls.oshrun.write_text(f'#!/bin/sh\ncd "$(mktemp -d -p {cls.folder})" && exec {OPTIONS.oshrun} "$@"\n', encoding="utf-8")
+        cls.oshrun.write_text(f'#!/bin/sh\ncd "$(mktemp -d -p {cls.folder})" && exec {os.path.abspath(OPTIONS.oshrun)} "$@"\n', encoding="utf-8")
         cls.oshrun.chmod(0o755)
         cls.text = (ROOT / "docs" / "survive.md").read_text(encoding="utf-8")
         cls.blocks = blocks_of(cls.text)
