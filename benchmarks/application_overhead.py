@@ -9,6 +9,9 @@ and in no measurement of checkpoints.
     application_overhead.py BUILD [--programs jacobi1d,gups ...] [--runs N] [--json FILE]
     application_overhead.py BUILD --small --most 1.5     a test: short runs, exit code 1 if a rest is that much longer
 
+The mode `swept` is one without copies whose checkpoints move as much memory as --sweep says, for nothing: it shows what
+cold caches alone cost the steps that follow, whoever made them so.
+
 Printed are medians over the pairs of runs: seconds by the clock of the slowest PE, and the processor seconds of all PEs'
 threads, which other programs on the machine disturb less.
 """
@@ -25,6 +28,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PES = 2
 WITHOUT = "none"
+SWEPT = "swept"
 FLAGS = {"O2": ["-O2"], "O3-native": ["-O3", "-march=native"]}
 
 # Program: source, arguments, and arguments of a short run.
@@ -51,7 +55,8 @@ def compile_program(build, folder, name, flags):
 class Jobs:
     """Runs programs; all of a program must come to the same result."""
 
-    def __init__(self, build, folder):
+    def __init__(self, build, folder, sweep_mib):
+        self._sweep_mib = sweep_mib
         self._build, self._folder = build, pathlib.Path(folder)
         self._timer = build / "benchmarks/libbench_checkpoint_time.so"
         self._results = {}
@@ -60,7 +65,9 @@ class Jobs:
         """`name` says what has one result: program and flags."""
         report = self._folder / "report"
         report.unlink(missing_ok=True)
-        environment = {**os.environ, "SHMEM_FT_BACKUP_MODE": mode, "CHECKPOINT_TIME_REPORT": str(report)}
+        environment = {**os.environ, "SHMEM_FT_BACKUP_MODE": WITHOUT if mode == SWEPT else mode,
+                       "CHECKPOINT_TIME_REPORT": str(report),
+                       "CHECKPOINT_TIME_SWEEP_MIB": str(self._sweep_mib if mode == SWEPT else 0)}
         command = [self._build / "bin/oshrun", "-n", str(PES), "-x", f"LD_PRELOAD={self._timer}", program, *arguments]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=600, check=False)
         rows = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
@@ -118,6 +125,7 @@ def parse_arguments():
     parser.add_argument("--programs", default=",".join(PROGRAMS), help="some of them, separated by commas")
     parser.add_argument("--flags", default=",".join(FLAGS), help="likewise")
     parser.add_argument("--modes", default="double,single", help="likewise")
+    parser.add_argument("--sweep", type=int, default=64, metavar="MIB", help="what a checkpoint of the mode swept copies")
     parser.add_argument("--runs", type=int, default=5, help="of each mode, in turn")
     parser.add_argument("--small", action="store_true", help="short runs")
     parser.add_argument("--most", type=float, help="exit code 1 if a rest takes more than that many times as long")
@@ -136,7 +144,7 @@ def main():
     print(HEAD, flush=True)
     folder = tempfile.mkdtemp()
     try:
-        jobs = Jobs(build, folder)
+        jobs = Jobs(build, folder, options.sweep)
         for name in options.programs.split(","):
             arguments = PROGRAMS[name][2 if options.small else 1].split()
             for flags in options.flags.split(","):

@@ -142,6 +142,18 @@ void AgentRoads::try_road(const std::optional<Peer>& peer, HelloFrame hello, int
         }
         reply = greet_guardian(stream, hello, guardian_, patience_ms, error_line);
     }
+    bool is_direct = !peer.has_value();
+    if (peer && reply.kind == Reply::Kind::welcome) {
+        // It is awake. If it had stood still, then nothing is wrong with the direct way.
+        FrameStream direct(connect_to(guardian_.address, guardian_.port, kPatience_ms, error_line));
+        const Reply second =
+            direct.is_open() ? greet_guardian(direct, hello, guardian_, kPatience_ms, error_line) : Reply{};
+        if (second.kind == Reply::Kind::welcome) {
+            stream = std::move(direct);
+            reply = second;
+            is_direct = true;
+        }
+    }
     const std::lock_guard lock(mutex_);
     if (!is_looking_ || hello.taken != taken_) {
         return;
@@ -151,7 +163,7 @@ void AgentRoads::try_road(const std::optional<Peer>& peer, HelloFrame hello, int
     news.is_answering = !peer && reply.kind == Reply::Kind::none && stream.is_open();
     if (reply.kind == Reply::Kind::welcome) {
         is_looking_ = false;
-        news.found = Found{std::move(stream), reply.welcome.taken, !peer.has_value()};
+        news.found = Found{std::move(stream), reply.welcome.taken, is_direct};
     } else if (!news.is_gone && !news.is_answering) {
         return;
     }
