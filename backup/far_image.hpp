@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backup/image.hpp"
-#include "shmem_ft/base/ids.hpp"
+#include "base/ids.hpp"
 
 namespace sft {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 
 namespace sft {
 

@@ -49,32 +49,13 @@
 #include <vector>
 
 #include "backup/block_set.hpp"
-#include "shmem_ft/base/fault_points.hpp"
-#include "shmem_ft/base/ids.hpp"
-#include "shmem_ft/transport/shm/peer_table.hpp"
+#include "base/faults/fault_points.hpp"
+#include "base/ids.hpp"
+#include "symheap/live_state.hpp"
 
 namespace sft {
 
 class FarImage;
-
-inline constexpr std::size_t kBlockBytes = 16 * 1024;
-
-// Offsets within a region.
-struct ByteExtent {
-    std::size_t offset = 0;
-    std::size_t bytes = 0;
-};
-
-// The live memory that images are made of and loaded into.
-struct LiveState {
-    AddressRange heap;  // a multiple of kBlockBytes long
-    int heap_fd = -1;   // its memory file: tells which pages exist
-    AddressRange globals;
-    std::vector<ByteExtent> saved;  // the parts of globals that are written back
-    AddressRange library;
-    // The first bytes of the heap do not change any more: what an image has of them is good.
-    std::size_t frozen_heap_bytes = 0;  // a multiple of kBlockBytes
-};
 
 struct ImageStats {
     std::size_t bytes_stored = 0;  // of the live state that exist

@@ -13,7 +13,7 @@
 
 #include "backup/far_image.hpp"
 #include "backup/image_layout.hpp"
-#include "shmem_ft/base/raw_memory.hpp"
+#include "base/raw_memory.hpp"
 
 namespace sft {
 namespace {

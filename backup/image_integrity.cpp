@@ -4,9 +4,9 @@
 
 #include "backup/far_image.hpp"
 #include "backup/image_layout.hpp"
-#include "shmem_ft/base/checksum.hpp"
-#include "shmem_ft/base/raw_memory.hpp"
-#include "shmem_ft/base/report.hpp"
+#include "base/checksum.hpp"
+#include "base/raw_memory.hpp"
+#include "base/report.hpp"
 
 namespace sft {
 namespace {

@@ -1,5 +1,5 @@
 #include "backup/far_image.hpp"
-#include "shmem_ft/transport/net/network.hpp"
+#include "transport/net/network.hpp"
 
 namespace sft {
 namespace {

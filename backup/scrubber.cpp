@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 
 namespace sft {
 

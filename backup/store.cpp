@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "backup/store_use.hpp"
-#include "shmem_ft/base/report.hpp"
-#include "shmem_ft/transport/net/network.hpp"
+#include "base/report.hpp"
+#include "transport/net/network.hpp"
 
 namespace sft {
 

@@ -32,9 +32,9 @@
 
 #include "backup/far_shadow.hpp"
 #include "backup/image.hpp"
-#include "shmem_ft/base/config.hpp"
-#include "shmem_ft/base/ids.hpp"
-#include "shmem_ft/base/process_watch.hpp"
+#include "base/config.hpp"
+#include "base/ids.hpp"
+#include "base/process_watch.hpp"
 #include "symheap/segment.hpp"
 
 namespace sft {

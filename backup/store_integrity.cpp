@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "backup/store_use.hpp"
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 
 namespace sft {
 

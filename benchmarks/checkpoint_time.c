@@ -6,9 +6,9 @@
  * of the clock, processor seconds of the thread (which do not count waiting, nor the time that other programs take),
  * and page faults of the thread.
  *
- * CHECKPOINT_TIME_SWEEP_MIB=N: every checkpoint also copies N MiB of memory that nobody needs, within its own time. So a
- * run without copies leaves the caches as a run with copies does: what the program then loses is what any copying costs
- * the next steps. */
+ * CHECKPOINT_TIME_SWEEP_MIB=N: every checkpoint also copies N MiB of memory that nobody needs, within its own time. So
+ * a run without copies leaves the caches as a run with copies does: what the program then loses is what any copying
+ * costs the next steps. */
 #define _GNU_SOURCE /* RUSAGE_THREAD */
 #include <fcntl.h>
 #include <pshmem.h>

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <utility>
 
-#include "shmem_ft/base/clock.hpp"
-#include "shmem_ft/base/fault_points.hpp"
+#include "base/clock.hpp"
+#include "base/faults/fault_points.hpp"
 
 namespace sft {
 

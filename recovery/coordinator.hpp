@@ -19,11 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "base/ids.hpp"
+#include "recovery/membership/agreement.hpp"
 #include "recovery/participant.hpp"
 #include "recovery/rules.hpp"
-#include "shmem_ft/base/ids.hpp"
-#include "shmem_ft/membership/agreement.hpp"
-#include "shmem_ft/transport/mail/mailbox.hpp"
+#include "transport/mail/mailbox.hpp"
 
 namespace sft {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "shmem_ft/membership/job_state.hpp"
+#include "recovery/membership/job_state.hpp"
 
 namespace sft {
 

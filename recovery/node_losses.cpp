@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "recovery/membership/placement.hpp"
 #include "recovery/rules.hpp"
-#include "shmem_ft/membership/placement.hpp"
 
 namespace sft {
 namespace {

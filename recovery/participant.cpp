@@ -1,6 +1,6 @@
 #include "recovery/participant.hpp"
 
-#include "shmem_ft/membership/mutation.hpp"
+#include "recovery/membership/mutation.hpp"
 
 namespace sft {
 

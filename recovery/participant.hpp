@@ -20,7 +20,7 @@
 #include <optional>
 #include <utility>
 
-#include "shmem_ft/membership/job_state.hpp"
+#include "recovery/membership/job_state.hpp"
 
 namespace sft {
 

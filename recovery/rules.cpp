@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "shmem_ft/base/report.hpp"
-#include "shmem_ft/membership/placement.hpp"
+#include "base/report.hpp"
+#include "recovery/membership/placement.hpp"
 
 namespace sft {
 namespace {

@@ -1,5 +1,5 @@
 // What follows from what in a job: commits, faults, recovery plans, ends. Pure; whoever leads applies it, the others
-// only accept the result (shmem_ft/membership/agreement.hpp), so nothing here has to be computed alike by everybody.
+// only accept the result (recovery/membership/agreement.hpp), so nothing here has to be computed alike by everybody.
 //
 // Fault model: the arguments may name any number of deaths, of holders, keepers, substitutes and spares, between any
 // two calls.
@@ -11,8 +11,8 @@
 //  4. The list of failed PEs that a fault was declared with never changes before the restart is over.
 #pragma once
 
-#include "shmem_ft/membership/agreement.hpp"
-#include "shmem_ft/membership/node_loss.hpp"
+#include "recovery/detection/node_loss.hpp"
+#include "recovery/membership/agreement.hpp"
 
 namespace sft {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "symheap/elf_file.hpp"
 #include "symheap/elf_foreign.hpp"
 #include "symheap/sanitizer_runtime.hpp"

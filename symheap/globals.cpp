@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shmem_ft/base/raw_memory.hpp"
+#include "base/raw_memory.hpp"
 
 namespace sft {
 namespace {

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/config.hpp"
-#include "shmem_ft/transport/shm/peer_table.hpp"
+#include "base/address_range.hpp"
+#include "base/config.hpp"
 #include "symheap/elf_image.hpp"
 #include "symheap/segment.hpp"
 

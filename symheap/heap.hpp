@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <span>
 
-#include "shmem_ft/transport/shm/peer_table.hpp"
+#include "base/address_range.hpp"
 
 namespace sft {
 

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "shmem_ft/base/fault_points.hpp"
-#include "shmem_ft/base/process_watch.hpp"
-#include "shmem_ft/base/report.hpp"
+#include "base/faults/fault_points.hpp"
+#include "base/process_watch.hpp"
+#include "base/report.hpp"
 
 namespace sft {
 

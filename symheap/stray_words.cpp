@@ -13,8 +13,8 @@
 #include <cstring>
 #include <memory>
 
-#include "shmem_ft/base/docs.hpp"
-#include "shmem_ft/base/report.hpp"
+#include "base/docs.hpp"
+#include "base/report.hpp"
 
 namespace sft {
 namespace {

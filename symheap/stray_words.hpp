@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/transport/shm/peer_table.hpp"
+#include "base/address_range.hpp"
 #include "symheap/block_table.hpp"
 #include "symheap/elf_image.hpp"
 #include "symheap/globals.hpp"

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <string>
 
+#include "base/process_watch.hpp"
 #include "include/shmem_ft.h"
 #include "shmem_ft/api/stamp.hpp"
-#include "shmem_ft/base/process_watch.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/job.hpp"
 

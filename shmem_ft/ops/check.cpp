@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/ops/p2p.hpp"
 

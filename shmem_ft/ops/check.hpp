@@ -26,7 +26,7 @@
 #include <mutex>
 #include <shared_mutex>
 
-#include "shmem_ft/base/config.hpp"
+#include "base/config.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "symheap/block_table.hpp"
 

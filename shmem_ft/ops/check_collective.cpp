@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 
 namespace sft {
 namespace {

@@ -1,6 +1,6 @@
 #include "shmem_ft/ops/engine.hpp"
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/target.hpp"
 

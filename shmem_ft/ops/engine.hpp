@@ -4,14 +4,14 @@
 // asked where the gate, or an address that is not mapped here, says that there is more to be done.
 #pragma once
 
-#include "shmem_ft/base/ids.hpp"
-#include "shmem_ft/base/private_data.hpp"
+#include "base/ids.hpp"
+#include "base/private_data.hpp"
 #include "shmem_ft/ops/copy.hpp"
 #include "shmem_ft/ops/handles.hpp"
 #include "shmem_ft/ops/nodes.hpp"
-#include "shmem_ft/transport/shm/channels.hpp"
-#include "shmem_ft/transport/shm/peer_table.hpp"
-#include "shmem_ft/transport/shm/wait.hpp"
+#include "transport/shm/channels.hpp"
+#include "transport/shm/peer_table.hpp"
+#include "transport/shm/wait.hpp"
 
 namespace sft {
 

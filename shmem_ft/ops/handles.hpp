@@ -17,8 +17,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "shmem_ft/base/ids.hpp"
-#include "shmem_ft/transport/shm/channels.hpp"
+#include "base/ids.hpp"
+#include "transport/shm/channels.hpp"
 
 namespace sft {
 

@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <optional>
 
-#include "shmem_ft/base/fault_action.hpp"
-#include "shmem_ft/base/ids.hpp"
-#include "shmem_ft/transport/shm/peer_table.hpp"
+#include "base/fault_action.hpp"
+#include "base/ids.hpp"
+#include "transport/shm/peer_table.hpp"
 
 namespace sft::job {
 

@@ -15,10 +15,10 @@
 #include <span>
 #include <vector>
 
-#include "shmem_ft/base/ids.hpp"
+#include "base/ids.hpp"
 #include "shmem_ft/ops/handles.hpp"
-#include "shmem_ft/transport/net/network.hpp"
-#include "shmem_ft/transport/shm/channels.hpp"
+#include "transport/net/network.hpp"
+#include "transport/shm/channels.hpp"
 
 namespace sft {
 

@@ -1,7 +1,7 @@
 #include "shmem_ft/ops/order.hpp"
 
 #include "shmem_ft/ops/p2p.hpp"
-#include "shmem_ft/transport/net/network.hpp"
+#include "transport/net/network.hpp"
 
 namespace sft {
 

@@ -14,7 +14,7 @@
 #include <type_traits>
 
 #include "shmem_ft/ops/target.hpp"
-#include "shmem_ft/transport/net/network.hpp"
+#include "transport/net/network.hpp"
 
 // Functions that are called where hot paths branch off.
 #define SFT_COLD [[gnu::cold, gnu::noinline]]

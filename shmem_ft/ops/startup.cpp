@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "shmem_ft/ops/job.hpp"
 
 namespace sft {

@@ -29,10 +29,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "shmem_ft/base/call_place.hpp"
+#include "base/call_place.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/startup_log.hpp"
-#include "shmem_ft/transport/shm/write_marks.hpp"
+#include "transport/shm/write_marks.hpp"
 
 namespace sft {
 

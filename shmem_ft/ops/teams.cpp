@@ -3,7 +3,7 @@
 #include <atomic>
 #include <bit>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/order.hpp"

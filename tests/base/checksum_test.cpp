@@ -1,5 +1,5 @@
 // Checksums are those of XXH3, and whoever makes one finds the vector registers as code for plain x86-64 needs them.
-#include "shmem_ft/base/checksum.hpp"
+#include "base/checksum.hpp"
 
 #include <gtest/gtest.h>
 #include <xxhash.h>

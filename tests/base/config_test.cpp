@@ -1,4 +1,4 @@
-#include "shmem_ft/base/config.hpp"
+#include "base/config.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // Fault points in a process of their own: what happens, how often, and what is left in the file of visits.
 
-#include "shmem_ft/base/fault_points.hpp"
+#include "base/faults/fault_points.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@
 #include <string>
 #include <thread>
 
-#include "shmem_ft/base/clock.hpp"
-#include "shmem_ft/base/config.hpp"
-#include "shmem_ft/base/fault_visits.hpp"
+#include "base/clock.hpp"
+#include "base/config.hpp"
+#include "base/faults/fault_visits.hpp"
 
 namespace sft {
 namespace {

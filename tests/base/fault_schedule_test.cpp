@@ -1,6 +1,6 @@
 // The language of fault schedules, and which visits an entry is due at.
 
-#include "shmem_ft/base/fault_schedule.hpp"
+#include "base/faults/fault_schedule.hpp"
 
 #include <gtest/gtest.h>
 

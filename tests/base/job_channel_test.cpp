@@ -1,4 +1,4 @@
-#include "shmem_ft/base/job_channel.hpp"
+#include "base/job_channel.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>

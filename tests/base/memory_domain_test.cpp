@@ -1,4 +1,4 @@
-#include "shmem_ft/base/memory_domain.hpp"
+#include "base/memory_domain.hpp"
 
 #include <gtest/gtest.h>
 #include <linux/mempolicy.h>

@@ -1,4 +1,4 @@
-#include "shmem_ft/base/pending_watch.hpp"
+#include "base/pending_watch.hpp"
 
 #include <gtest/gtest.h>
 

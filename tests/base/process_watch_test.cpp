@@ -1,4 +1,4 @@
-#include "shmem_ft/base/process_watch.hpp"
+#include "base/process_watch.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>

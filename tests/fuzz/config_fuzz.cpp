@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/config.hpp"
+#include "base/config.hpp"
 
 namespace {
 

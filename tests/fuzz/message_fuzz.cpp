@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "shmem_ft/membership/message.hpp"
+#include "recovery/membership/message.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const auto bytes = std::as_bytes(std::span(data, size));

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "shmem_ft/base/fault_schedule.hpp"
+#include "base/faults/fault_schedule.hpp"
 
 namespace {
 

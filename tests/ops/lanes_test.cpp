@@ -7,8 +7,8 @@
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/reductions.hpp"
 #include "shmem_ft/ops/teams.hpp"
-#include "shmem_ft/transport/shm/control.hpp"
 #include "tests/ops/harness.hpp"
+#include "transport/shm/control.hpp"
 
 namespace sft::testing {
 namespace {

@@ -1,6 +1,6 @@
 // One process of the agreement, with messages by hand, where the order in which they come is the point. Whole jobs are
 // simulated (tests/sim).
-#include "shmem_ft/membership/agreement.hpp"
+#include "recovery/membership/agreement.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "recovery/membership/agreement.hpp"
 #include "recovery/rules.hpp"
-#include "shmem_ft/membership/agreement.hpp"
 
 namespace sft {
 

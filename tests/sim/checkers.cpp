@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 
 namespace sft::sim {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "tests/sim/checkers.hpp"
 
 namespace sft::sim {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "tests/sim/checkers.hpp"
 
 namespace sft::sim {

@@ -2,7 +2,7 @@
 // deaths that are new, and compared as a whole.
 #include <algorithm>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "tests/sim/checkers.hpp"
 
 namespace sft::sim {

@@ -8,10 +8,10 @@
 #include <memory>
 #include <queue>
 
+#include "recovery/detection/detector.hpp"
+#include "recovery/membership/agreement.hpp"
 #include "recovery/participant.hpp"
 #include "recovery/rules.hpp"
-#include "shmem_ft/membership/agreement.hpp"
-#include "shmem_ft/membership/detector.hpp"
 
 namespace sft::sim {
 namespace {

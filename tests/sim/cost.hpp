@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/membership/job_state.hpp"
+#include "recovery/membership/job_state.hpp"
 
 namespace sft::sim {
 

@@ -1,7 +1,7 @@
 // World: how processes end, and how the others come to know.
 #include <algorithm>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "tests/sim/process.hpp"
 #include "tests/sim/world.hpp"
 

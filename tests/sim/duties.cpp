@@ -1,6 +1,6 @@
 // SimProcess: the work on memory. It takes simulated time, word by word, so that a death leaves it half done.
-#include "shmem_ft/base/report.hpp"
-#include "shmem_ft/membership/mutation.hpp"
+#include "base/report.hpp"
+#include "recovery/membership/mutation.hpp"
 #include "tests/sim/process.hpp"
 
 namespace sft::sim {

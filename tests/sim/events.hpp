@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "recovery/membership/agreement.hpp"
+#include "recovery/membership/job_state.hpp"
+#include "recovery/membership/message.hpp"
 #include "recovery/participant.hpp"
-#include "shmem_ft/membership/agreement.hpp"
-#include "shmem_ft/membership/job_state.hpp"
-#include "shmem_ft/membership/message.hpp"
 #include "tests/sim/memory.hpp"
 
 namespace sft::sim {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "shmem_ft/base/ids.hpp"
+#include "base/ids.hpp"
 #include "tests/sim/random.hpp"
 
 namespace sft::sim {

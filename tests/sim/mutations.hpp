@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/membership/mutation.hpp"
+#include "recovery/membership/mutation.hpp"
 
 namespace sft::sim {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "tests/sim/process.hpp"
 #include "tests/sim/world.hpp"
 #include "tools/oshrun/host_judge.hpp"

@@ -13,10 +13,10 @@
 #include <set>
 #include <vector>
 
+#include "recovery/detection/detector.hpp"
+#include "recovery/detection/node_watch.hpp"
+#include "recovery/membership/agreement.hpp"
 #include "recovery/participant.hpp"
-#include "shmem_ft/membership/agreement.hpp"
-#include "shmem_ft/membership/detector.hpp"
-#include "shmem_ft/membership/node_watch.hpp"
 #include "tests/sim/events.hpp"
 #include "tests/sim/memory.hpp"
 #include "tests/sim/world.hpp"

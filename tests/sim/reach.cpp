@@ -1,12 +1,13 @@
-// SimProcess: what it can reach of another process's memory, as the library does it (shmem_ft/runtime_trouble.cpp).
+// SimProcess: what it can reach of another process's memory, as the library does it
+// (shmem_ft/process/runtime_trouble.cpp).
 //
 // On the own node memory is opened by the kernel's word about a process and stays mapped whatever becomes of its owner.
 // That may fail although everybody lives: for lack of descriptors, say, or of permission. On another node it is reached
 // by connections, which break and are made anew until one side knows the other to be dead.
 #include <limits>
 
-#include "shmem_ft/base/report.hpp"
-#include "shmem_ft/membership/mutation.hpp"
+#include "base/report.hpp"
+#include "recovery/membership/mutation.hpp"
 #include "tests/sim/process.hpp"
 
 namespace sft::sim {

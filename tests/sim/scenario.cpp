@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "tests/sim/random.hpp"
 
 namespace sft::sim {

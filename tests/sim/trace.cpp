@@ -1,5 +1,5 @@
 // How messages look in a trace.
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "tests/sim/process.hpp"
 
 namespace sft::sim {

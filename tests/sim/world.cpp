@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "shmem_ft/base/report.hpp"
-#include "shmem_ft/membership/mutation.hpp"
+#include "base/report.hpp"
+#include "recovery/membership/mutation.hpp"
 #include "tests/sim/oshrun.hpp"
 #include "tests/sim/process.hpp"
 

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <string>
 
-#include "shmem_ft/base/private_data.hpp"
+#include "base/private_data.hpp"
 
 // Objects of every kind, with external linkage so that nothing is optimised away.
 int elf_test_data = 42;

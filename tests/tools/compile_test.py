@@ -348,7 +348,7 @@ class Info(unittest.TestCase):
         self.assertEqual(facts["specification"], "1.6")
         self.assertRegex(facts["build"]["dependencies"]["pmix"], r"^\d+\.")
         self.assertGreater(facts["system"]["memory_bytes"], 0)
-        folder = os.path.join(os.environ["SFT_BUILD_DIR"], "shmem_ft", "transport")
+        folder = os.path.join(os.environ["SFT_BUILD_DIR"], "transport")
         for fabric in ("ucx", "ofi"):
             is_built = os.path.exists(os.path.join(folder, fabric, f"transport_{fabric}.so"))
             self.assertEqual(fabric in facts["transports"], is_built)

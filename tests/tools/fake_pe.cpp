@@ -29,8 +29,8 @@
 #include <thread>
 #include <vector>
 
-#include "shmem_ft/base/job_channel.hpp"
-#include "shmem_ft/base/process_watch.hpp"
+#include "base/job_channel.hpp"
+#include "base/process_watch.hpp"
 
 namespace {
 

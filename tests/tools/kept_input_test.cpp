@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <string>
 
-#include "shmem_ft/base/job_channel.hpp"
+#include "base/job_channel.hpp"
 
 namespace sft::tools {
 namespace {

@@ -256,7 +256,7 @@ class Losses(unittest.TestCase):
                     except ConnectionResetError:
                         pass
             # The right frame with a wrong secret.
-            with open(os.path.join(SOURCE, "shmem_ft", "base", "job_channel.hpp"), encoding="utf-8") as file:
+            with open(os.path.join(SOURCE, "base", "job_channel.hpp"), encoding="utf-8") as file:
                 layout = int(re.search(r"uint32_t layout = (\d+)", file.read()).group(1))
             hello = struct.pack("<IHHIIQ16sIiiIQiIQ256s", 0x4153464F, 1, 2, 312, 0, 0, b"\1" * 16, layout, 1, -1, 0, 0, -1, 0, 0,
                                 b"stranger")

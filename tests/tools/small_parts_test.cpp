@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "shmem_ft/base/process_watch.hpp"
+#include "base/process_watch.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/ending.hpp"

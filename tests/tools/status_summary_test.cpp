@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "shmem_ft/membership/job_state.hpp"
-#include "shmem_ft/membership/node_loss.hpp"
+#include "recovery/detection/node_loss.hpp"
+#include "recovery/membership/job_state.hpp"
 #include "tools/shmem-ft/status_report.hpp"
 
 namespace sft::tools {

@@ -19,7 +19,7 @@ TOOL = os.path.join(os.environ["SFT_BUILD_DIR"], "bin", "shmem-ft")
 JACOBI = os.environ["JACOBI1D"]
 PROTECTED = os.environ["STATUS_PROTECTED"]
 MAGIC = 0x53465443
-with open(os.path.join(os.environ["SFT_SOURCE_DIR"], "shmem_ft/transport/shm/control.hpp"), encoding="utf-8") as control:
+with open(os.path.join(os.environ["SFT_SOURCE_DIR"], "transport/shm/control.hpp"), encoding="utf-8") as control:
     LAYOUT = int(re.search(r"kControlLayout = (\d+);", control.read())[1])
 LINE = (
     "shmem-ft: '{}' is no running job of this user on this node: give a pid of its processes or of its oshrun, or the "

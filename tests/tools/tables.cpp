@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shmem_ft/base/config.hpp"
+#include "base/config.hpp"
 #include "tools/oshrun/options.hpp"
 
 int main() {

@@ -1,5 +1,5 @@
 // The filter of doors, with real sockets of the loopback: who gets a connection, and who does not.
-#include "shmem_ft/transport/net/doors.hpp"
+#include "transport/net/doors.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -20,8 +20,8 @@
 #include <random>
 #include <string>
 
-#include "shmem_ft/transport/net/session_fabric.hpp"
 #include "tests/transport/fabric_test.hpp"
+#include "transport/net/session_fabric.hpp"
 
 namespace sft {
 namespace {

@@ -5,9 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "shmem_ft/transport/net/doors.hpp"
-#include "shmem_ft/transport/net/signed_ways.hpp"
 #include "tests/transport/fabric_test.hpp"
+#include "transport/net/doors.hpp"
+#include "transport/net/signed_ways.hpp"
 
 namespace sft {
 namespace {

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/clock.hpp"
-#include "shmem_ft/base/report.hpp"
-#include "shmem_ft/transport/mail/mailbox.hpp"
+#include "base/clock.hpp"
+#include "base/report.hpp"
 #include "tests/transport/child.hpp"
+#include "transport/mail/mailbox.hpp"
 
 namespace sft {
 

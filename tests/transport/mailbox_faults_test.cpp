@@ -11,10 +11,10 @@
 #include <memory>
 #include <random>
 
-#include "shmem_ft/base/clock.hpp"
-#include "shmem_ft/transport/mail/mailbox.hpp"
+#include "base/clock.hpp"
 #include "tests/transport/mail_test.hpp"
 #include "tests/transport/raw_peer.hpp"
+#include "transport/mail/mailbox.hpp"
 
 namespace sft {
 namespace {

@@ -1,5 +1,5 @@
 // Mail between real processes: what arrives, in which order, and what it costs.
-#include "shmem_ft/transport/mail/mailbox.hpp"
+#include "transport/mail/mailbox.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/epoll.h>

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/clock.hpp"
-#include "shmem_ft/base/report.hpp"
-#include "shmem_ft/transport/net/network.hpp"
+#include "base/clock.hpp"
+#include "base/report.hpp"
 #include "tests/transport/child.hpp"
 #include "tests/transport/socket_fabric.hpp"
+#include "transport/net/network.hpp"
 
 namespace sft {
 

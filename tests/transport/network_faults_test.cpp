@@ -5,8 +5,8 @@
 #include <random>
 #include <thread>
 
-#include "shmem_ft/transport/net/wire.hpp"
 #include "tests/transport/net_test.hpp"
+#include "transport/net/wire.hpp"
 
 namespace sft {
 namespace {

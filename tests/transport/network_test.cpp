@@ -1,5 +1,5 @@
 // Operations between real processes, over sockets and over every fabric that has been built.
-#include "shmem_ft/transport/net/network.hpp"
+#include "transport/net/network.hpp"
 
 #include <poll.h>
 #include <sys/resource.h>

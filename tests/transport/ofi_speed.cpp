@@ -20,10 +20,10 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/clock.hpp"
-#include "shmem_ft/base/report.hpp"
-#include "shmem_ft/transport/net/network.hpp"
-#include "shmem_ft/transport/ofi/device.hpp"
+#include "base/clock.hpp"
+#include "base/report.hpp"
+#include "transport/net/network.hpp"
+#include "transport/ofi/device.hpp"
 
 namespace {
 

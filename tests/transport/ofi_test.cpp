@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/clock.hpp"
-#include "shmem_ft/transport/fabric.hpp"
-#include "shmem_ft/transport/net/doors.hpp"
-#include "shmem_ft/transport/net/network.hpp"
+#include "base/clock.hpp"
+#include "transport/fabric.hpp"
+#include "transport/net/doors.hpp"
+#include "transport/net/network.hpp"
 
 namespace sft {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/report.hpp"
-#include "shmem_ft/transport/mail/mailbox.hpp"
+#include "base/report.hpp"
+#include "transport/mail/mailbox.hpp"
 
 namespace sft {
 

@@ -1,6 +1,6 @@
 // The mailbox between nodes: mailboxes of one process, and of two, that take each other for ones of other nodes.
 
-#include "shmem_ft/transport/mail/remote_mail.hpp"
+#include "transport/mail/remote_mail.hpp"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -10,9 +10,9 @@
 #include <map>
 #include <memory>
 
-#include "shmem_ft/transport/mail/remote_mail_wire.hpp"
-#include "shmem_ft/transport/net/signed_ways.hpp"
 #include "tests/transport/mail_test.hpp"
+#include "transport/mail/remote_mail_wire.hpp"
+#include "transport/net/signed_ways.hpp"
 
 namespace sft {
 namespace {

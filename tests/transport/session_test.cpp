@@ -1,10 +1,10 @@
 // Messages survive their connections: exactly once, in order, whole.
 #include <random>
 
-#include "shmem_ft/transport/net/session_fabric.hpp"
 #include "tests/transport/cut.hpp"
 #include "tests/transport/fabric_test.hpp"
 #include "tests/transport/socket_fabric.hpp"
+#include "transport/net/session_fabric.hpp"
 
 namespace sft {
 namespace {

@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "shmem_ft/base/report.hpp"
-#include "shmem_ft/transport/fabric.hpp"
+#include "base/report.hpp"
+#include "transport/fabric.hpp"
 
 namespace sft {
 

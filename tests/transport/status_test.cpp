@@ -1,4 +1,4 @@
-#include "shmem_ft/transport/shm/status.hpp"
+#include "transport/shm/status.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <stop_token>
 #include <thread>
 
-#include "shmem_ft/base/clock.hpp"
-#include "shmem_ft/transport/shm/control.hpp"
+#include "base/clock.hpp"
+#include "transport/shm/control.hpp"
 
 namespace sft {
 namespace {

@@ -1,5 +1,5 @@
 // Marks of writes: every marked word is found, once, and nothing else; also while others go on writing.
-#include "shmem_ft/transport/shm/write_marks.hpp"
+#include "transport/shm/write_marks.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

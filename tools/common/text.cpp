@@ -6,7 +6,7 @@
 #include <charconv>
 #include <utility>
 
-#include "shmem_ft/base/edit_distance.hpp"
+#include "base/edit_distance.hpp"
 
 namespace sft::tools {
 

@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "shmem_ft/base/realtime.hpp"
+#include "base/realtime.hpp"
 #include "tools/oshrun/agent_class.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "shmem_ft/base/job_channel.hpp"
+#include "base/job_channel.hpp"
 
 namespace sft::tools {
 

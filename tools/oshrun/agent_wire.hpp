@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "shmem_ft/base/job_channel.hpp"
+#include "base/job_channel.hpp"
 #include "tools/common/fd.hpp"
 
 namespace sft::tools {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/job_channel.hpp"
+#include "base/job_channel.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/oshrun/job_ledger.hpp"
 

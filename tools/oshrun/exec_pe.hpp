@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/job_channel.hpp"
+#include "base/job_channel.hpp"
 
 namespace sft::tools {
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "shmem_ft/base/realtime.hpp"
+#include "base/realtime.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"

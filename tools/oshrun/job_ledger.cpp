@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shmem_ft/base/report.hpp"
+#include "base/report.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshrun/options.hpp"
 

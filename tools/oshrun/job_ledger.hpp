@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/job_channel.hpp"
-#include "shmem_ft/base/process_watch.hpp"
+#include "base/job_channel.hpp"
+#include "base/process_watch.hpp"
 #include "tools/oshrun/process_key.hpp"
 
 namespace sft::tools {

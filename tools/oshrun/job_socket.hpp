@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "shmem_ft/base/job_channel.hpp"
+#include "base/job_channel.hpp"
 #include "tools/common/fd.hpp"
 
 namespace sft::tools {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/job_channel.hpp"
+#include "base/job_channel.hpp"
 #include "tools/oshrun/job_socket.hpp"
 
 namespace sft::tools {

@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "shmem_ft/base/job_channel.hpp"
+#include "base/job_channel.hpp"
 
 namespace sft::tools {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/process_watch.hpp"
+#include "base/process_watch.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/oshrun/own_launch.hpp"
 

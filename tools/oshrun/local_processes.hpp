@@ -1,5 +1,5 @@
 // The processes of a job on one host, as the guardian and the agents of other hosts watch them: their connections (see
-// shmem_ft/base/job_channel.hpp) and their ends.
+// base/job_channel.hpp) and their ends.
 //
 // Fault model: a process may end at any time in any way; what it has said before its end is told before its end.
 #pragma once
@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/job_channel.hpp"
-#include "shmem_ft/base/process_watch.hpp"
+#include "base/job_channel.hpp"
+#include "base/process_watch.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/oshrun/job_socket.hpp"
 #include "tools/oshrun/poller.hpp"

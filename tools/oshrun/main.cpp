@@ -23,7 +23,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shmem_ft/base/config.hpp"
+#include "base/config.hpp"
 #include "tools/common/text.hpp"
 #include "tools/common/version.hpp"
 #include "tools/oshrun/exec_daemon.hpp"

@@ -1,6 +1,6 @@
 // A job on this host without a launcher: the guardian starts the processes itself, as its children. Nothing listens on
 // the network, and nobody but the kernel stands between a process and what the guardian knows of it. The processes find
-// each other by the line to oshrun (shmem_ft/bootstrap.hpp).
+// each other by the line to oshrun (shmem_ft/start/bootstrap.hpp).
 //
 // Fault model: a process may end at any time; one that cannot become the program says why and ends.
 #pragma once

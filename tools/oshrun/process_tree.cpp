@@ -21,7 +21,7 @@
 #include <memory>
 #include <string_view>
 
-#include "shmem_ft/base/process_watch.hpp"
+#include "base/process_watch.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/oshrun/clock.hpp"
 

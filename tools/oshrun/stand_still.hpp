@@ -1,6 +1,6 @@
 // Processes that are stopped (SIGSTOP) when others have left the finished job already: the library's own watch
-// (shmem_ft/hang_watch.hpp) has ended with those, so the guardian is the only one left to notice. Pure: what /proc says
-// and times come in, who is to be ended comes out.
+// (recovery/detection/hang_watch.hpp) has ended with those, so the guardian is the only one left to notice. Pure: what
+// /proc says and times come in, who is to be ended comes out.
 //
 // Only stopped processes count. One that works on after shmem_finalize may take as long as it likes. Whoever looks must
 // have looked all the time: a whole job that is stopped and continued begins anew.

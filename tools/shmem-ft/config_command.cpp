@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "shmem_ft/base/config.hpp"
-#include "shmem_ft/base/docs.hpp"
+#include "base/config.hpp"
+#include "base/docs.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
 
@@ -58,7 +58,7 @@ void print_settings(const Config& config) {
 
 constexpr const char* kMarkdownHead = R"(# Settings
 
-<!-- Written by `shmem-ft config --markdown` from shmem_ft/base/config.def; do not edit. -->
+<!-- Written by `shmem-ft config --markdown` from base/config.def; do not edit. -->
 
 The library reads its settings from the environment, once, in `shmem_init`. Every process of a job must see the same
 values; `oshrun` passes them on. A value that is not accepted, or an unknown variable whose name begins with `SHMEM_FT_`,

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shmem_ft/base/config.hpp"
+#include "base/config.hpp"
 #include "symheap/elf_image.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"

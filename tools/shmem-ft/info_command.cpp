@@ -13,11 +13,11 @@
 #include <string>
 #include <thread>
 
-#include "shmem_ft/base/build_info.hpp"
-#include "shmem_ft/base/config.hpp"
-#include "shmem_ft/transport/net/signed_ways.hpp"
+#include "base/build_info.hpp"
+#include "base/config.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
+#include "transport/net/signed_ways.hpp"
 
 namespace sft::tools {
 namespace {

@@ -10,7 +10,7 @@
 #include <set>
 #include <string_view>
 
-#include "shmem_ft/base/docs.hpp"
+#include "base/docs.hpp"
 #include "tools/common/fd.hpp"
 
 namespace sft::tools {

@@ -20,7 +20,7 @@
 #include <sstream>
 #include <thread>
 
-#include "shmem_ft/base/docs.hpp"
+#include "base/docs.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "shmem_ft/base/clock.hpp"
+#include "base/clock.hpp"
 #include "tools/common/text.hpp"
 
 namespace sft::tools {

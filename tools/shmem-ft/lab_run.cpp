@@ -18,8 +18,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "shmem_ft/base/clock.hpp"
-#include "shmem_ft/base/fault_visits.hpp"
+#include "base/clock.hpp"
+#include "base/faults/fault_visits.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/common/text.hpp"
 

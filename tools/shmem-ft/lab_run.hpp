@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/fault_schedule.hpp"
+#include "base/faults/fault_schedule.hpp"
 
 namespace sft::tools {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "shmem_ft/base/fault_schedule.hpp"
+#include "base/faults/fault_schedule.hpp"
 #include "tools/shmem-ft/commands.hpp"
 
 namespace sft::tools {

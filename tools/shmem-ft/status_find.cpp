@@ -16,9 +16,9 @@
 #include <set>
 #include <utility>
 
-#include "shmem_ft/base/clock.hpp"
-#include "shmem_ft/transport/shm/control.hpp"
+#include "base/clock.hpp"
 #include "tools/common/text.hpp"
+#include "transport/shm/control.hpp"
 
 namespace sft::tools {
 namespace {

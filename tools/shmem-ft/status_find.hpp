@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "shmem_ft/base/process_watch.hpp"
-#include "shmem_ft/transport/shm/status.hpp"
+#include "base/process_watch.hpp"
+#include "transport/shm/status.hpp"
 
 namespace sft::tools {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <tuple>
 
-#include "shmem_ft/membership/job_state.hpp"
-#include "shmem_ft/membership/node_loss.hpp"
+#include "recovery/detection/node_loss.hpp"
+#include "recovery/membership/job_state.hpp"
 
 namespace sft::tools {
 namespace {

@@ -5,24 +5,24 @@ import re
 from source_tree import C_SUFFIXES, CPP_SUFFIXES, Finding, line_of
 
 EVERYTHING = None
-ENGINE = {"base", "transport", "symheap", "membership"}
 
 MAY_INCLUDE = {
     "base": set(),
-    "transport": {"base", "membership"},  # the words that processes agree on lie in its segment
-    "membership": {"base"},
-    "symheap": {"base", "transport"},
-    "ops": ENGINE,
-    "backup": ENGINE,
-    "recovery": ENGINE | {"backup"},
-    "api": {"ops", "backup", "recovery", "include", "base"},
-    "runtime": EVERYTHING,
+    "transport": {"base"},
+    "symheap": {"base"},
+    "backup": {"base", "transport", "symheap"},
+    "recovery": {"base", "transport"},
+    # The roof: folders of shmem_ft/.
+    "ops": {"base", "transport", "symheap"},
+    "api": {"base", "ops", "include"},
+    "start": {"base", "transport"},
+    "process": EVERYTHING,
     "include": set(),
     "apps": {"include"},
     "benchmarks": {"include"},
     # Tools look at programs, settings, plans and the segments of running jobs from outside; they never run a library's
     # engine.
-    "tools": {"base", "transport", "membership", "symheap", "backup", "include"},
+    "tools": {"base", "transport", "symheap", "recovery"},
     "tests": EVERYTHING,
 }
 
@@ -32,7 +32,7 @@ PUBLIC_HEADERS = {"shmem.h", "shmemx.h", "pshmem.h", "shmem_ft.h", "shmem_ft.hpp
 def layer_of(path):
     parts = path.split("/")
     if parts[0] == "shmem_ft":
-        return parts[1] if len(parts) > 2 else "runtime"
+        return parts[1] if len(parts) > 2 else "shmem_ft"
     return parts[0]
 
 

@@ -11,18 +11,18 @@ from source_tree import C_SUFFIXES, CPP_SUFFIXES, Finding, line_of
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 
-LIBRARY = {"base", "transport", "membership", "symheap", "ops", "backup", "recovery", "api", "runtime"}
+LIBRARY = {"base", "transport", "symheap", "backup", "recovery", "ops", "api", "start", "process"}
 OURS = LIBRARY | {"tools", "tests", "benchmarks"}
 ALL = OURS | {"apps", "include"}
 
-_STEADY = "CLOCK_MONOTONIC (shmem_ft/base/clock.hpp)"
+_STEADY = "CLOCK_MONOTONIC (base/clock.hpp)"
 _WAIT = "wait for an event: a doorbell, a file descriptor with a timeout, a process's end"
 _CONVERT = "std::from_chars or strtol, which tell when the text is no number"
 _RANDOM = "a generator with a seed that is printed, so that a failing run can be repeated"
 
 # (layers, what is banned as a call, what to use instead)
 BANNED_CALLS = [
-    (LIBRARY, "getenv secure_getenv setenv putenv unsetenv", "a row in shmem_ft/base/config.def"),
+    (LIBRARY, "getenv secure_getenv setenv putenv unsetenv", "a row in base/config.def"),
     (ALL, "strcpy strcat strncpy strncat sprintf vsprintf gets", "std::string, snprintf or memcpy with a known length"),
     (LIBRARY | {"tools"}, "atoi atol atoll atof", _CONVERT),
     (ALL, "strtok alloca tmpnam mktemp", "something that is safe with threads and sizes"),
@@ -43,19 +43,19 @@ BANNED_TEXT = [
     (OURS, r"\brandom_device\b", _RANDOM),
     (ALL, r"\busing\s+namespace\s+std\b", "the names that are used"),
     (LIBRARY, r"\bvolatile\b", "std::atomic"),
-    (LIBRARY, r"<xxh\w*\.h>", "shmem_ft/base/checksum.hpp, which cleans up behind it"),
+    (LIBRARY, r"<xxh\w*\.h>", "base/checksum.hpp, which cleans up behind it"),
 ]
 
 # Where a banned call is right, and why.
 ALLOWED = {
-    ("shmem_ft/base/config.cpp", "getenv"): "the one place that reads the environment",
-    ("shmem_ft/base/checksum.cpp", "<xxhash.h>"): "the one place that calls it",
-    ("shmem_ft/base/checksum.cpp", "<xxh_x86dispatch.h>"): "the one place that calls it",
-    ("shmem_ft/bootstrap.cpp", "getenv"): "PMIX_RANK is the launcher's to set, not a setting of ours",
-    ("shmem_ft/member_mark.cpp", "getenv"): "the mark of a member, and what the launcher has set, are no settings",
-    ("shmem_ft/member_mark.cpp", "setenv"): "it marks the environment for programs that this one starts",
-    ("shmem_ft/transport/shm/wait.cpp", "nanosleep"): "variables that are watched have no event: others store to them",
-    ("shmem_ft/base/raw_memory.hpp", "volatile"): "reads and writes memory that others may change meanwhile",
+    ("base/config.cpp", "getenv"): "the one place that reads the environment",
+    ("base/checksum.cpp", "<xxhash.h>"): "the one place that calls it",
+    ("base/checksum.cpp", "<xxh_x86dispatch.h>"): "the one place that calls it",
+    ("shmem_ft/start/bootstrap.cpp", "getenv"): "PMIX_RANK is the launcher's to set, not a setting of ours",
+    ("shmem_ft/start/member_mark.cpp", "getenv"): "the mark of a member, and what the launcher has set, are no settings",
+    ("shmem_ft/start/member_mark.cpp", "setenv"): "it marks the environment for programs that this one starts",
+    ("transport/shm/wait.cpp", "nanosleep"): "variables that are watched have no event: others store to them",
+    ("base/raw_memory.hpp", "volatile"): "reads and writes memory that others may change meanwhile",
     ("shmem_ft/ops/copy.cpp", "volatile"): "an instruction whose outputs are not looked at",
     ("tools/oshrun/process_tree.cpp", "nanosleep"): "processes that are not children have no event before pidfds",
     ("tests/tools/fake_pe.cpp", "nanosleep"): "plays a program that computes for a while",

@@ -1,0 +1,102 @@
+// The settings of a process, read once from the environment. config.def is the one table: name, type, default,
+// range, unit and help; the parser, `shmem-ft config` and docs/config.md come from it. getenv is called nowhere
+// else in the library.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/fault_action.hpp"
+#include "base/faults/fault_schedule.hpp"
+
+namespace sft {
+
+// What happens when nobody is left to take over a PE.
+enum class Unreplaced { abort, wait, handler };
+
+enum class BackupMode { none, single_copy, double_copy };
+
+// What moves data between nodes.
+enum class Transport { automatic, ucx, ofi };
+
+// Who may connect to the ports of a job on several nodes: everybody, the nodes of the job, only who signs what he sends
+// with the job's key.
+enum class PortGuard { none, nodes, signatures };
+
+// Whether the globals of the executable are symmetric. automatic: if the executable uses the library
+// (symheap/globals.hpp).
+enum class GlobalsMode { automatic, yes, no };
+
+// What happens when a call breaks a rule whose breach the specification leaves undefined (ops/check.hpp).
+enum class CheckMode { off, warn, abort };
+
+struct Config {
+    std::uint64_t symmetric_size_bytes = 0;
+    std::uint64_t startup_record_bytes = 0;
+    std::uint64_t heap_base_address = 0;
+    std::uint64_t scrub_rate_bytes = 0;
+    std::uint32_t scrub_seconds = 0;
+    std::uint32_t hang_timeout_ms = 0;
+    std::uint32_t start_timeout_ms = 0;
+    std::uint32_t stall_timeout_ms = 0;
+    std::uint32_t node_timeout_ms = 0;
+    bool realtime = true;
+    PortGuard port_guard = PortGuard::nodes;
+    bool memory_domains = true;
+    std::uint32_t pretend_nodes = 0;  // 0: the real ones
+    Transport transport = Transport::automatic;
+    std::string interface;  // empty: chosen
+    std::uint32_t spares = 0;
+    BackupMode backup_mode = BackupMode::double_copy;
+    Unreplaced unreplaced = Unreplaced::abort;
+    std::uint32_t wait_timeout_seconds = 0;
+    FaultAction on_fault = FaultAction::jump;
+    CheckMode check = CheckMode::off;
+    GlobalsMode globals = GlobalsMode::automatic;
+    bool debug = false;
+    bool info = false;
+    bool version = false;
+    bool quiet = false;   // no line of a recovery
+    bool events = false;  // report the spans of a timeline to the launcher's front end
+    std::string faults;
+    std::string faults_file;
+    FaultSchedule fault_schedule;  // of both
+    std::string fault_visits;      // beginning of a file name; empty: visits are not counted
+    std::string join;              // "PID:DESCRIPTOR" of a control segment; empty: starts with the job
+    std::string job_socket;        // name of oshrun's abstract socket; empty: not started by oshrun
+    std::uint32_t on_demand = 0;   // spares that oshrun starts at most if the job waits for some
+};
+
+// Reads every variable of config.def. On a bad value: returns false, leaves config as it was and sets one line that
+// names the variable, the value and what would be accepted. Unknown SHMEM_FT_* variables are reported the same way (a
+// typing error in a setting must not be lost silently). The line has neither the "shmem-ft: error: " in front nor the
+// newline: whoever prints it adds them.
+[[nodiscard]] bool load_config(Config& config, std::string& error_line);
+
+// A row of config.def, for printing. All strings are constants; alias and unit may be empty.
+struct SettingInfo {
+    const char* name;
+    const char* alias;  // deprecated name that still works; the other one wins
+    const char* type;   // "size", "count", "flag", ...
+    const char*
+        default_value;  // as one would write it in the environment; "unset" for variables that only count as set
+    const char* range;
+    const char* unit;
+    const char* help;
+    bool is_internal;  // set by oshrun, not by users
+};
+
+[[nodiscard]] std::span<const SettingInfo> settings() noexcept;
+
+// Where a value comes from: the name of the environment variable that set it, or null for the default.
+[[nodiscard]] const char* setting_origin(const SettingInfo& setting);
+
+// The value in config, in the form that one would write in the environment.
+[[nodiscard]] std::string setting_value(const SettingInfo& setting, const Config& config);
+
+// Parses one value as load_config does. False: error_line is set and config unchanged.
+[[nodiscard]] bool parse_setting(const SettingInfo& setting, const char* text, Config& config, std::string& error_line);
+
+}  // namespace sft

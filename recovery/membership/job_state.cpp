@@ -1,0 +1,254 @@
+#include "recovery/membership/job_state.hpp"
+
+#include <algorithm>
+
+#include "base/report.hpp"
+#include "recovery/membership/mutation.hpp"
+#include "recovery/membership/placement.hpp"
+
+namespace sft {
+namespace {
+
+auto by_pe = [](const Replacement& replacement, PeId pe) { return replacement.pe < pe; };
+auto by_process = [](const Death& death, ProcId process) { return death.process < process; };
+
+template <class List, class Less>
+bool is_strictly_sorted(const List& list, Less less) {
+    return std::adjacent_find(list.begin(), list.end(), [&](const auto& a, const auto& b) { return !less(a, b); }) ==
+           list.end();
+}
+
+}  // namespace
+
+const char* name_of(Stage stage) noexcept {
+    switch (stage) {
+        case Stage::running: return "running";
+        case Stage::shipping: return "shipping";
+        case Stage::folding: return "folding";
+        case Stage::faulted: return "faulted";
+        case Stage::planned: return "planned";
+        case Stage::restored: return "restored";
+        case Stage::finished: return "finished";
+        case Stage::ended: return "ended";
+    }
+    return "?";
+}
+
+const char* name_of(Goal goal) noexcept {
+    switch (goal) {
+        case Goal::none: return "none";
+        case Goal::arrive: return "arrive";
+        case Goal::ship: return "ship";
+        case Goal::fold: return "fold";
+        case Goal::restart: return "restart";
+        case Goal::restore: return "restore";
+        case Goal::protect: return "protect";
+        case Goal::finish: return "finish";
+        case Goal::any: return "any";
+    }
+    return "?";
+}
+
+bool contains(std::span<const Death> sorted_by_process, ProcId process) noexcept {
+    const auto at = std::lower_bound(sorted_by_process.begin(), sorted_by_process.end(), process, by_process);
+    return at != sorted_by_process.end() && at->process == process;
+}
+
+bool insert_sorted(std::vector<Death>& deaths, const Death& death) {
+    const auto at = std::lower_bound(deaths.begin(), deaths.end(), death.process, by_process);
+    if (at != deaths.end() && at->process == death.process) {
+        return false;
+    }
+    deaths.insert(at, death);
+    return true;
+}
+
+ProcId holder_in(std::span<const Replacement> replacements, PeId pe) noexcept {
+    const auto at = std::lower_bound(replacements.begin(), replacements.end(), pe, by_pe);
+    return at != replacements.end() && at->pe == pe ? at->process : ProcId(pe.value());
+}
+
+bool has_joined(const JobState& state, ProcId process) noexcept {
+    return std::any_of(state.joined.begin(), state.joined.end(),
+                       [&](const Joined& joined) { return joined.process == process; });
+}
+
+ProcId JobShape::holder(const JobState& state, PeId pe) const noexcept { return holder_in(state.replacements, pe); }
+
+PeId JobShape::held_by(const JobState& state, ProcId process) const noexcept {
+    for (const Replacement& replacement : state.replacements) {
+        if (replacement.process == process) {
+            return replacement.pe;
+        }
+    }
+    if (process.value() < 0 || process.value() >= n_pes) {
+        return kNoPe;
+    }
+    const PeId original(process.value());
+    return holder(state, original) == process ? original : kNoPe;
+}
+
+NodeId JobShape::node_of(const JobState& state, ProcId process) const noexcept {
+    if (is_one_node()) {
+        return NodeId(0);
+    }
+    if (process.value() < n_processes) {
+        return nodes->node_of(process);
+    }
+    const auto at = std::find_if(state.joined.begin(), state.joined.end(),
+                                 [&](const Joined& joined) { return joined.process == process; });
+    return at != state.joined.end() ? at->node : kNoNode;
+}
+
+GroupId JobShape::group_of(const JobState& state, ProcId process) const noexcept {
+    if (!is_one_node()) {
+        return GroupId(node_of(state, process).value());
+    }
+    return domains != nullptr ? GroupId(domains->domain_of(process).value()) : GroupId(0);
+}
+
+ProcId JobShape::keeper_to_be(const JobState& state, PeId pe) const {
+    return n_pes == 1 ? state.witness : holder(state, Placement(*this, state, state.replacements).keeper_of(pe));
+}
+
+ProcId JobShape::keeper(const JobState& state, PeId pe) const {
+    if (std::binary_search(state.exposed.begin(), state.exposed.end(), pe)) {
+        return kNoProc;
+    }
+    if (n_pes == 1) {
+        return state.witness;
+    }
+    const auto& then = is_mutated(Mutation::forget_settled) ? state.replacements : state.settled;
+    return holder_in(then, Placement(*this, state, then).keeper_of(pe));
+}
+
+bool JobShape::needs_new_shadow(const JobState& state, PeId pe) const {
+    const ProcId now = keeper(state, pe);  // none: exposed
+    const ProcId to_be = keeper_to_be(state, pe);
+    return to_be != kNoProc && now != to_be && (now == kNoProc || !is_mutated(Mutation::skip_moved_shadow));
+}
+
+std::vector<PeId> JobShape::kept_by(const JobState& state, ProcId process) const {
+    if (n_pes == 1) {
+        return process != kNoProc && process == state.witness ? std::vector{PeId(0)} : std::vector<PeId>{};
+    }
+    const PeId pe = held_by(state, process);
+    return pe == kNoPe ? std::vector<PeId>{} : Placement(*this, state, state.replacements).kept_by(pe);
+}
+
+std::vector<ProcId> JobShape::idle_spares(const JobState& state, std::span<const Death> dead) const {
+    std::vector<ProcId> idle;
+    for (std::int32_t process = n_pes; process < n_processes; ++process) {
+        if (held_by(state, ProcId(process)) == kNoPe && !contains(dead, ProcId(process))) {
+            idle.push_back(ProcId(process));
+        }
+    }
+    for (const Joined& joined : state.joined) {
+        if (held_by(state, joined.process) == kNoPe && !contains(dead, joined.process)) {
+            idle.push_back(joined.process);
+        }
+    }
+    return idle;
+}
+
+namespace {
+
+// A PE whose shadow is said to be with a process that is dead.
+PeId unprotected(const JobShape& shape, const JobState& state, std::span<const Death> dead) {
+    if (shape.n_pes == 1) {
+        return contains(dead, state.witness) ? PeId(0) : kNoPe;
+    }
+    const Placement placement(shape, state, state.settled);
+    for (std::int32_t pe = 0; pe < shape.n_pes && !dead.empty(); ++pe) {
+        const bool is_exposed = std::binary_search(state.exposed.begin(), state.exposed.end(), PeId(pe));
+        if (!is_exposed && contains(dead, holder_in(state.settled, placement.keeper_of(PeId(pe))))) {
+            return PeId(pe);
+        }
+    }
+    return kNoPe;
+}
+
+std::string check_step(const JobState& state, const JobState& before) {
+    if (state.joined.size() < before.joined.size() ||
+        !std::equal(before.joined.begin(), before.joined.end(), state.joined.begin())) {
+        return "5: a process that has joined is gone";
+    }
+    if (state.index != before.index + 1) {
+        return "the index does not follow";
+    }
+    if (state.deaths.size() < before.deaths.size() ||
+        !std::equal(before.deaths.begin(), before.deaths.end(), state.deaths.begin())) {
+        return "1: an agreed death has changed";
+    }
+    const bool commits = before.stage == Stage::folding && state.stage == Stage::running;
+    if (state.version.value() != before.version.value() + (commits ? 1U : 0U)) {
+        return "3: the version jumps";
+    }
+    const bool resumes = before.stage == Stage::restored && state.stage == Stage::running;
+    if (state.view != before.view + (resumes ? 1U : 0U)) {
+        return "4: the view jumps";
+    }
+    if (state.settled != (resumes ? state.replacements : before.settled)) {
+        return "6: where the shadows are has changed without a recovery";
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string check_invariants(const JobShape& shape, const JobState& state, const JobState* before) {
+    std::vector<Death> seen;
+    for (const Death& death : state.deaths) {
+        if (!insert_sorted(seen, death)) {
+            return format("1: process %d died twice", death.process.value());
+        }
+    }
+    const auto is_lower = [](const Replacement& a, const Replacement& b) { return a.pe < b.pe; };
+    if (!is_strictly_sorted(state.replacements, is_lower) || !is_strictly_sorted(state.settled, is_lower) ||
+        !is_strictly_sorted(state.exposed, [](auto a, auto b) { return a < b; })) {
+        return "2: a list is not sorted by PE";
+    }
+    for (const Replacement& replacement : state.replacements) {
+        const PeId own(replacement.process.value());  // of a process that has started as a PE
+        const bool has_own = own.value() < shape.n_pes && shape.holder(state, own) == replacement.process;
+        if (shape.held_by(state, replacement.process) != replacement.pe || has_own) {
+            return format("2: process %d holds two PEs", replacement.process.value());
+        }
+    }
+    if (!is_strictly_sorted(state.joined, [](auto a, auto b) { return a.process < b.process; }) ||
+        (!state.joined.empty() && state.joined.front().process.value() < shape.n_processes)) {
+        return "5: who has joined is not in order";
+    }
+    if (const PeId pe = unprotected(shape, state, seen); pe != kNoPe) {
+        return format("7: the keeper of PE %d is dead", pe.value());
+    }
+    return before == nullptr ? std::string{} : check_step(state, *before);
+}
+
+std::string to_string(const JobState& state) {
+    std::string text = format("%llu:%s v%u view %u", static_cast<unsigned long long>(state.index), name_of(state.stage),
+                              state.version.value(), state.view);
+    if (state.attempt != 0) {
+        text += format(" attempt %u", state.attempt);
+    }
+    for (const Death& death : state.deaths) {
+        text += format(" -p%d", death.process.value());
+    }
+    for (const Joined& joined : state.joined) {
+        text += format(" +p%d", joined.process.value());
+    }
+    for (const Replacement& replacement : state.replacements) {
+        text += format(" pe%d=p%d", replacement.pe.value(), replacement.process.value());
+    }
+    if (state.settled != state.replacements) {
+        for (const Replacement& replacement : state.settled) {
+            text += format(" settled:pe%d=p%d", replacement.pe.value(), replacement.process.value());
+        }
+    }
+    for (const PeId pe : state.exposed) {
+        text += format(" exposed:%d", pe.value());
+    }
+    return text;
+}
+
+}  // namespace sft

@@ -1,0 +1,175 @@
+// What the processes of a job agree on: one value after the other, each with the next index.
+//
+// Plain data and pure questions to it. Who decides the next value, and how, is agreement.hpp; which value follows
+// from what is recovery/rules.hpp.
+//
+//      running --all arrived--> shipping --all shipped--> folding --all folded--> running      (version + 1)
+//      running | shipping --a holder died--> faulted
+//      running | faulted --all restart with one list--> planned        (lists that differ: the same stage again)
+//      planned --all restored--> restored --all protected--> running   (view + 1)
+//      planned | restored --a holder or the witness died--> planned    (attempt + 1)
+//      running --all finish--> finished;  any but these two --> ended
+//
+// A PE is a number; who holds it follows from the list of replacements: process p holds PE p unless it is listed.
+// So a job without failures has no table of PEs anywhere, whatever its size. Who keeps the shadows follows from the
+// holders (placement.hpp). While a recovery moves PEs about, the shadows stay where they were when everybody was
+// protected last: that is what `settled` remembers, and the shadow there is valid until everybody has one elsewhere.
+//
+// Invariants (check_invariants)
+//  1. deaths grows at its end only; every process is in it at most once.
+//  2. replacements and exposed are sorted by PE, each PE once; no PE is held by two processes.
+//  3. version grows by one from folding to running, and by no other step.
+//  4. view grows by one from restored to running, and by no other step.
+//  5. joined grows at its end only, and is sorted; its processes are none of those that the job started with.
+//  6. settled is sorted by PE; it becomes what replacements are from restored to running, and changes by no other step.
+//  7. Who keeps the shadow of a PE that is not exposed is not among the deaths.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/process_watch.hpp"
+#include "recovery/membership/domain_map.hpp"
+#include "recovery/membership/node_map.hpp"
+
+namespace sft {
+
+enum class Stage : std::uint8_t {
+    running = 1,
+    shipping = 2,
+    folding = 3,
+    faulted = 4,
+    planned = 5,
+    restored = 6,
+    finished = 7,
+    ended = 8
+};
+[[nodiscard]] const char* name_of(Stage stage) noexcept;
+
+// What a holder is ready for. All of them ready for the same goal makes the next value.
+enum class Goal : std::uint8_t { none = 0, arrive, ship, fold, restart, restore, protect, finish, any };
+[[nodiscard]] const char* name_of(Goal goal) noexcept;
+
+enum class EndReason : std::uint8_t {
+    none = 0,
+    requested,          // shmem_global_exit, or an error that one process tells
+    nothing_committed,  // a PE died before the first commit
+    no_spare,           // nobody left to take over
+    copies_lost,        // a PE and the keeper of its shadow are dead
+    all_died,           // no process is left that holds a PE; whether anything was committed is not known
+    mismatched_calls,   // PEs are in different collective calls, for ever
+    past_the_end,       // a PE died while others were in the last shmem_finalize
+};
+
+struct Death {
+    ProcId process = kNoProc;
+    FailureReason reason;
+    // The kernel says so, or it was killed before it was declared. Not certain: unreachable, may be alive elsewhere.
+    bool is_certain = true;
+
+    friend bool operator==(const Death&, const Death&) noexcept = default;
+};
+
+struct Replacement {
+    PeId pe = kNoPe;
+    ProcId process = kNoProc;
+
+    friend bool operator==(Replacement, Replacement) noexcept = default;
+};
+
+// A spare that came while the job ran.
+struct Joined {
+    ProcId process = kNoProc;
+    NodeId node = kNoNode;  // one of the job's
+
+    friend bool operator==(Joined, Joined) noexcept = default;
+};
+
+struct FailedPe {
+    PeId pe = kNoPe;
+    FailureReason reason;
+
+    friend bool operator==(FailedPe, FailedPe) noexcept = default;
+};
+
+struct JobState {
+    std::uint64_t index = 0;
+    Stage stage = Stage::running;
+    Version version = kNoVersion;
+    std::uint32_t view = 0;
+    std::uint32_t attempt = 0;     // of the current restart; 0: none
+    std::uint32_t rejections = 0;  // restarts that were refused because the lists of the callers differed
+    ProcId witness = kNoProc;      // in a job of one PE: the spare that keeps its shadow
+    EndReason end_reason = EndReason::none;
+    ProcId ended_by = kNoProc;
+    std::int32_t exit_status = 0;
+    std::vector<Death> deaths;  // in agreed order
+    std::vector<Replacement> replacements;
+    std::vector<Replacement> settled;  // as of the last time that everybody was protected: they say where shadows are
+    std::vector<PeId> exposed;         // PEs whose shadow is gone; they have their local copy
+    std::vector<FailedPe> failed;      // the list of shmem_query_fault, until the restart is over
+    std::vector<FailedPe> further;     // who failed after that list was decided
+    std::vector<PeId> lost;            // end_reason copies_lost, no_spare: whose
+    std::vector<Joined> joined;        // by process
+
+    friend bool operator==(const JobState&, const JobState&) = default;
+};
+
+[[nodiscard]] inline bool is_over(const JobState& state) noexcept {
+    return state.stage == Stage::finished || state.stage == Stage::ended;
+}
+
+// What may be lost at once, and with it a state and its copy: in a job on several nodes a node, in a job on one node a
+// memory domain, as far as it is known.
+using GroupId = StrongId<struct GroupIdTag, std::int32_t>;
+inline constexpr GroupId kNoGroup{-1};
+
+// Sizes that a job starts with, and the questions that need them.
+struct JobShape {
+    std::int32_t n_pes = 0;
+    std::int32_t n_processes = 0;
+    const NodeMap* nodes = nullptr;      // null: one node
+    const DomainMap* domains = nullptr;  // null: not known. In a job on several nodes they do not matter.
+    // Shadows stay on the nodes of their PEs: the memory of a keeper that has died can be read there by who has it
+    // mapped, which is what jobs without local copies go back to. They do not survive the loss of a node.
+    bool keeps_near = false;
+
+    [[nodiscard]] ProcId holder(const JobState& state, PeId pe) const noexcept;
+    // The PE that `process` holds; kNoPe: none.
+    [[nodiscard]] PeId held_by(const JobState& state, ProcId process) const noexcept;
+    // Who has the shadow of `pe` now; none while it is exposed. While a recovery moves PEs about that is who had it
+    // before. Several groups: takes O(PEs), as the next two do; a Placement answers for all PEs at that price.
+    [[nodiscard]] ProcId keeper(const JobState& state, PeId pe) const;
+    // Who is to have it when everybody is protected again.
+    [[nodiscard]] ProcId keeper_to_be(const JobState& state, PeId pe) const;
+    // In `protect`: the shadow of `pe` is gone, or is not where it is to be.
+    [[nodiscard]] bool needs_new_shadow(const JobState& state, PeId pe) const;
+    // The PEs whose shadows `process` is to keep, ascending.
+    [[nodiscard]] std::vector<PeId> kept_by(const JobState& state, ProcId process) const;
+    [[nodiscard]] bool is_one_node() const noexcept { return nodes == nullptr || nodes->is_one_node(); }
+    // Of a process that the job started with, or that has joined.
+    [[nodiscard]] NodeId node_of(const JobState& state, ProcId process) const noexcept;
+    // False: they are all in one, as far as anybody knows.
+    [[nodiscard]] bool has_groups() const noexcept { return !is_one_node() || domains != nullptr; }
+    [[nodiscard]] GroupId group_of(const JobState& state, ProcId process) const noexcept;
+    // Started as a spare or joined as one, holds no PE and is not in `dead` (sorted by process).
+    [[nodiscard]] std::vector<ProcId> idle_spares(const JobState& state, std::span<const Death> dead) const;
+};
+
+// Who holds and is held, by a list of replacements as of any time.
+[[nodiscard]] ProcId holder_in(std::span<const Replacement> replacements, PeId pe) noexcept;
+[[nodiscard]] bool has_joined(const JobState& state, ProcId process) noexcept;
+[[nodiscard]] bool contains(std::span<const Death> sorted_by_process, ProcId process) noexcept;
+// Keeps the list sorted by process; an entry that is there stays as it is. True: it was new.
+bool insert_sorted(std::vector<Death>& deaths, const Death& death);
+
+// Empty, or which invariant is violated. `before` is the value with the index below.
+[[nodiscard]] std::string check_invariants(const JobShape& shape, const JobState& state, const JobState* before);
+// One line for traces.
+[[nodiscard]] std::string to_string(const JobState& state);
+
+}  // namespace sft

@@ -1,0 +1,80 @@
+#include "recovery/membership/placement.hpp"
+
+#include <algorithm>
+
+#include "recovery/membership/mutation.hpp"
+
+namespace sft {
+
+Placement::Placement(const JobShape& shape, const JobState& state, std::span<const Replacement> replacements)
+    : n_pes_(shape.n_pes) {
+    if (!shape.has_groups() || is_mutated(Mutation::keeper_on_own_node)) {
+        return;
+    }
+    std::vector<GroupId> groups;
+    groups.reserve(static_cast<std::size_t>(n_pes_));
+    auto replaced = replacements.begin();
+    for (std::int32_t pe = 0; pe < n_pes_; ++pe) {
+        ProcId holder(pe);
+        if (replaced != replacements.end() && replaced->pe == PeId(pe)) {
+            holder = replaced->process;
+            ++replaced;
+        }
+        groups.push_back(shape.group_of(state, holder));
+        by_group_.push_back(PeId(pe));
+    }
+    std::stable_sort(by_group_.begin(), by_group_.end(),
+                     [&](PeId a, PeId b) { return groups[a.index()] < groups[b.index()]; });
+    place_.resize(by_group_.size());
+    group_.resize(by_group_.size());
+    for (std::size_t i = 0; i < by_group_.size(); ++i) {
+        if (i == 0 || groups[by_group_[i].index()] != groups[by_group_[i - 1].index()]) {
+            begin_.push_back(static_cast<std::int32_t>(i));
+        }
+        place_[by_group_[i].index()] = static_cast<std::int32_t>(i) - begin_.back();
+        group_[by_group_[i].index()] = static_cast<std::int32_t>(begin_.size()) - 1;
+    }
+    // Memory of a keeper that has died stays readable everywhere on its node.
+    keeps_near_ = shape.keeps_near && !shape.is_one_node();
+    const bool is_any_unknown = groups[by_group_.front().index()] == kNoGroup;
+    if (begin_.size() < (is_any_unknown ? 3 : 2)) {
+        begin_.clear();  // all PEs of which it is known are in one
+    } else {
+        begin_.push_back(n_pes_);
+    }
+}
+
+PeId Placement::keeper_of(PeId pe) const noexcept {
+    if (is_one_group()) {
+        return PeId((pe.value() + 1) % n_pes_);
+    }
+    const auto own = static_cast<std::size_t>(group_[pe.index()]);
+    const std::int32_t place = place_[pe.index()];
+    if (is_kept_within(own)) {
+        return by_group_[static_cast<std::size_t>(begin_[own] + (place + 1) % size_of(own))];
+    }
+    const std::size_t next = (own + 1) % (begin_.size() - 1);
+    return by_group_[static_cast<std::size_t>(begin_[next] + place % size_of(next))];
+}
+
+std::vector<PeId> Placement::kept_by(PeId pe) const {
+    if (is_one_group()) {
+        return {PeId((pe.value() + n_pes_ - 1) % n_pes_)};
+    }
+    const std::size_t n_groups = begin_.size() - 1;
+    const auto own = static_cast<std::size_t>(group_[pe.index()]);
+    const std::size_t before = (own + n_groups - 1) % n_groups;
+    const std::int32_t size = size_of(own);
+    const std::int32_t place = place_[pe.index()];
+    std::vector<PeId> kept;
+    if (is_kept_within(own)) {
+        kept.push_back(by_group_[static_cast<std::size_t>(begin_[own] + (place + size - 1) % size)]);
+    }
+    for (std::int32_t i = begin_[before] + place; i < begin_[before + 1] && !is_kept_within(before); i += size) {
+        kept.push_back(by_group_[static_cast<std::size_t>(i)]);
+    }
+    std::sort(kept.begin(), kept.end());
+    return kept;
+}
+
+}  // namespace sft

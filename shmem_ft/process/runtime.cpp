@@ -1,0 +1,424 @@
+#include "shmem_ft/process/runtime.hpp"
+
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/build_info.hpp"
+#include "base/clock.hpp"
+#include "base/docs.hpp"
+#include "base/faults/fault_points.hpp"
+#include "base/raw_memory.hpp"
+#include "base/report.hpp"
+#include "shmem_ft/ops/teams.hpp"
+#include "shmem_ft/start/member_mark.hpp"
+#include "shmem_ft/start/mpi_beside.hpp"
+
+namespace sft {
+namespace {
+
+constexpr WaitStyle kAlone{4000, 0};  // a core per process: spins for about as long as a wake-up takes
+constexpr WaitStyle kCrowded{20, 4};
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+std::uint64_t memory_bytes() {
+    struct sysinfo info {};
+    return ::sysinfo(&info) == 0 ? (info.totalram + info.totalswap) * info.mem_unit : 0;
+}
+
+// Whoever would wait for this job's result is gone.
+void launcher_lost() { ::_exit(kExitError); }
+
+// As process 0 has found it: barriers take another way in a crowd, so all must be of one opinion, also a process that
+// takes over when the number of processors is another one.
+WaitStyle style_of_job(const ControlSegment& control) {
+    BootCard first;
+    std::memcpy(&first, control.header().card, sizeof first);
+    return first.is_crowded != 0 ? kCrowded : kAlone;
+}
+
+// Larger at every reset: attempts of a restart are counted anew in each view.
+std::uint32_t channel_epoch(const JobState& state) {
+    constexpr std::uint32_t kAttemptsMax = 1U << 12;
+    return (state.view + 1) * kAttemptsMax + state.attempt;
+}
+
+// What is mapped from now on is put into memory at once, whether it will be used or not: mlockall(MCL_FUTURE).
+bool are_new_pages_locked() {
+    const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    void* const page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return false;
+    }
+    unsigned char state = 0;
+    const bool is_there = ::mincore(page, bytes, &state) == 0 && (state & 1U) != 0;
+    ::munmap(page, bytes);
+    return is_there;
+}
+
+}  // namespace
+
+// The service thread polls the channel, and may already run.
+void Runtime::abandon(const std::string& line) noexcept {
+    start_watch_.reset();
+    tell_end(line);
+    stop_service();
+    close_network();
+    mailbox_.close();
+    channel_.close();
+}
+
+Runtime::~Runtime() {
+    stop_service();
+    close_network();
+    forget_fault_self();  // it points into this object
+    globals_.unshare();
+}
+
+bool Runtime::create_memory(std::string& error) {
+    find_raw_memory();
+    if (self() == ProcId(0) && are_new_pages_locked()) {
+        say("warning: the program has called mlockall(MCL_FUTURE): the whole symmetric heap of every PE (%llu MiB, and "
+            "as "
+            "much for copies) is put into memory before shmem_init returns, which may take long: call it behind "
+            "shmem_init, or set SHMEM_SYMMETRIC_SIZE to what is needed",
+            static_cast<unsigned long long>(config_.symmetric_size_bytes >> 20U));
+    }
+    if (!globals_.share(config_.globals, error)) {
+        return false;
+    }
+    // What the library keeps in the heap comes on top, so that the program has what it has asked for.
+    const std::uint64_t bytes =
+        round_up(std::max<std::uint64_t>(config_.symmetric_size_bytes + Heap::own_bytes(), Heap::kBytesMin),
+                 kBlockBytes);
+    if (bytes > memory_bytes()) {
+        error = format("SHMEM_SYMMETRIC_SIZE: a heap of %llu bytes cannot be had: this node has %llu bytes of memory",
+                       static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(memory_bytes()));
+        return false;
+    }
+    // The record of the start-up and the table of blocks are saved and restored with the heap; marks of writes are not.
+    record_bytes_ = may_checkpoint() ? round_up(config_.startup_record_bytes, kBlockBytes) : 0;
+    const std::uint64_t all_bytes = record_bytes_ + bytes + (config_.check == CheckMode::off ? 0 : BlockTable::kBytes);
+    static_assert(BlockTable::kBytes % kBlockBytes == 0);
+    const std::uint64_t marks_bytes = record_bytes_ == 0 ? 0 : WriteMarks::bytes_for(all_bytes, globals_.range().bytes);
+    if (!heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes, error)) {
+        return false;
+    }
+    auto* base = reinterpret_cast<void*>(config_.heap_base_address);
+    if (!heap_segment_.map_at(base, error)) {
+        error += " (the symmetric heap needs the same address in every process; SHMEM_FT_HEAP_BASE chooses another)";
+        return false;
+    }
+    const AddressRange heap{config_.heap_base_address + record_bytes_, bytes};
+    heap_.create(heap, heap_segment_.fd(), record_bytes_);
+    live_.heap = {config_.heap_base_address, all_bytes};
+    if (config_.check != CheckMode::off) {
+        blocks_.attach(reinterpret_cast<void*>(heap.begin + bytes));
+    }
+    live_.heap_fd = heap_segment_.fd();
+    live_.globals = globals_.range();
+    for (const Globals::Extent& extent : globals_.saved()) {
+        live_.saved.push_back({extent.offset, extent.bytes});
+    }
+    auto* library = reinterpret_cast<std::byte*>(&engine_.teams);
+    auto* library_end = reinterpret_cast<std::byte*>(&engine_.contexts + 1);
+    live_.library = {reinterpret_cast<std::uintptr_t>(library), static_cast<std::size_t>(library_end - library)};
+    return true;
+}
+
+void Runtime::connect_channels() {
+    const JobShape& shape = coordinator_->shape();
+    const JobState state = coordinator_->state();
+    std::vector<Doorbell*> doorbells;
+    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
+        doorbells.push_back(&control_.slot(shape.holder(state, PeId(pe))).doorbell);
+    }
+    engine_.channels.connect(control_.channels(), me_, std::move(doorbells), &engine_.waiter);
+    connect_network();
+}
+
+void Runtime::reset_channels(const JobState& state) {
+    engine_.channels.reset();
+    if (network_ != nullptr) {
+        network_->reset_channels(channel_epoch(state));
+    }
+    connect_channels();
+}
+
+bool Runtime::take_pe(PeId pe, std::string& error) {
+    me_ = pe;
+    if (is_substitute_) {
+        control_.slot(self()).taken_pe.store(pe.value() + 1);
+        incarnation_.store(incarnation_of(pe));
+        publish_status();
+    }
+    tell_fault_points();
+    const auto n_pes = static_cast<std::size_t>(control_.n_pes());
+    heap_windows_.resize(n_pes);
+    globals_windows_.resize(n_pes);
+    engine_.peers.heap = live_.heap;
+    engine_.peers.globals = live_.globals;
+    engine_.peers.entries = entries_.data();
+    engine_.peers.n_pes = control_.n_pes();
+    engine_.peers.me = pe;
+    Doorbell* doorbell = &control_.slot(self()).doorbell;
+    engine_.waiter = Waiter(doorbell, &engine_.gate, style_of_job(control_));
+    engine_.copy = Copier::for_this_processor();
+    for (std::size_t i = 0; i < n_pes; ++i) {
+        const PeId peer(static_cast<std::int32_t>(i));
+        if (peer != me_ && (!heap_windows_[i].reserve(heap_segment_.bytes(), error) ||
+                            (live_.globals.bytes != 0 && !globals_windows_[i].reserve(live_.globals.bytes, error)))) {
+            return false;
+        }
+        if (is_substitute_) {
+            // What it writes before it joins would land in memory that is being rolled back; protect() maps the others.
+            entries_[i].heap_difference.store(peer == me_ ? 0 : kUnreachable);
+            entries_[i].globals_difference.store(peer == me_ ? 0 : kUnreachable);
+        }
+    }
+    if (!is_substitute_ && !map_peers(error)) {
+        return false;
+    }
+    {
+        const Locked lock(view_mutex_);
+        mark_dead_peers();  // whose deaths came before their memory was mapped
+    }
+    connect_channels();
+    reset_handles(engine_);
+    if (is_substitute_) {
+        return true;
+    }
+    const ProcId keeper = coordinator_->shape().keeper(coordinator_->state(), me_);
+    if (keeper != kNoProc && config_.backup_mode != BackupMode::none) {
+        // If it is gone there is no shadow, and its death will be known before anything is shipped.
+        Trouble trouble;
+        keeper_in_use_ = keeper;
+        if (store_.use_keeper(door_of(keeper), me_, live_, trouble) == Reach::cannot_be_opened) {
+            error = trouble.what;
+            return false;
+        }
+    }
+    return true;
+}
+
+// What SHMEM_VERSION, SHMEM_INFO and SHMEM_DEBUG ask for, and what a user of this launcher must know.
+void Runtime::print_about() const {
+    if (bootstrap_.is_slurm_step() && config_.backup_mode != BackupMode::none) {
+        say("warning: srun ends all processes as soon as one dies, so nothing can be recovered: allocate nodes with "
+            "salloc or sbatch --no-kill, and run oshrun inside %s",
+            with_doc_paths("(docs/launchers.md)").c_str());
+    }
+    if (config_.spares != 0 && has_mpi()) {
+        say("warning: this program is linked with MPI: its MPI_Init would wait for the spares, so start it without "
+            "them if it uses MPI %s",
+            with_doc_paths("(docs/launchers.md)").c_str());
+    }
+    if (config_.version || config_.info || config_.debug) {
+        say("version %s, OpenSHMEM %s, built with %s", build_info().version, build_info().specification,
+            build_info().compiler);
+    }
+    if (config_.info) {
+        for (const SettingInfo& setting : settings()) {
+            if (!setting.is_internal) {
+                const char* origin = setting_origin(setting);
+                const bool has_old_name = origin != nullptr && std::strcmp(origin, setting.name) != 0;
+                say("%s=%s (%s): %s Accepted: %s%s%s.", setting.name, setting_value(setting, config_).c_str(),
+                    origin == nullptr ? "default" : (has_old_name ? origin : "environment"), setting.help,
+                    setting.range, *setting.alias == '\0' ? "" : ". Older name: ", setting.alias);
+            }
+        }
+    }
+    if (config_.debug) {
+        say("%d PEs, %u spares, symmetric heap of %zu bytes at %#llx", control_.n_pes(), config_.spares,
+            heap_.range().bytes, static_cast<unsigned long long>(live_.heap.begin));
+        if (network_ != nullptr) {
+            say("%d nodes; between them %s by interface %s (%s)", node_map_.n_nodes(), network_->describe().c_str(),
+                interface_.name.c_str(), to_string(interface_.address).c_str());
+        }
+        say("globals at %#llx, %zu bytes%s; %zu bytes of library state in every version",
+            static_cast<unsigned long long>(live_.globals.begin), live_.globals.bytes,
+            live_.globals.bytes == 0 ? " (SHMEM_FT_GLOBALS)" : "", live_.library.bytes);
+    }
+}
+
+// Who this process is, for the victims of a fault schedule.
+void Runtime::tell_fault_points() {
+    FaultSelf self;
+    self.process = this->self();
+    self.pe = me_;
+    self.n_pes = control_.n_pes();
+    self.n_processes = control_.n_processes();
+    self.fired = &control_.header().faults_fired;
+    self.context = this;
+    self.leads = [](void* context) { return static_cast<Runtime*>(context)->coordinator_->leads(); };
+    self.keeper = [](void* context, PeId pe) {
+        const Runtime& runtime = *static_cast<Runtime*>(context);
+        return runtime.coordinator_->shape().keeper(runtime.coordinator_->state(), pe);
+    };
+    self.incarnation = incarnation_of(me_);
+    set_fault_self(self);
+    FaultHook hook;
+    hook.context = this;
+    hook.flip = [](void* context, FaultCopy copy, std::uint64_t seed) {
+        Runtime& runtime = *static_cast<Runtime*>(context);
+        const auto which = copy == FaultCopy::local ? BackupStore::Copy::local : BackupStore::Copy::shadow;
+        return !runtime.store_.flip_bit(which, seed, runtime.live_).empty();
+    };
+    hook.cut = [](void* context, std::int64_t duration_ms) {
+        Runtime& runtime = *static_cast<Runtime*>(context);
+        constexpr std::int64_t kNsPerMs = 1'000'000;
+        const bool is_possible = runtime.network_ != nullptr;
+        if (is_possible) {
+            runtime.coordinator_->cut_until(duration_ms == kForEver ? INT64_MAX : now_ns() + duration_ms * kNsPerMs);
+        }
+        return is_possible;
+    };
+    set_fault_hook(hook);
+}
+
+// Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever, and
+// then only oshrun, which has heard of all of them, can end the job.
+bool Runtime::say_hello(std::string& error) {
+    if (config_.job_socket.empty()) {
+        return true;  // nobody to say it to
+    }
+    channel_.set_rank(Bootstrap::rank_by_environment());
+    if (!channel_.connect(config_.job_socket, error)) {
+        return false;
+    }
+    report(JobEventKind::hello, 0, 0, "", now_ns(), 0);
+    return true;
+}
+
+bool Runtime::start(int generation, std::string& error) {
+    if (!may_be_member(error) || !load_config(config_, error) || !check_mpi(config_.spares, error) ||
+        !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error) || !say_hello(error)) {
+        return false;
+    }
+    if (generation == 0 && config_.join.empty()) {
+        watch_start();
+    }
+    on_fault_.action = config_.on_fault;
+    life_ = static_cast<std::uint32_t>(generation) + 1;
+    if (!config_.join.empty()) {
+        if (!join_running_job(error)) {
+            return false;
+        }
+    } else if (!bootstrap_.connect(channel_, config_.pretend_nodes, error)) {
+        return false;
+    } else {
+        bootstrap_.watch_launcher(&launcher_lost);
+        enter(StartStep::making_memory);
+        if (!create_memory(error) || !meet_the_others(generation, error)) {
+            return false;
+        }
+    }
+    if (!watch_processes(error)) {
+        return false;
+    }
+    // Before the service thread exists, which marks entries also while a substitute takes its PE.
+    entries_ = std::vector<PeerEntry>(static_cast<std::size_t>(control_.n_pes()));
+    mapped_holder_.assign(entries_.size(), kNoProc);
+    const bool starts_as_spare = self().value() >= first_spare();
+    const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
+    coordinator_ = std::make_unique<Coordinator>(
+        Coordinator::Options{.shape = {.n_pes = first_spare(),
+                                       .n_processes = bootstrap_.n_processes(),
+                                       .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_,
+                                       .domains = domains_.has_several() ? &domains_ : nullptr,
+                                       .keeps_near = config_.backup_mode == BackupMode::single_copy},
+                             .self = self(),
+                             .keeps_copies = config_.backup_mode != BackupMode::none,
+                             .policy = policy,
+                             .mailbox = &mailbox_,
+                             .duties = this,
+                             .observer = this,
+                             .is_present = [this] { return is_present(); }});
+    tell_fault_points();
+    publish_status();
+    fault_point(FaultPoint::init_ready);
+    enter(StartStep::taking_pe);
+    if ((!starts_as_spare && !take_pe(PeId(self().value()), error)) || !start_service(error)) {
+        return false;
+    }
+    can_ask_for_end_.store(true);
+    end_if_cut_off();
+    if (!config_.join.empty()) {
+        ask_to_join();
+    } else if (!bootstrap_.is_one_node()) {
+        failure_events_.listen(bootstrap_.name_space(), [this](ProcId process) { told_of_failure(process); });
+    }
+    if (self() == ProcId(0) && generation == 0) {
+        print_about();  // once in a job
+    }
+    start_watch_.reset();
+    // With the descriptor by which a spare can join.
+    report(JobEventKind::initialized, control_.fd(), 0, "", now_ns(), 0);
+    if (starts_as_spare) {
+        return become_substitute(error);
+    }
+    record_startup();
+    return start_scrubber(error);
+}
+
+bool Runtime::become_substitute(std::string& error) {
+    is_substitute_ = true;
+    joined_ = false;
+    engine_.gate.pending.store(true);
+    const PeId pe = sleep_as_spare();
+    fault_point(FaultPoint::spare_woken);
+    if (!take_pe(pe, error)) {
+        return false;
+    }
+    if (!prepare_as_substitute()) {
+        leave_ended_job();
+    }
+    report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
+    repeat_startup();  // oshrun gives what PE 0 had read to who has taken it
+    fault_point(FaultPoint::substitute_prepared);
+    return true;
+}
+
+bool Runtime::start_scrubber(std::string& error) {
+    if (!scrubber_.start(store_, live_, config_)) {
+        error = "SHMEM_FT_SCRUB: the system gives no thread for it";
+        return false;
+    }
+    return true;
+}
+
+void Runtime::report(JobEventKind kind, std::int32_t code, std::uint64_t value, const char* text, std::int64_t begin_ns,
+                     std::int64_t end_ns) noexcept {
+    if (!channel_.is_connected()) {
+        return;
+    }
+    JobEvent event;
+    event.kind = kind;
+    event.pe = me_.load().value();
+    event.code = code;
+    event.value = value;
+    event.begin_ns = begin_ns;
+    event.end_ns = end_ns;
+    std::snprintf(event.text, sizeof event.text, "%s", text);
+    channel_.report(event);
+}
+
+void Runtime::report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns, std::uint64_t value) noexcept {
+    if (config_.events) {
+        report(JobEventKind::span, 0, value, name, begin_ns, end_ns);
+    }
+    if (config_.debug) {
+        say("PE %d: %s of version %llu took %.3f ms", me_.load().value(), name, static_cast<unsigned long long>(value),
+            static_cast<double>(end_ns - begin_ns) / 1e6);
+    }
+}
+
+}  // namespace sft

@@ -1,0 +1,476 @@
+// The functions of ops/job.hpp: nesting of init and finalize, the end of the process in all its forms, and fork.
+
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "base/faults/fault_points.hpp"
+#include "base/report.hpp"
+#include "shmem_ft/ops/check.hpp"
+#include "shmem_ft/ops/collectives.hpp"
+#include "shmem_ft/process/runtime.hpp"
+#include "shmem_ft/start/member_mark.hpp"
+
+namespace sft {
+
+SFT_LIBRARY_STATE Runtime* g_runtime = nullptr;
+
+namespace {
+
+// Both are asked by any thread at any time, also while another one is inside shmem_init or shmem_finalize.
+SFT_LIBRARY_STATE std::atomic<bool> g_is_initialized{false};
+SFT_LIBRARY_STATE std::atomic<int> g_thread_level{0};
+SFT_LIBRARY_STATE int g_generation = 0;
+SFT_LIBRARY_STATE bool g_finalize_at_exit = false;
+SFT_LIBRARY_STATE bool g_hooks_installed = false;
+SFT_LIBRARY_STATE std::atomic<bool> g_is_exit_seen_by_calls{false};
+SFT_LIBRARY_STATE pid_t g_owner_pid = 0;
+// Completed initialisations. The connection to the launcher outlives the last shmem_finalize: a process that left and
+// came back for the next shmem_init would look dead to the fences of the others in between.
+SFT_LIBRARY_STATE int g_connections = 0;
+
+// Whoever leaves with an error waits for nobody: what the program calls in its exit handlers (atexit(shmem_finalize) is
+// a habit) must not wait for others, who may be in a barrier and wait for this process.
+void see_exit(int status, void*) {
+    if (status != 0 && ::getpid() == g_owner_pid && g_runtime != nullptr && !g_runtime->is_finished()) {
+        note_exit(status);
+    }
+}
+
+void at_exit(int status, void*) {
+    if (::getpid() != g_owner_pid) {
+        return;
+    }
+    see_exit(status, nullptr);
+    if (g_runtime != nullptr && g_finalize_at_exit && !g_runtime->is_finished()) {
+        g_engine->init_depth = 1;
+        job::finalize();
+    }
+    if (g_runtime != nullptr) {
+        g_runtime->record_exit(status);
+        return;
+    }
+    for (; g_connections > 0; --g_connections) {
+        Bootstrap::disconnect();
+    }
+}
+
+void at_leave(int status) {
+    if (g_runtime != nullptr && ::getpid() == g_owner_pid) {
+        g_runtime->wait_for_nobody(status);
+    }
+}
+
+// The globals are shared memory, so parent and child would write the same ones. The child copies them first thing;
+// until it has, the parent waits, so that the copy is that of the moment of fork(). The pipe tells the parent, also
+// when the child dies before it is done. The lock keeps the children of other threads from holding this pipe open.
+SFT_LIBRARY_STATE pthread_mutex_t g_fork_lock = PTHREAD_MUTEX_INITIALIZER;
+SFT_LIBRARY_STATE int g_fork_pipe[2] = {-1, -1};
+
+void before_fork() {
+    ::pthread_mutex_lock(&g_fork_lock);
+    if (g_runtime == nullptr || ::pipe2(g_fork_pipe, O_CLOEXEC) != 0) {
+        g_fork_pipe[0] = g_fork_pipe[1] = -1;
+    }
+}
+
+void after_fork_in_parent() {
+    if (g_fork_pipe[0] >= 0) {
+        ::close(g_fork_pipe[1]);
+        char byte = 0;
+        while (::read(g_fork_pipe[0], &byte, 1) < 0 && errno == EINTR) {
+        }
+        ::close(g_fork_pipe[0]);
+    }
+    ::pthread_mutex_unlock(&g_fork_lock);
+}
+
+void after_fork_in_child() {
+    // What lies in globals of a statically linked library is still the parent's until it is copied.
+    const int read_end = g_fork_pipe[0];
+    const int write_end = g_fork_pipe[1];
+    if (g_runtime != nullptr) {
+        g_runtime->privatize_after_fork();
+        g_runtime = nullptr;
+        attach_engine(nullptr);
+        g_is_initialized = false;
+    }
+    g_fork_lock = PTHREAD_MUTEX_INITIALIZER;
+    if (read_end >= 0) {
+        ::close(read_end);
+        ::close(write_end);
+    }
+}
+
+void watch_exit_at_first_call() noexcept {
+    if (!g_is_exit_seen_by_calls.load(std::memory_order_relaxed) && !g_is_exit_seen_by_calls.exchange(true)) {
+        job::watch_exit();
+    }
+}
+
+void install_hooks() {
+    if (!g_hooks_installed) {
+        g_hooks_installed = true;
+        ::on_exit(at_exit, nullptr);
+        set_leave_hook(at_leave);
+        ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
+}
+
+bool is_set(char** environment, const char* name) {
+    const std::size_t length = std::strlen(name);
+    for (; *environment != nullptr; ++environment) {
+        if (std::strncmp(*environment, name, length) == 0 && (*environment)[length] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A position-independent executable is loaded at a random address, so its globals would lie elsewhere in every
+// process. oshrun starts programs without randomisation; under a plain launcher the program does that for itself,
+// before main, by executing itself once more. Where that is forbidden, shmem_init finds that the addresses differ
+// and says what to do. Where the globals are not symmetric any addresses will do; and there the library may have been
+// loaded late, when executing itself again would do twice what the program has done so far. glibc passes the arguments
+// of main to constructors.
+__attribute__((constructor)) void load_at_fixed_address(int, char** arguments, char** environment) {
+    const int persona = ::personality(0xffffffffU);
+    std::uintptr_t bias = 0;
+    ::dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* result) {
+            *static_cast<std::uintptr_t*>(result) = info->dlpi_addr;
+            return 1;
+        },
+        &bias);
+    if (bias == 0 || persona < 0 || (persona & ADDR_NO_RANDOMIZE) != 0 || !is_set(environment, "PMIX_RANK")) {
+        return;
+    }
+    Config config;  // if it cannot be read, shmem_init says why
+    std::string error;
+    if (load_config(config, error) && !has_symmetric_globals(config.globals, error)) {
+        return;
+    }
+    if (::personality(static_cast<unsigned long>(persona) | ADDR_NO_RANDOMIZE) >= 0 &&
+        (::personality(0xffffffffU) & ADDR_NO_RANDOMIZE) != 0) {
+        char path[4096];
+        const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
+        if (length > 0) {
+            path[length] = '\0';
+            ::execve(path, arguments, environment);
+        }
+    }
+}
+
+}  // namespace
+
+void Runtime::take_thread_level() noexcept {
+    const auto level = static_cast<int>(engine_.thread_level);
+    g_thread_level.store(level);
+    if (checker_ != nullptr) {
+        checker_->set_thread_level(level);
+    }
+}
+
+// ---- the end of a process ----
+
+void Runtime::tell_end(const std::string& line) noexcept {
+    if (channel_.is_connected()) {
+        report(JobEventKind::unrecoverable, kExitError, 0, line.c_str(), now_ns(), 0);
+    } else {
+        say("error: %s", line.c_str());
+    }
+}
+
+void Runtime::note_last_line(const std::string& line) noexcept {
+    const Locked lock(view_mutex_);
+    last_line_ = line;
+}
+
+// What the program has printed is not lost. Only a stream that is free is flushed: this may be the service thread, and
+// the application's may hold one for ever, waiting for input.
+void Runtime::flush_output() noexcept {
+    for (FILE* const stream : {stdout, stderr}) {
+        if (::ftrylockfile(stream) == 0) {
+            ::fflush_unlocked(stream);
+            ::funlockfile(stream);
+        }
+    }
+}
+
+// By whichever thread comes here first, unless another one is on its way out through shmem_global_exit, with the exit
+// handlers of the program.
+void Runtime::leave_ended_job() noexcept {
+    const pid_t exiting = exiting_thread_.load();
+    if ((exiting != 0 && exiting != ::gettid()) || is_leaving_.test_and_set()) {
+        sleep_until_the_end();
+    }
+    const JobState state = coordinator_->state();
+    if (config_.unreplaced == Unreplaced::handler && coordinator_->leader() == self() &&
+        (state.end_reason == EndReason::copies_lost || state.end_reason == EndReason::nothing_committed ||
+         state.end_reason == EndReason::all_died)) {
+        static_cast<void>(handler_ends(job::kDataLost, state.lost));
+    }
+    // What followed from the deaths everybody can tell, and oshrun takes what it hears first; without it one has to do.
+    const bool is_mine = state.ended_by == self();
+    std::string line;
+    if (is_mine) {
+        const Locked lock(view_mutex_);
+        line = last_line_;
+    } else {
+        line = explain(state);
+    }
+    if (!line.empty() && (channel_.is_connected() || is_mine || coordinator_->leader() == self())) {
+        tell_end(line);
+    }
+    flush_output();
+    say_goodbye(Stage::ended);
+    control_.slot(self()).state.store(ProcessState::ended);
+    ::_exit(state.exit_status);
+}
+
+void Runtime::global_exit(int status) noexcept {
+    // By the first thread that comes here; in an exit handler it may come here again.
+    pid_t nobody = 0;
+    const pid_t self = ::gettid();
+    if (!exiting_thread_.compare_exchange_strong(nobody, self) && nobody != self) {
+        sleep_until_the_end();
+    }
+    // Only this PE runs its exit handlers; the others are told by its end and flush their output.
+    finished_ = true;
+    flush_output();  // before anybody can lose patience with the exit handlers
+    report(JobEventKind::global_exit, status, 0, "", now_ns(), 0);
+    coordinator_->request_end(EndReason::requested, status & 0xff);
+    // Not before it is decided: a request of a process that is dead by the time it is heard does not count.
+    coordinator_->wait_until([](const JobState& state) { return is_over(state); });
+    exit_once(status);
+}
+
+void Runtime::record_exit(int status) noexcept {
+    if (finished_) {
+        return;
+    }
+    control_.slot(self()).exit_status.store(static_cast<std::uint32_t>(status & 0xff) + 1);
+    report(JobEventKind::exiting, status, 0, "", now_ns(), 0);
+}
+
+// From here on every wait of a call ends at once, as if a fault were pending, and whoever watches this process takes no
+// exit handler that stands still for work.
+void Runtime::wait_for_nobody(int status) noexcept {
+    if (!finished_) {
+        control_.slot(self()).exit_status.store(static_cast<std::uint32_t>(status & 0xff) + 1);
+    }
+    engine_.gate.pending.store(true);
+}
+
+void Runtime::finish() noexcept {
+    const Locked calls(calls_mutex_);
+    fault_point(FaultPoint::finalize_enter);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    quiet_network();
+    switch (coordinator_->finish()) {
+        case Participant::Do::finished: break;
+        case Participant::Do::fault: {
+            std::string who = "a PE failed";
+            const JobState state = coordinator_->state();
+            if (!state.failed.empty()) {
+                who = format("PE %d failed (%s)", state.failed.front().pe.value(),
+                             describe(state.failed.front().reason).c_str());
+            }
+            fail_job(who + " after the last shmem_checkpoint_all: the others are in shmem_finalize and cannot go back",
+                     EndReason::past_the_end);
+        }
+        default: leave_ended_job();
+    }
+    control_.slot(self()).state.store(ProcessState::finalized);
+    finished_ = true;
+    Bootstrap::forget_launcher();
+    report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
+    stop_service();
+    say_goodbye(Stage::finished);
+    mailbox_.close();
+    scrubber_.stop();
+    close_network();  // others may still be checking what is in the store
+    store_.release();
+}
+
+// ---- fork ----
+
+void Runtime::privatize_after_fork() noexcept {
+    // The child must not write into what the PEs share. Globals are copied; of the heap the child gets a private
+    // view: its own stores stay its own, while what it has not written yet shows what the parent stores.
+    globals_.unshare();
+    ::mmap(reinterpret_cast<void*>(live_.heap.begin), live_.heap.bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, live_.heap_fd, 0);
+}
+
+// ---- ops/job.hpp ----
+
+namespace job {
+
+int init(const InitOptions& options, int* provided_thread_level) noexcept {
+    const int requested = options.requested_thread_level.value_or(0);
+    if (requested < 0 || requested > kThreadMultiple) {
+        say("error: shmem_init_thread: requested has the unknown value %d: use one of SHMEM_THREAD_*", requested);
+        return 1;
+    }
+    if (g_engine == nullptr) {
+        install_hooks();
+        g_owner_pid = ::getpid();
+        // With brackets, so that what is saved of it in a version is zero also where nothing is stored: valgrind
+        // follows what is undefined into the copies and their checksums.
+        auto* runtime = new Runtime();
+        std::string error;
+        if (!runtime->start(g_generation, error)) {
+            runtime->abandon(error);
+            if (!options.report_failure) {
+                std::_Exit(kExitError);
+            }
+            return 1;
+        }
+        mark_member();
+        ++g_generation;
+        ++g_connections;
+        g_runtime = runtime;
+        g_thread_level.store(options.requested_thread_level.value_or(kThreadMultiple));
+        runtime->start_checks();
+        attach_engine(&runtime->engine());
+        g_finalize_at_exit = options.finalize_at_exit;
+        g_is_exit_seen_by_calls.store(false);
+    }
+    // Everything is safe for threads at every level, so a part of the program that comes later may have more.
+    g_thread_level.store(std::max(g_thread_level.load(), options.requested_thread_level.value_or(0)));
+    g_engine->thread_level = static_cast<std::uint64_t>(g_thread_level.load());
+    g_runtime->take_thread_level();
+    ++g_engine->init_depth;
+    g_is_initialized = true;
+    if (provided_thread_level != nullptr) {
+        *provided_thread_level = g_thread_level.load();
+    }
+    return 0;
+}
+
+void finalize() noexcept {
+    if (is_leaving()) {
+        return;  // others are elsewhere, and hear of the end of this process
+    }
+    if (g_engine == nullptr) {
+        report_not_initialized("shmem_finalize");
+    }
+    if (g_engine->init_depth > 1) {
+        --g_engine->init_depth;
+        barrier(*g_engine, world(*g_engine));
+        return;
+    }
+    g_runtime->finish();
+    Runtime* runtime = g_runtime;
+    g_is_initialized = false;
+    g_runtime = nullptr;
+    attach_engine(nullptr);
+    delete runtime;
+}
+
+void global_exit(int status) noexcept {
+    if (g_runtime == nullptr) {
+        report_not_initialized("shmem_global_exit");
+    }
+    g_runtime->global_exit(status);
+}
+
+void fail(const char* line) noexcept { g_runtime->fail_job(line); }
+
+bool is_last_finalize() noexcept { return g_engine != nullptr && g_engine->init_depth == 1; }
+bool is_initialized() noexcept { return g_is_initialized; }
+int thread_level() noexcept { return g_thread_level.load(); }
+
+void* heap_malloc(std::size_t bytes) noexcept {
+    watch_exit_at_first_call();
+    return bytes == 0 ? nullptr : g_runtime->heap_call(HeapCall::malloc, bytes, 0);
+}
+
+void* heap_calloc(std::size_t count, std::size_t bytes) noexcept {
+    std::size_t total = 0;
+    if (count == 0 || bytes == 0 || __builtin_mul_overflow(count, bytes, &total)) {
+        return nullptr;
+    }
+    return g_runtime->heap_call(HeapCall::calloc, count, bytes);
+}
+
+void* heap_align(std::size_t alignment, std::size_t bytes) noexcept {
+    return bytes == 0 ? nullptr : g_runtime->heap_call(HeapCall::align, bytes, alignment);
+}
+
+void* heap_realloc(void* address, std::size_t bytes) noexcept {
+    if (address == nullptr) {
+        return heap_malloc(bytes);
+    }
+    if (bytes == 0) {
+        heap_free(address);
+        return nullptr;
+    }
+    return g_runtime->heap_call(HeapCall::realloc, g_runtime->heap_offset(address, "shmem_realloc"), bytes);
+}
+
+void* heap_malloc_with_hints(std::size_t bytes, long hints) noexcept {
+    return bytes == 0 ? nullptr
+                      : g_runtime->heap_call(HeapCall::malloc_with_hints, bytes, static_cast<std::uint64_t>(hints));
+}
+
+void heap_free(void* address) noexcept {
+    if (address != nullptr) {
+        g_runtime->heap_call(HeapCall::free, g_runtime->heap_offset(address, "shmem_free"), 0);
+    }
+}
+
+// Exit handlers run last first. What the program has registered since shmem_init must run after ours.
+void watch_exit() noexcept { ::on_exit(see_exit, nullptr); }
+
+int checkpoint_all() noexcept {
+    watch_exit_at_first_call();
+    constexpr int kNotInitialized = -2;
+    constexpr int kFailure = 1;
+    return g_runtime == nullptr ? kNotInitialized : is_leaving() ? kFailure : g_runtime->checkpoint();
+}
+void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept {
+    g_runtime->query_fault(pes, pes_status, numpes);
+}
+void restart_pes(const int* pes, std::size_t numpes) noexcept {
+    if (!is_leaving()) {
+        g_runtime->restart(pes, numpes);
+    }
+}
+void zero_symmetric(void* block, std::size_t bytes) noexcept { g_runtime->zero_symmetric(block, bytes); }
+AddressRange symmetric_object(const void* address) noexcept { return g_runtime->symmetric_object(address); }
+void* pointer_before_joining(const void* address, PeId pe) noexcept {
+    return g_runtime->pointer_before_joining(address, pe);
+}
+int algo_init() noexcept {
+    watch_exit_at_first_call();
+    return g_runtime->algo_init();
+}
+int protected_losses() noexcept { return g_runtime->protected_losses(); }
+bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept {
+    return g_runtime->on_fault(action, handler, context);
+}
+void on_unreplaced(UnreplacedHandler handler, void* context) noexcept { g_runtime->on_unreplaced(handler, context); }
+jmp_buf* rollback_point() noexcept { return g_runtime->rollback_point(); }
+bool must_recover() noexcept { return g_runtime->must_recover(); }
+void recover() noexcept {
+    if (!is_leaving()) {
+        g_runtime->recover();
+    }
+}
+WayOut meet_fault(const char* routine) noexcept { return is_leaving() ? WayOut() : g_runtime->meet_fault(routine); }
+
+}  // namespace job
+}  // namespace sft

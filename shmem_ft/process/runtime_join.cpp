@@ -1,0 +1,123 @@
+// A spare that comes while the job runs (oshrun --join): it meets the others through the control segment of one of them
+// instead of through the launcher, and then asks them to count it among the spares.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/clock.hpp"
+#include "base/process_watch.hpp"
+#include "base/report.hpp"
+#include "shmem_ft/process/runtime.hpp"
+
+namespace sft {
+
+// REQUIRES: oshrun gives every number to one process only.
+bool Runtime::join_running_job(std::string& error) {
+    int pid = 0;
+    int descriptor = 0;
+    if (std::sscanf(config_.join.c_str(), "%d:%d", &pid, &descriptor) != 2) {
+        error = format("SHMEM_FT_JOIN=%s: not PID:DESCRIPTOR", config_.join.c_str());
+        return false;
+    }
+    if (!control_.attach(pid, process_start_time(pid), descriptor, error)) {
+        return false;
+    }
+    // oshrun has only the number of the process, which may by now be that of another one, with a segment of another
+    // job.
+    bool is_of_process = false;
+    for (std::int32_t process = 0; process < control_.n_slots(); ++process) {
+        const ProcessSlot& slot = control_.slot(ProcId(process));
+        is_of_process = is_of_process || (slot.pid == pid && slot.start_time == process_start_time(pid));
+    }
+    if (!is_of_process) {
+        error = format("SHMEM_FT_JOIN=%s: the process with that pid is not of the job whose segment it has open",
+                       config_.join.c_str());
+        return false;
+    }
+    const ProcId self(Bootstrap::rank_by_environment());
+    if (self.value() < control_.n_processes() || self.value() >= control_.n_slots()) {
+        error = format("process %d cannot join: the job has room for %d processes that join", self.value(), kJoinSlots);
+        return false;
+    }
+    bootstrap_.come_late(self, control_.n_processes(), control_.header().n_nodes == 1);
+    BootCard first;
+    std::memcpy(&first, control_.header().card, sizeof first);
+    if (!create_memory(error) || !compare_cards(own_card(), first, error) ||
+        !store_.create(config_.backup_mode, live_, control_.n_pes(), error) ||
+        (!bootstrap_.is_one_node() && !read_node_map(error)) || !open_doors(first, error)) {
+        return false;
+    }
+    if (!await_turn(error) || !publish_slot(error)) {
+        return false;
+    }
+    if (bootstrap_.is_one_node()) {
+        read_domains();
+    } else {
+        if (config_.port_guard != PortGuard::none) {
+            admit_nodes();
+        }
+        const Contact own = own_contact();
+        control_.set_contact(self, own);
+        mailbox_.introduce_self(own);
+    }
+    return true;
+}
+
+// Several may come at once. Spares join in the order of their numbers (agreement.hpp), and oshrun knows who of those
+// below is still on its way: everything that takes long comes before this, and only what is left is done one after the
+// other.
+bool Runtime::await_turn(std::string& error) {
+    JobEvent event;
+    event.kind = JobEventKind::join_ready;
+    channel_.report(event);
+    if (channel_.is_connected() && !channel_.await_answer()) {
+        error = "oshrun is gone";
+        return false;
+    }
+    return true;
+}
+
+// Also those that have joined before: one of them may be leading.
+void Runtime::ask_to_join() {
+    std::vector<ProcId> everybody;
+    for (std::int32_t process = 0; process < control_.n_slots(); ++process) {
+        const bool is_ready = control_.slot(ProcId(process)).state.load() == ProcessState::ready;
+        const bool is_elsewhere = is_remote(ProcId(process)) && control_.contact(ProcId(process)) != nullptr;
+        if ((is_ready || is_elsewhere) && ProcId(process) != self()) {
+            everybody.emplace_back(process);
+        }
+    }
+    coordinator_->request_join(std::move(everybody), NodeId(control_.header().node));
+    // oshrun lets the next one in when this one is counted in.
+    coordinator_->wait_until([this](const JobState& now) { return has_joined(now, self()) || is_over(now); });
+}
+
+// By the service thread: the kernel shall tell of their ends, too.
+void Runtime::watch_joined() noexcept {
+    const JobState state = coordinator_->state();
+    for (; n_joined_watched_ < state.joined.size(); ++n_joined_watched_) {
+        const ProcId process = state.joined[n_joined_watched_].process;
+        if (process == self() || is_remote(process) || process.value() < 0 || process.value() >= control_.n_slots()) {
+            continue;
+        }
+        const ProcessSlot& slot = control_.slot(process);
+        const Opening opening = open_process(slot.pid, slot.start_time);
+        if (opening.reach == Reach::cannot_be_opened) {
+            // Alive perhaps, and not watched: tried again, and for how long is look_for_trouble()'s to say.
+            unwatched_error_ = opening.error;
+            unwatched_since_ns_ = unwatched_since_ns_ == 0 ? now_ns() : unwatched_since_ns_;
+            return;
+        }
+        unwatched_since_ns_ = 0;
+        pidfds_[process.index()] = opening.fd;
+        if (opening.reach == Reach::gone) {
+            coordinator_->process_died({process, {FailureKind::died, 0}, true});
+        }
+    }
+}
+
+}  // namespace sft

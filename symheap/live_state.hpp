@@ -1,0 +1,30 @@
+// The symmetric state of this PE where it lies: what copies are made of, and what they are loaded into.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/address_range.hpp"
+
+namespace sft {
+
+inline constexpr std::size_t kBlockBytes = 16 * 1024;
+
+// Offsets within a region.
+struct ByteExtent {
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+};
+
+// The live memory that images are made of and loaded into.
+struct LiveState {
+    AddressRange heap;  // a multiple of kBlockBytes long
+    int heap_fd = -1;   // its memory file: tells which pages exist
+    AddressRange globals;
+    std::vector<ByteExtent> saved;  // the parts of globals that are written back
+    AddressRange library;
+    // The first bytes of the heap do not change any more: what an image has of them is good.
+    std::size_t frozen_heap_bytes = 0;  // a multiple of kBlockBytes
+};
+
+}  // namespace sft

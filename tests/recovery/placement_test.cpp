@@ -1,0 +1,160 @@
+#include "recovery/membership/placement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace sft {
+namespace {
+
+using Pes = std::vector<std::int32_t>;
+
+// The keeper of each PE; checks kept_by() against them.
+Pes keepers(const JobShape& shape, const std::vector<Replacement>& replacements = {}) {
+    const Placement placement(shape, {}, replacements);
+    Pes found;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        found.push_back(placement.keeper_of(PeId(pe)).value());
+    }
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        std::vector<PeId> kept;
+        for (std::int32_t other = 0; other < shape.n_pes; ++other) {
+            if (found[static_cast<std::size_t>(other)] == pe) {
+                kept.emplace_back(other);
+            }
+        }
+        EXPECT_EQ(placement.kept_by(PeId(pe)), kept) << "of PE " << pe;
+    }
+    return found;
+}
+
+NodeMap nodes(const Pes& of_process) {
+    std::vector<NodeId> list;
+    for (const std::int32_t node : of_process) {
+        list.emplace_back(node);
+    }
+    return NodeMap(std::move(list));
+}
+
+DomainMap domains(const Pes& of_process) {
+    std::vector<DomainId> list;
+    for (const std::int32_t domain : of_process) {
+        list.emplace_back(domain);
+    }
+    return DomainMap(std::move(list));
+}
+
+TEST(Placement, OnOneNodeTheNextPeKeeps) { EXPECT_EQ(keepers({.n_pes = 4, .n_processes = 5}), (Pes{1, 2, 3, 0})); }
+
+TEST(Placement, NoShadowIsOnTheNodeOfItsPe) {
+    const NodeMap blocks = nodes({0, 0, 1, 1, 2});
+    EXPECT_EQ(keepers({.n_pes = 4, .n_processes = 5, .nodes = &blocks}), (Pes{2, 3, 0, 1}));
+    const NodeMap round_robin = nodes({0, 1, 0, 1});
+    EXPECT_EQ(keepers({.n_pes = 4, .n_processes = 4, .nodes = &round_robin}), (Pes{1, 0, 3, 2}));
+}
+
+TEST(Placement, ANodeWithFewerPesKeepsMoreOfThemEach) {
+    const NodeMap uneven = nodes({0, 0, 0, 1});
+    EXPECT_EQ(keepers({.n_pes = 4, .n_processes = 4, .nodes = &uneven}), (Pes{3, 3, 3, 0}));
+}
+
+TEST(Placement, FollowsTheHolders) {
+    const NodeMap blocks = nodes({0, 0, 1, 1, 0, 2});
+    // PE 2 has moved to node 0, PE 3 to node 2.
+    EXPECT_EQ(keepers({.n_pes = 4, .n_processes = 6, .nodes = &blocks}, {{PeId(2), ProcId(4)}, {PeId(3), ProcId(5)}}),
+              (Pes{3, 3, 3, 0}));
+}
+
+TEST(Placement, AllPesOnOneOfTheNodes) {
+    const NodeMap spares_elsewhere = nodes({0, 0, 0, 1, 1});
+    EXPECT_EQ(keepers({.n_pes = 3, .n_processes = 5, .nodes = &spares_elsewhere}), (Pes{1, 2, 0}));
+}
+
+TEST(Placement, NearShadowsLeaveANodeOnlyIfItsPeIsAlone) {
+    const NodeMap map = nodes({0, 0, 0, 1, 2, 2});
+    EXPECT_EQ(keepers({.n_pes = 6, .n_processes = 6, .nodes = &map, .keeps_near = true}), (Pes{1, 2, 0, 4, 5, 4}));
+}
+
+// With the next PE as keeper, PEs 0 and 1 would be lost at once with one memory controller.
+TEST(Placement, NoShadowIsInTheMemoryDomainOfItsPe) {
+    const DomainMap blocks = domains({0, 0, 1, 1});
+    EXPECT_EQ(keepers({.n_pes = 4, .n_processes = 4, .domains = &blocks}), (Pes{2, 3, 0, 1}));
+    const DomainMap round_robin = domains({4, 2, 4, 2});  // the system's numbers
+    EXPECT_EQ(keepers({.n_pes = 4, .n_processes = 4, .domains = &round_robin}), (Pes{1, 0, 3, 2}));
+    const DomainMap three = domains({2, 0, 1, 2, 0, 1, 1});
+    EXPECT_EQ(keepers({.n_pes = 7, .n_processes = 7, .domains = &three}), (Pes{1, 2, 0, 4, 5, 3, 0}));
+}
+
+TEST(Placement, AMemoryDomainWithFewerPesKeepsMoreOfThemEach) {
+    const DomainMap uneven = domains({0, 0, 0, 1, 1});
+    EXPECT_EQ(keepers({.n_pes = 5, .n_processes = 5, .domains = &uneven}), (Pes{3, 4, 3, 0, 1}));
+    const DomainMap lonely = domains({0, 0, 0, 1});
+    EXPECT_EQ(keepers({.n_pes = 4, .n_processes = 4, .domains = &lonely}), (Pes{3, 3, 3, 0}));
+}
+
+TEST(Placement, SubstitutesInAnotherMemoryDomain) {
+    const DomainMap blocks = domains({0, 0, 1, 1, 0, 1});
+    const JobShape shape{.n_pes = 4, .n_processes = 6, .domains = &blocks};
+    EXPECT_EQ(keepers(shape, {{PeId(2), ProcId(4)}}), (Pes{3, 3, 3, 0}));
+    EXPECT_EQ(keepers(shape, {{PeId(0), ProcId(5)}}), (Pes{1, 0, 1, 1}));
+    // All are in one: nothing is better than the next PE.
+    EXPECT_EQ(keepers(shape, {{PeId(2), ProcId(4)}, {PeId(3), ProcId(7)}}), (Pes{1, 2, 3, 0}));
+}
+
+// Process 4 has joined: the others cannot know where it is bound.
+TEST(Placement, PesOfUnknownMemoryDomainsAreAGroupOfTheirOwn) {
+    const DomainMap blocks = domains({0, 0, 1, 1});
+    const JobShape shape{.n_pes = 4, .n_processes = 4, .domains = &blocks};
+    EXPECT_EQ(keepers(shape, {{PeId(1), ProcId(4)}}), (Pes{2, 0, 1, 1}));
+    const DomainMap one_unknown = domains({0, 0, -1, 0});
+    EXPECT_EQ(keepers({.n_pes = 4, .n_processes = 4, .domains = &one_unknown}), (Pes{1, 2, 3, 0}));
+    const DomainMap none = domains({-1, -1, -1});
+    EXPECT_EQ(keepers({.n_pes = 3, .n_processes = 3, .domains = &none}), (Pes{1, 2, 0}));
+}
+
+// Near is on the same node; that is what a job on one node is anyway.
+TEST(Placement, NearShadowsAreInOtherMemoryDomainsToo) {
+    const DomainMap blocks = domains({0, 0, 1, 1});
+    EXPECT_EQ(keepers({.n_pes = 4, .n_processes = 4, .domains = &blocks, .keeps_near = true}), (Pes{2, 3, 0, 1}));
+}
+
+TEST(Placement, MemoryDomainsDoNotMatterBetweenNodes) {
+    const NodeMap map = nodes({0, 0, 1, 1});
+    const DomainMap round_robin = domains({0, 1, 0, 1});
+    EXPECT_EQ(keepers({.n_pes = 4, .n_processes = 4, .nodes = &map, .domains = &round_robin}), (Pes{2, 3, 0, 1}));
+}
+
+TEST(Placement, WhateverTheDomainsAre) {
+    for (std::uint32_t seed = 1; seed < 2000; ++seed) {
+        std::uint32_t dice = seed * 2654435761U;
+        const auto below = [&](std::uint32_t end) {
+            dice = dice * 1664525U + 1013904223U;
+            return static_cast<std::int32_t>((dice >> 8) % end);
+        };
+        const std::int32_t n_pes = 2 + below(12);
+        Pes of_process;
+        for (std::int32_t pe = 0; pe < n_pes; ++pe) {
+            of_process.push_back(below(3));
+        }
+        const DomainMap map = domains(of_process);
+        const Pes found = keepers({.n_pes = n_pes, .n_processes = n_pes, .domains = &map});
+        for (std::int32_t pe = 0; pe < n_pes; ++pe) {
+            const std::int32_t keeper = found[static_cast<std::size_t>(pe)];
+            EXPECT_NE(keeper, pe);
+            EXPECT_TRUE(!map.has_several() || map.domain_of(ProcId(keeper)) != map.domain_of(ProcId(pe)));
+        }
+    }
+}
+
+TEST(DomainMap, SeveralAreKnownOrNot) {
+    EXPECT_FALSE(DomainMap().has_several());
+    EXPECT_FALSE(domains({-1, -1}).has_several());
+    EXPECT_FALSE(domains({-1, 3, 3}).has_several());
+    EXPECT_TRUE(domains({-1, 3, 0}).has_several());
+    EXPECT_EQ(domains({3, 0}).domain_of(ProcId(0)), DomainId(3));
+    EXPECT_EQ(domains({3, 0}).domain_of(ProcId(2)), kNoDomain);
+    EXPECT_EQ(domains({3, 0}).domain_of(kNoProc), kNoDomain);
+}
+
+}  // namespace
+}  // namespace sft

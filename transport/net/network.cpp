@@ -1,0 +1,170 @@
+#include "transport/net/network.hpp"
+
+#include <algorithm>
+
+#include "base/report.hpp"
+#include "transport/net/network_impl.hpp"
+
+namespace sft {
+
+void Network::Impl::set_holder(PeId pe, ProcId process) {
+    holders_[pe.index()].store(process.value(), std::memory_order_release);
+}
+
+bool Network::Impl::is_reachable(PeId pe) const noexcept {
+    const std::int32_t process = holders_[pe.index()].load(std::memory_order_acquire);
+    return process >= 0 && !peers_[static_cast<std::size_t>(process)].is_forgotten.load(std::memory_order_relaxed);
+}
+
+void Network::Impl::forget(ProcId process) {
+    n_urgent_.fetch_add(1);
+    const Lock lock(mutex_);
+    n_urgent_.fetch_sub(1);
+    NetPeer& dead = peer(process);
+    if (dead.is_forgotten.exchange(true)) {
+        return;
+    }
+    fabric_->forget(process);
+    for (RequestList& list : dead.requests.lists) {
+        while (list.first != kNoSlot) {
+            Request& request = requests_.at(list.first);
+            if (request.is_arriving) {
+                die("a fabric holds on to the memory that process %d was to write to", process.value());
+            }
+            end_request(request, false);
+        }
+    }
+    dead.done = dead.issued;
+    dead.bytes_done = dead.bytes_issued;
+    dead.answered.clear();
+    dead.is_ack_due = false;
+    std::erase_if(replies_, [=](const Reply& reply) { return reply.to == process; });
+    std::erase_if(lanes_.early, [=](const EarlyMessage& early) { return early.head.from == process.value(); });
+    has_news_ = true;
+    finish();
+}
+
+void Network::Impl::set_store(std::byte* begin, std::size_t bytes) {
+    const Lock lock(mutex_);
+    regions_.store = begin;
+    regions_.store_bytes = bytes;
+}
+
+void Network::Impl::set_marks(const WriteMarks& marks) {
+    const Lock lock(mutex_);
+    marks_ = marks;
+}
+
+Network::Network() : impl_(std::make_unique<Impl>()) {}
+Network::~Network() { impl_->close(); }
+
+bool Network::open(Options options, std::string& error_line) { return impl_->open(std::move(options), error_line); }
+void Network::close() noexcept { impl_->close(); }
+
+Bytes Network::address() const noexcept { return impl_->fabric_->address(); }
+
+bool Network::has_doors() const noexcept { return impl_->fabric_->has_doors(); }
+
+bool Network::admit(const std::vector<ProcId>& processes) {
+    const Impl::Lock lock(impl_->mutex_);
+    std::vector<Bytes> addresses;
+    for (const ProcId process : processes) {
+        addresses.push_back(impl_->options_.address_of(process));
+    }
+    return impl_->fabric_->admit(addresses);
+}
+
+std::string Network::describe() const {
+    const Impl::Lock lock(impl_->mutex_);
+    return impl_->fabric_->describe();
+}
+
+void Network::set_self(PeId me) { impl_->me_.store(me.value(), std::memory_order_relaxed); }
+void Network::set_holder(PeId pe, ProcId process) { impl_->set_holder(pe, process); }
+bool Network::is_reachable(PeId pe) const noexcept { return impl_->is_reachable(pe); }
+void Network::forget(ProcId process) { impl_->forget(process); }
+void Network::reset_channels(std::uint32_t epoch) { impl_->reset_channels(epoch); }
+void Network::set_marks(const WriteMarks& marks) { impl_->set_marks(marks); }
+void Network::set_store(std::byte* begin, std::size_t bytes) { impl_->set_store(begin, bytes); }
+
+void Network::put(PeId pe, void* dest, const void* source, std::size_t bytes) {
+    impl_->put(pe, dest, source, bytes, true);
+}
+void Network::put_nbi(PeId pe, void* dest, const void* source, std::size_t bytes) {
+    impl_->put(pe, dest, source, bytes, false);
+}
+void Network::get(PeId pe, void* dest, const void* source, std::size_t bytes) {
+    impl_->get(pe, dest, source, bytes, true);
+}
+void Network::get_nbi(PeId pe, void* dest, const void* source, std::size_t bytes) {
+    impl_->get(pe, dest, source, bytes, false);
+}
+void Network::put_blocks(PeId pe, void* dest, const void* source, NetBlocks blocks) {
+    impl_->put_blocks(pe, dest, source, blocks);
+}
+void Network::get_blocks(PeId pe, void* dest, const void* source, NetBlocks blocks) {
+    impl_->get_blocks(pe, dest, source, blocks);
+}
+void Network::fence() { impl_->fence(); }
+void Network::quiet() { impl_->quiet(); }
+
+namespace {
+
+WireHead atomic_head(AtomicOperation operation, std::size_t width, void* address, std::uint64_t operand) {
+    WireHead head;
+    head.operation = static_cast<std::uint8_t>(operation);
+    head.width = static_cast<std::uint8_t>(width);
+    head.address = reinterpret_cast<std::uintptr_t>(address);
+    head.operand = operand;
+    return head;
+}
+
+}  // namespace
+
+std::uint64_t Network::atomic_fetch(PeId pe, AtomicOperation operation, std::size_t width, void* address,
+                                    std::uint64_t operand, std::uint64_t condition) {
+    WireHead head = atomic_head(operation, width, address, operand);
+    head.length = condition;
+    return impl_->fetch(pe, head);
+}
+void Network::atomic_post(PeId pe, AtomicOperation operation, std::size_t width, void* address, std::uint64_t operand) {
+    impl_->post(pe, atomic_head(operation, width, address, operand));
+}
+
+bool Network::send(PeId to, LaneId lane, const void* payload, std::size_t bytes) {
+    return impl_->send(to, lane, payload, bytes);
+}
+bool Network::try_receive(PeId from, LaneId lane, void* payload, std::size_t bytes) {
+    return impl_->try_receive(from, lane, payload, bytes);
+}
+
+void Network::write_store(ProcId process, std::size_t offset, const void* source, std::size_t bytes) {
+    impl_->write_store(process, offset, source, bytes);
+}
+void Network::read_store(ProcId process, std::size_t offset, void* dest, std::size_t bytes) {
+    impl_->read_store(process, offset, dest, bytes);
+}
+bool Network::flush_store(ProcId process) { return impl_->flush_store(process); }
+std::size_t Network::store_piece_bytes() const noexcept { return impl_->fabric_->piece_bytes(); }
+
+void Network::drain_store(ProcId process, std::size_t bytes) { impl_->drain_store(process, bytes); }
+
+bool Network::poll() { return impl_->poll(); }
+
+Network::Polling::Polling(Network* network) noexcept : network_(network) {
+    if (network_ != nullptr) {
+        network_->impl_->enter_polling();
+    }
+}
+Network::Polling::~Polling() {
+    if (network_ != nullptr) {
+        network_->impl_->leave_polling();
+    }
+}
+
+Network::Counters Network::counters() const {
+    const Impl::Lock lock(impl_->mutex_);
+    return impl_->counters_;
+}
+
+}  // namespace sft

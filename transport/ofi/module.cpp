@@ -1,0 +1,7 @@
+#include "transport/net/fabric_build.hpp"
+#include "transport/net/fabric_module.hpp"
+#include "transport/ofi/ofi_fabric.hpp"
+
+const int sft_fabric_layout = sft::kFabricLayout;
+
+sft::Fabric* sft_make_fabric() { return new sft::ofi::OfiFabric; }

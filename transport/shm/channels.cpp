@@ -1,0 +1,86 @@
+#include "transport/shm/channels.hpp"
+
+#include <sys/mman.h>
+
+#include <utility>
+
+#include "base/report.hpp"
+
+namespace sft {
+namespace {
+
+constexpr std::size_t kCacheLineBytes = 64;
+
+constexpr std::uint64_t bit_of(LaneId lane) { return std::uint64_t{1} << (lane.index() % 64); }
+
+}  // namespace
+
+void LaneMarks::mark(LaneId lane) noexcept { words[lane.index() / 64].fetch_or(bit_of(lane)); }
+
+bool LaneMarks::is_marked(LaneId lane) const noexcept {
+    return (words[lane.index() / 64].load(std::memory_order_relaxed) & bit_of(lane)) != 0;
+}
+
+void Channels::Unmap::operator()(Pair* pairs) const noexcept { ::munmap(pairs, bytes); }
+
+void Channels::connect(const ChannelMap& map, PeId me, std::vector<Doorbell*> doorbells, Waiter* waiter) {
+    map_ = map;
+    me_ = me;
+    doorbells_ = std::move(doorbells);
+    waiter_ = waiter;
+    row_bytes_ = map.n_pes * sizeof(ChannelRing);
+    lane_bytes_ = map.n_pes * row_bytes_;
+    outgoing_ = reinterpret_cast<std::byte*>(map.incoming(LaneId(0), PeId(0)) + me.index());
+    incoming_ = reinterpret_cast<std::byte*>(map.incoming(LaneId(0), me));
+    if (pairs_ != nullptr) {
+        return;
+    }
+    constexpr std::size_t kPairsPerLine = kCacheLineBytes / sizeof(Pair);
+    static_assert(kCacheLineBytes % sizeof(Pair) == 0);
+    pairs_stride_ = (map.n_pes + kPairsPerLine - 1) / kPairsPerLine * kPairsPerLine;
+    const std::size_t bytes = kLanesMax * pairs_stride_ * sizeof(Pair);
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+        die("PE %d: the system gives no memory for the channels (%zu bytes)", me.value(), bytes);
+    }
+    pairs_ = std::unique_ptr<Pair[], Unmap>(static_cast<Pair*>(memory), Unmap{bytes});
+}
+
+void Channels::reset() noexcept {
+    for (std::uint32_t i = 0; i < kLanesMax; ++i) {
+        if (!map_.marks[me_.index()].is_marked(LaneId(i))) {
+            continue;
+        }
+        MeetingPoint& point = map_.point(LaneId(i), me_);
+        point.arrived.store(0);
+        point.meetings.store(0);
+        ChannelRing* const row = map_.incoming(LaneId(i), me_);
+        for (std::size_t from = 0; from < map_.n_pes; ++from) {
+            for (ChannelCell& cell : row[from].cells) {
+                cell.sequence.store(0);
+            }
+            row[from].consumed.store(0);
+        }
+    }
+    // The pages are given back and are zero again.
+    ::madvise(pairs_.get(), pairs_.get_deleter().bytes, MADV_DONTNEED);
+}
+
+void Channels::mark(LaneId lane, PeId at) noexcept {
+    LaneMarks& marks = map_.marks[at.index()];
+    if (!marks.is_marked(lane)) {
+        marks.mark(lane);
+    }
+}
+
+// Also where a lane is used for the first time: nobody has counted any room in it yet.
+bool Channels::make_room(Pair& pair, ChannelRing& ring, LaneId lane, PeId to) noexcept {
+    mark(lane, to);
+    const auto has_room = [&] {
+        pair.room = kChannelDepth - (pair.sent - ring.consumed.load(std::memory_order_acquire));
+        return pair.room != 0;
+    };
+    return waiter_->block_until(has_room);
+}
+
+}  // namespace sft

@@ -1,0 +1,203 @@
+#include "transport/shm/control.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/faults/fault_points.hpp"
+#include "base/report.hpp"
+
+namespace sft {
+namespace {
+
+struct Layout {
+    std::size_t slots, contacts, lane_marks, meeting_points, rings, total;
+};
+
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
+    const auto pes = static_cast<std::size_t>(n_pes);
+    Layout layout{};
+    layout.slots = aligned(sizeof(ControlHeader));
+    const auto slots = static_cast<std::size_t>(n_processes + kJoinSlots);
+    layout.contacts = aligned(layout.slots + slots * sizeof(ProcessSlot));
+    layout.lane_marks = aligned(layout.contacts + slots * sizeof(ContactSlot));
+    layout.meeting_points = layout.lane_marks + pes * sizeof(LaneMarks);
+    layout.rings = layout.meeting_points + ChannelMap::bytes_of_points(pes);
+    layout.total = layout.rings + ChannelMap::bytes_of_rings(pes);
+    return layout;
+}
+
+}  // namespace
+
+ControlSegment::~ControlSegment() { detach(); }
+
+bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::string& error) {
+    const Layout layout = layout_of(n_pes, n_processes);
+    fd_ = fails(FaultPoint::call_make_memory) ? -1 : ::memfd_create(kControlName, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(layout.total)) != 0 ||
+        ::fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        error =
+            format("cannot create the control segment (%zu bytes): %s", layout.total, describe_error(errno).c_str());
+        return false;
+    }
+    if (!map(layout.total, PROT_READ | PROT_WRITE, error)) {
+        return false;
+    }
+    // Everything else starts as zero, which every field takes for "nothing yet".
+    header_->layout = kControlLayout;
+    header_->n_pes = n_pes;
+    header_->n_processes = n_processes;
+    header_->n_nodes = 1;
+    shape_ = {n_pes, n_processes, 0, 1};
+    locate_parts();
+    header_->magic = kControlMagic;
+    return true;
+}
+
+bool ControlSegment::attach(std::int32_t pid, std::uint64_t start_time, int fd, std::string& error) {
+    const Opening opening = open_descriptor_of(pid, start_time, fd);
+    if (opening.reach != Reach::opened) {
+        error = format("cannot open the control segment of the process with pid %d: %s", pid,
+                       opening.reach == Reach::gone ? "it has ended" : describe_error(opening.error).c_str());
+        return false;
+    }
+    fd_ = opening.fd;
+    struct stat info {};
+    if (::fstat(fd_, &info) != 0 || static_cast<std::size_t>(info.st_size) < sizeof(ControlHeader)) {
+        error = format("the control segment of the process with pid %d has a wrong size", pid);
+        return false;
+    }
+    if (!map(static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE, error)) {
+        return false;
+    }
+    std::string ignored;
+    if (!take_shape(ignored)) {
+        error = format("process %d runs another version of this library", pid);
+        return false;
+    }
+    locate_parts();
+    return true;
+}
+
+bool ControlSegment::look(std::int32_t pid, int fd, std::string& error) {
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+    fd_ = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat info {};
+    if (fd_ < 0 || ::fstat(fd_, &info) != 0) {
+        error.clear();
+        return false;
+    }
+    // Pages of another kind of file, and of one that somebody shortens, end whoever reads them by SIGBUS.
+    struct statfs system {};
+    const int seals = ::fcntl(fd_, F_GET_SEALS);
+    if (::fstatfs(fd_, &system) != 0 || system.f_type != TMPFS_MAGIC || seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
+        static_cast<std::size_t>(info.st_size) < sizeof(ControlHeader)) {
+        error = "is no control segment of a job";
+        return false;
+    }
+    if (!map(static_cast<std::size_t>(info.st_size), PROT_READ, error) || !take_shape(error)) {
+        return false;
+    }
+    shape_.node = std::atomic_ref(header_->node).load(std::memory_order_relaxed);
+    shape_.n_nodes = std::atomic_ref(header_->n_nodes).load(std::memory_order_relaxed);
+    if (shape_.n_nodes < 0 || shape_.n_nodes > n_slots()) {
+        error = "is damaged, or belongs to another version of shmem-ft";
+        return false;
+    }
+    locate_parts();
+    return true;
+}
+
+// The segment may be anybody's.
+bool ControlSegment::take_shape(std::string& what) {
+    if (header_->magic != kControlMagic) {
+        what = "is no control segment of a job";
+        return false;
+    }
+    if (header_->layout != kControlLayout) {
+        what = "belongs to another version of shmem-ft";
+        return false;
+    }
+    // Read once, not again when they are used.
+    const std::int32_t n_pes = std::atomic_ref(header_->n_pes).load(std::memory_order_relaxed);
+    const std::int32_t n_processes = std::atomic_ref(header_->n_processes).load(std::memory_order_relaxed);
+    if (n_pes < 1 || n_pes > n_processes || n_processes > kProcessesMax ||
+        layout_of(n_pes, n_processes).total != bytes_) {
+        what = "is damaged, or belongs to another version of shmem-ft";
+        return false;
+    }
+    shape_.n_pes = n_pes;
+    shape_.n_processes = n_processes;
+    return true;
+}
+
+const Contact* ControlSegment::contact(ProcId process) const noexcept {
+    const ContactSlot& slot = contacts_[process.index()];
+    return slot.is_written.load(std::memory_order_acquire) != 0 ? &slot.contact : nullptr;
+}
+
+void ControlSegment::set_contact(ProcId process, const Contact& contact) noexcept {
+    ContactSlot& slot = contacts_[process.index()];
+    if (slot.is_written.load(std::memory_order_acquire) == 0) {
+        slot.contact = contact;
+        slot.is_written.store(1, std::memory_order_release);
+    }
+}
+
+void ProcessSlot::note_death(FailureReason reason, std::int64_t seen_ns) noexcept {
+    std::int64_t never = 0;
+    death_seen_ns.compare_exchange_strong(never, seen_ns);
+    std::uint32_t known = 0;
+    const auto mine = static_cast<std::uint32_t>(reason.status());
+    const auto says_little = static_cast<std::uint32_t>(FailureReason{FailureKind::died, 0}.status());
+    while ((known == 0 || known == says_little) && !death.compare_exchange_weak(known, mine)) {
+    }
+}
+
+bool ControlSegment::map(std::size_t bytes, int protection, std::string& error) {
+    void* address =
+        fails(FaultPoint::call_map_memory) ? MAP_FAILED : ::mmap(nullptr, bytes, protection, MAP_SHARED, fd_, 0);
+    if (address == MAP_FAILED) {
+        error = format("cannot map the control segment (%zu bytes): %s", bytes, describe_error(errno).c_str());
+        return false;
+    }
+    // A child made by fork() has no business here, and in a core dump it would be a lot of nothing.
+    ::madvise(address, bytes, MADV_DONTFORK);
+    ::madvise(address, bytes, MADV_DONTDUMP);
+    header_ = static_cast<ControlHeader*>(address);
+    bytes_ = bytes;
+    return true;
+}
+
+void ControlSegment::locate_parts() noexcept {
+    const Layout layout = layout_of(shape_.n_pes, shape_.n_processes);
+    auto* base = reinterpret_cast<std::byte*>(header_);
+    slots_ = reinterpret_cast<ProcessSlot*>(base + layout.slots);
+    contacts_ = reinterpret_cast<ContactSlot*>(base + layout.contacts);
+    lane_marks_ = reinterpret_cast<LaneMarks*>(base + layout.lane_marks);
+    meeting_points_ = reinterpret_cast<MeetingPoint*>(base + layout.meeting_points);
+    rings_ = reinterpret_cast<ChannelRing*>(base + layout.rings);
+}
+
+void ControlSegment::detach() noexcept {
+    if (header_ != nullptr) {
+        ::munmap(header_, bytes_);
+        header_ = nullptr;
+    }
+    if (fd_ >= 0) {
+        ::close(fd_);
+        fd_ = -1;
+    }
+}
+
+}  // namespace sft

@@ -1,0 +1,19 @@
+#include "transport/shm/peer_table.hpp"
+
+#include "base/report.hpp"
+
+namespace sft {
+
+void PeerTable::not_symmetric(const void* address, PeId pe) const noexcept {
+    for (std::int32_t other = 0; other < n_pes; ++other) {
+        if (!is_reachable(PeId(other))) {
+            return;
+        }
+    }
+    const char* hint = globals.bytes == 0 ? ", which are private in this program (SHMEM_FT_GLOBALS)" : "";
+    die("PE %d: address %p (target PE %d) is not symmetric: it lies neither in the symmetric heap nor in the globals "
+        "of the executable%s",
+        me.value(), address, pe.value(), hint);
+}
+
+}  // namespace sft
