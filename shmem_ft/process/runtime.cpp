@@ -161,36 +161,24 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
         publish_status();
     }
     tell_fault_points();
-    const auto n_pes = static_cast<std::size_t>(control_.n_pes());
-    heap_windows_.resize(n_pes);
-    globals_windows_.resize(n_pes);
     engine_.peers.heap = live_.heap;
     engine_.peers.globals = live_.globals;
-    engine_.peers.entries = entries_.data();
+    engine_.peers.entries = peers_.entries();
     engine_.peers.n_pes = control_.n_pes();
     engine_.peers.me = pe;
     Doorbell* doorbell = &control_.slot(self()).doorbell;
     engine_.waiter = Waiter(doorbell, &engine_.gate, style_of_job(control_));
     engine_.copy = Copier::for_this_processor();
-    for (std::size_t i = 0; i < n_pes; ++i) {
-        const PeId peer(static_cast<std::int32_t>(i));
-        if (peer != me_ && (!heap_windows_[i].reserve(heap_segment_.bytes(), error) ||
-                            (live_.globals.bytes != 0 && !globals_windows_[i].reserve(live_.globals.bytes, error)))) {
-            return false;
-        }
-        if (is_substitute_) {
-            // What it writes before it joins would land in memory that is being rolled back; protect() maps the others.
-            entries_[i].heap_difference.store(peer == me_ ? 0 : kUnreachable);
-            entries_[i].globals_difference.store(peer == me_ ? 0 : kUnreachable);
-        }
-    }
-    if (!is_substitute_ && !map_peers(error)) {
+    if (Result<> reserved = peers_.reserve(pe); !reserved) {
+        error = reserved.error().line;
         return false;
     }
-    {
-        const Locked lock(view_mutex_);
-        mark_dead_peers();  // whose deaths came before their memory was mapped
+    // What a substitute writes before it joins would land in memory that is being rolled back; protect() shows the
+    // others.
+    if (!is_substitute_ && !show_first_holders(error)) {
+        return false;
     }
+    peers_.retire_dead();  // whose deaths came before their memory was mapped
     connect_channels();
     reset_handles(engine_);
     if (is_substitute_) {
@@ -324,9 +312,16 @@ bool Runtime::start(int generation, std::string& error) {
     if (!watch_processes(error)) {
         return false;
     }
-    // Before the service thread exists, which marks entries also while a substitute takes its PE.
-    entries_ = std::vector<PeerEntry>(static_cast<std::size_t>(control_.n_pes()));
-    mapped_holder_.assign(entries_.size(), kNoProc);
+    // Before the service thread exists, which retires dead peers also while a substitute takes its PE.
+    peers_.open({.control = &control_,
+                 .n_pes = control_.n_pes(),
+                 .heap = live_.heap,
+                 .heap_window_bytes = heap_segment_.bytes(),
+                 .globals = live_.globals,
+                 .gate = &engine_.gate,
+                 .network = network_.get(),
+                 .is_dead = [this](ProcId process) { return coordinator_->is_dead(process); },
+                 .is_remote = [this](ProcId process) { return is_remote(process); }});
     const bool starts_as_spare = self().value() >= first_spare();
     const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
     coordinator_ = std::make_unique<Coordinator>(

@@ -20,8 +20,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backup/scrubber.hpp"
@@ -46,6 +48,7 @@
 #include "symheap/block_table.hpp"
 #include "symheap/globals.hpp"
 #include "symheap/heap.hpp"
+#include "symheap/peer_map.hpp"
 #include "symheap/segment.hpp"
 #include "symheap/stray_words.hpp"
 #include "transport/contact.hpp"
@@ -139,9 +142,7 @@ private:
     void look_for_trouble() noexcept;
     void release_reserve() noexcept;
     [[nodiscard]] bool take_pe(PeId pe, std::string& error);
-    [[nodiscard]] Reach map_peer(PeId pe, ProcId holder, Trouble& trouble) SFT_REQUIRES(view_mutex_);
-    [[nodiscard]] Reach show_memory(PeId pe, ProcId holder, Trouble& trouble);
-    [[nodiscard]] bool map_peers(std::string& error) SFT_EXCLUDES(view_mutex_);
+    [[nodiscard]] bool show_first_holders(std::string& error);
     [[nodiscard]] bool become_substitute(std::string& error);
     [[nodiscard]] bool start_scrubber(std::string& error);
     void connect_channels();
@@ -199,7 +200,6 @@ private:
     void tell_agreed_loss(ProcId process) noexcept;
     void leave_with_node() noexcept;
     void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
-    void mark_dead_peers() noexcept SFT_REQUIRES(view_mutex_);
     PeId sleep_as_spare() noexcept;
 
     // runtime_status.cpp
@@ -214,14 +214,9 @@ private:
     [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
-    [[nodiscard]] Done must_be_gone(ProcId process, Reach reach, const Trouble& trouble) noexcept
-        SFT_EXCLUDES(view_mutex_);
-    struct ClosedPeer {
-        ProcId process = kNoProc;
-        Reach reach = Reach::opened;
-        Trouble trouble;
-    };
-    [[nodiscard]] ClosedPeer show_new_holders(const JobState& state) SFT_EXCLUDES(view_mutex_);
+    [[nodiscard]] Done must_be_gone(ProcId process, const Error& error) noexcept SFT_EXCLUDES(view_mutex_);
+    // The process that could not be reached, and why; the first one in the order of the PEs.
+    [[nodiscard]] std::optional<std::pair<ProcId, Error>> show_holders(const JobState& state);
     [[nodiscard]] std::string lost_copy(const JobState& state) const;
     [[nodiscard]] Done become_restored(const JobState& state);
     void tell_end(const std::string& line) noexcept;
@@ -298,11 +293,8 @@ private:
     std::unique_ptr<StartWatch> start_watch_;  // while this process is in shmem_init for the first time
 
     Engine engine_;
-    std::vector<PeerEntry> entries_;
-    std::vector<Window> heap_windows_;     // by PE
-    std::vector<Window> globals_windows_;  // by PE
-    ProcId keeper_in_use_ = kNoProc;       // where store_ ships to
-    std::vector<ProcId> mapped_holder_;    // by PE: whose memory the windows show
+    PeerMap peers_;
+    ProcId keeper_in_use_ = kNoProc;  // where store_ ships to
 
     std::atomic<PeId> me_{kNoPe};        // the service thread of a substitute names it, too
     bool is_substitute_ = false;         // started as a spare

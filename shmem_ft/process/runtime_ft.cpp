@@ -87,8 +87,8 @@ void Runtime::ship(Version version) {
         // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
         keeper_in_use_ = kNoProc;
         const JobState state = coordinator_->state();
-        static_cast<void>(must_be_gone(coordinator_->shape().keeper_to_be(state, me_), Reach::cannot_be_opened,
-                                       {"it does not take the copy"}));
+        static_cast<void>(must_be_gone(coordinator_->shape().keeper_to_be(state, me_),
+                                       {Failure::refused, "it does not take the copy"}));
     }
 }
 
@@ -237,11 +237,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     joined_ = true;
     engine_.replay.active = false;
     end_startup();
-    {
-        const Locked lock(view_mutex_);
-        engine_.gate.pending.store(false);
-        mark_dead_peers();  // somebody may have died since
-    }
+    peers_.end_fault();
     pending_watch_.clear();
     const Coordinator::Times times = coordinator_->times();
     const std::uint64_t version = coordinator_->state().version.value();
@@ -273,8 +269,10 @@ Duties::Done Runtime::become_restored(const JobState& state) {
     Trouble trouble;
     switch (BackupStore::fetch(door_of(keeper), me_, state.version, live_, &trouble)) {
         case BackupStore::Fetched::done: return Done::ok;
-        case BackupStore::Fetched::keeper_gone: return must_be_gone(keeper, Reach::gone, trouble);
-        case BackupStore::Fetched::cannot_be_opened: return must_be_gone(keeper, Reach::cannot_be_opened, trouble);
+        case BackupStore::Fetched::keeper_gone:
+            return must_be_gone(keeper, {Failure::gone, trouble.what, trouble.error});
+        case BackupStore::Fetched::cannot_be_opened:
+            return must_be_gone(keeper, {Failure::cannot_be_opened, trouble.what, trouble.error});
         case BackupStore::Fetched::corrupt: break;
     }
     store_.explain(trouble.what);
@@ -303,8 +301,8 @@ Duties::Done Runtime::protect(const JobState& state) {
     // The new holders are known now: show their memory where that of the dead ones was.
     const JobShape& shape = coordinator_->shape();
     fault_point(FaultPoint::remap);
-    if (const ClosedPeer found = show_new_holders(state); found.reach != Reach::opened) {
-        return must_be_gone(found.process, found.reach, found.trouble);
+    if (const auto unreached = show_holders(state)) {
+        return must_be_gone(unreached->first, unreached->second);
     }
     fault_point(FaultPoint::protect_begin);
     forget_dead();
@@ -319,7 +317,8 @@ Duties::Done Runtime::protect(const JobState& state) {
             Trouble trouble;
             const Reach reach = store_.use_keeper(door_of(keeper), me_, live_, trouble);
             if (reach != Reach::opened) {
-                return must_be_gone(keeper, reach, trouble);
+                const Failure failure = reach == Reach::gone ? Failure::gone : Failure::cannot_be_opened;
+                return must_be_gone(keeper, {failure, trouble.what, trouble.error});
             }
             keeper_in_use_ = keeper;
         }
@@ -327,7 +326,7 @@ Duties::Done Runtime::protect(const JobState& state) {
             const BackupStore::Shipped shipped = store_.ship(version, live_);
             if (shipped.keeper_gone) {
                 keeper_in_use_ = kNoProc;
-                return must_be_gone(keeper, Reach::cannot_be_opened, {"it does not take the copy"});
+                return must_be_gone(keeper, {Failure::refused, "it does not take the copy"});
             }
             stored_bytes_.store(shipped.bytes_stored);
         }
@@ -367,8 +366,9 @@ bool Runtime::prepare_as_substitute() {
         if (fetched == BackupStore::Fetched::corrupt) {
             fail_job(trouble.what + ": the data is lost");  // nobody else would notice
         }
-        static_cast<void>(must_be_gone(
-            keeper, fetched == BackupStore::Fetched::keeper_gone ? Reach::gone : Reach::cannot_be_opened, trouble));
+        const bool is_gone = fetched == BackupStore::Fetched::keeper_gone;
+        static_cast<void>(
+            must_be_gone(keeper, {is_gone ? Failure::gone : Failure::cannot_be_opened, trouble.what, trouble.error}));
         // The keeper has died, and its death will be decided about.
         coordinator_->wait_until([&](const JobState& now) { return now.index != state.index; });
     }

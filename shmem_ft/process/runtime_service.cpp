@@ -370,18 +370,6 @@ void Runtime::tell_agreed_loss(ProcId process) noexcept {
     channel_.report(event);
 }
 
-// REQUIRES: view_mutex_ is held.
-void Runtime::mark_dead_peers() noexcept {
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-        if (mapped_holder_[i] != kNoProc && coordinator_->is_dead(mapped_holder_[i])) {
-            // First, because who finds the entry unreachable looks for a fault to meet.
-            engine_.gate.pending.store(true);
-            entries_[i].heap_difference.store(kUnreachable);
-            entries_[i].globals_difference.store(kUnreachable);
-        }
-    }
-}
-
 // ---- what the agreement tells ----
 
 void Runtime::heard_of_death(const Death& death) {
@@ -392,10 +380,7 @@ void Runtime::heard_of_death(const Death& death) {
         coordinator_->shape().held_by(coordinator_->state(), death.process) == kNoPe) {
         tell_agreed_loss(death.process);
     }
-    {
-        const Locked lock(view_mutex_);
-        mark_dead_peers();
-    }
+    peers_.retire_dead();
     if (network_ != nullptr && is_remote(death.process)) {
         network_->forget(death.process);
     }

@@ -154,9 +154,9 @@ void* Runtime::pointer_before_joining(const void* address, PeId pe) noexcept {
     if (pe == me_ || pe == kNoPe || (!is_of_heap && !live_.globals.contains(address))) {
         return pe == me_ ? const_cast<void*>(address) : nullptr;
     }
-    const Window& window = is_of_heap ? heap_windows_[pe.index()] : globals_windows_[pe.index()];
+    std::byte* const window = is_of_heap ? peers_.heap_before_joining(pe) : peers_.globals_before_joining(pe);
     const std::uintptr_t begin = is_of_heap ? live_.heap.begin : live_.globals.begin;
-    if (window.address() == nullptr || ::mprotect(window.address(), window.bytes(), PROT_READ | PROT_WRITE) != 0) {
+    if (window == nullptr) {
         return nullptr;
     }
     if (!has_told_pointer_) {
@@ -166,7 +166,7 @@ void* Runtime::pointer_before_joining(const void* address, PeId pe) noexcept {
             "had: before shmem_restart_pes it reads zeros there, and stores are lost",
             me_.load().value(), pe.value());
     }
-    return window.address() + (reinterpret_cast<std::uintptr_t>(address) - begin);
+    return window + (reinterpret_cast<std::uintptr_t>(address) - begin);
 }
 
 }  // namespace sft

@@ -32,105 +32,39 @@ constexpr std::int64_t kUntilEndedNs = 10'000 * kNsPerMs;
 
 // What could not be opened at `process`. If that has died, its death will be decided about. If it has not, nobody would
 // decide anything, so this process has to say what is wrong.
-Duties::Done Runtime::must_be_gone(ProcId process, Reach reach, const Trouble& trouble) noexcept {
-    const bool is_own_lack = reach == Reach::cannot_be_opened && is_lack(trouble.error);
-    const std::int64_t patience_ns = reach == Reach::gone ? kUntilHeardNs : kUntilGoneNs;
+Duties::Done Runtime::must_be_gone(ProcId process, const Error& error) noexcept {
+    const bool is_own_lack = error.failure == Failure::cannot_be_opened && is_lack(error.number);
+    const std::int64_t patience_ns = error.failure == Failure::gone ? kUntilHeardNs : kUntilGoneNs;
     if (is_own_lack || !coordinator_->await_death(process, now_ns() + patience_ns)) {
         const bool is_far = is_remote(process);
         fail_job(format("PE %d cannot reach the memory of process %d%s, which lives: %s", me_.load().value(),
-                        process.value(), is_far ? " on another node" : "", trouble.what.c_str()));
+                        process.value(), is_far ? " on another node" : "", error.line.c_str()));
     }
     return Done::source_gone;
 }
 
 // ---- the memory of peers ----
 
-// REQUIRES: the holder is on this node.
-Reach Runtime::show_memory(PeId pe, ProcId holder, Trouble& trouble) {
-    const ProcessSlot& slot = control_.slot(holder);
-    struct Part {
-        const char* name;
-        int fd;
-        Window& window;
-    };
-    const Part parts[] = {{"heap", slot.heap_fd, heap_windows_[pe.index()]},
-                          {"globals", slot.globals_fd, globals_windows_[pe.index()]}};
-    const std::size_t n_parts = live_.globals.bytes != 0 ? 2 : 1;
-    for (std::size_t i = 0; i < n_parts; ++i) {
-        const Part& part = parts[i];
-        const Opening opening = open_descriptor_of(slot.pid, slot.start_time, part.fd);
-        if (opening.reach != Reach::opened) {
-            trouble = {format("cannot open the %s of process %d (pid %d): %s", part.name, holder.value(), slot.pid,
-                              opening.reach == Reach::gone ? "it is gone" : describe_error(opening.error).c_str()),
-                       opening.error};
-            return opening.reach;
-        }
-        std::string error;
-        const bool is_shown = part.window.show(opening.fd, 0, error);
-        const int problem = errno;
-        ::close(opening.fd);
-        if (!is_shown) {
-            trouble = {format("the %s of process %d: %s", part.name, holder.value(), error.c_str()), problem};
-            return Reach::cannot_be_opened;
-        }
-    }
-    return Reach::opened;
-}
-
-Reach Runtime::map_peer(PeId pe, ProcId holder, Trouble& trouble) {
-    PeerEntry& entry = entries_[pe.index()];
-    if (pe == me_) {
-        entry.heap_difference.store(0);
-        entry.globals_difference.store(0);
-        return Reach::opened;
-    }
-    if (is_remote(holder)) {
-        mapped_holder_[pe.index()] = holder;
-        entry.globals_difference.store(kRemote);
-        entry.heap_difference.store(kRemote);
-        network_->set_holder(pe, holder);
-        return Reach::opened;
-    }
-    if (network_ != nullptr) {
-        network_->set_holder(pe, kNoProc);
-    }
-    if (const Reach reach = show_memory(pe, holder, trouble); reach != Reach::opened) {
-        return reach;
-    }
-    mapped_holder_[pe.index()] = holder;
-    entry.globals_difference.store(reinterpret_cast<std::intptr_t>(globals_windows_[pe.index()].address()) -
-                                   static_cast<std::intptr_t>(live_.globals.begin));
-    entry.heap_difference.store(reinterpret_cast<std::intptr_t>(heap_windows_[pe.index()].address()) -
-                                static_cast<std::intptr_t>(live_.heap.begin));
-    return Reach::opened;
-}
-
-// In the order of the PEs, until one cannot be reached.
-Runtime::ClosedPeer Runtime::show_new_holders(const JobState& state) {
+std::optional<std::pair<ProcId, Error>> Runtime::show_holders(const JobState& state) {
     const JobShape& shape = coordinator_->shape();
-    const Locked lock(view_mutex_);
-    for (std::int32_t i = 0; i < shape.n_pes; ++i) {
-        ClosedPeer found;
-        found.process = shape.holder(state, PeId(i));
-        if (mapped_holder_[PeId(i).index()] != found.process) {
-            found.reach = map_peer(PeId(i), found.process, found.trouble);
-        }
-        if (found.reach != Reach::opened) {
-            return found;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        const ProcId holder = shape.holder(state, PeId(pe));
+        if (Result<> shown = peers_.show(PeId(pe), holder); !shown) {
+            return std::pair{holder, shown.error()};
         }
     }
-    return {};
+    return std::nullopt;
 }
 
 // At the start. Of a peer that is gone the service thread will know in a moment.
-bool Runtime::map_peers(std::string& error) {
+bool Runtime::show_first_holders(std::string& error) {
     const JobShape& shape = coordinator_->shape();
     const JobState state = coordinator_->state();
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
-        Trouble trouble;
-        const Locked lock(view_mutex_);
-        if (map_peer(PeId(pe), shape.holder(state, PeId(pe)), trouble) == Reach::cannot_be_opened) {
-            error = format("PE %d cannot map the memory of PE %d: %s", me_.load().value(), pe, trouble.what.c_str());
+        const Result<> shown = peers_.show(PeId(pe), shape.holder(state, PeId(pe)));
+        if (!shown && shown.error().failure != Failure::gone) {
+            error =
+                format("PE %d cannot map the memory of PE %d: %s", me_.load().value(), pe, shown.error().line.c_str());
             return false;
         }
     }

@@ -9,7 +9,7 @@ EVERYTHING = None
 MAY_INCLUDE = {
     "base": set(),
     "transport": {"base"},
-    "symheap": {"base"},
+    "symheap": {"base", "transport"},
     "backup": {"base", "transport", "symheap"},
     "recovery": {"base", "transport"},
     # The roof: folders of shmem_ft/.
