@@ -32,6 +32,11 @@ public:
 [[nodiscard]] inline tl::unexpected<Error> fails(std::string line, int number = 0) {
     return tl::unexpected<Error>(Error{Failure::failed, std::move(line), number});
 }
+// Where a plain line is wanted still.
+[[nodiscard]] inline bool holds(const Result<>& result, std::string& error) {
+    error = result ? error : result.error().line;
+    return result.has_value();
+}
 [[nodiscard]] inline tl::unexpected<Error> fails(Error error) { return tl::unexpected<Error>(std::move(error)); }
 
 }  // namespace sft

@@ -1,7 +1,7 @@
 // How a process of the job is reached from other nodes: what every process publishes once at start-up, and what the
 // control segment of each node keeps for those that come later.
 //
-// The form in memory is the form on the wire: all processes run one build, which BootCard::layout checks. What comes
+// The form in memory is the form on the wire: all processes run one build, which JobCard::layout checks. What comes
 // from elsewhere goes through read_contact(), which checks sizes.
 #pragma once
 

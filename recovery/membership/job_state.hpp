@@ -33,8 +33,8 @@
 
 #include "base/ids.hpp"
 #include "base/process_watch.hpp"
-#include "recovery/membership/domain_map.hpp"
-#include "recovery/membership/node_map.hpp"
+#include "base/domain_map.hpp"
+#include "base/node_map.hpp"
 
 namespace sft {
 

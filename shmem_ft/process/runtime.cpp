@@ -40,7 +40,7 @@ void launcher_lost() { ::_exit(kExitError); }
 // As process 0 has found it: barriers take another way in a crowd, so all must be of one opinion, also a process that
 // takes over when the number of processors is another one.
 WaitStyle style_of_job(const ControlSegment& control) {
-    BootCard first;
+    JobCard first;
     std::memcpy(&first, control.header().card, sizeof first);
     return first.is_crowded != 0 ? kCrowded : kAlone;
 }
@@ -71,14 +71,14 @@ void Runtime::abandon(const std::string& line) noexcept {
     start_watch_.reset();
     tell_end(line);
     stop_service();
-    close_network();
+    links_.close();
     mailbox_.close();
     channel_.close();
 }
 
 Runtime::~Runtime() {
     stop_service();
-    close_network();
+    links_.close();
     forget_fault_self();  // it points into this object
     globals_.unshare();
 }
@@ -147,8 +147,8 @@ void Runtime::connect_channels() {
 
 void Runtime::reset_channels(const JobState& state) {
     engine_.channels.reset();
-    if (network_ != nullptr) {
-        network_->reset_channels(channel_epoch(state));
+    if (links_.network() != nullptr) {
+        links_.network()->reset_channels(channel_epoch(state));
     }
     connect_channels();
 }
@@ -227,9 +227,10 @@ void Runtime::print_about() const {
     if (config_.debug) {
         say("%d PEs, %u spares, symmetric heap of %zu bytes at %#llx", control_.n_pes(), config_.spares,
             heap_.range().bytes, static_cast<unsigned long long>(live_.heap.begin));
-        if (network_ != nullptr) {
-            say("%d nodes; between them %s by interface %s (%s)", node_map_.n_nodes(), network_->describe().c_str(),
-                interface_.name.c_str(), to_string(interface_.address).c_str());
+        if (links_.network() != nullptr) {
+            say("%d nodes; between them %s by interface %s (%s)", links_.nodes()->n_nodes(),
+                links_.network()->describe().c_str(), links_.interface().name.c_str(),
+                to_string(links_.interface().address).c_str());
         }
         say("globals at %#llx, %zu bytes%s; %zu bytes of library state in every version",
             static_cast<unsigned long long>(live_.globals.begin), live_.globals.bytes,
@@ -263,7 +264,7 @@ void Runtime::tell_fault_points() {
     hook.cut = [](void* context, std::int64_t duration_ms) {
         Runtime& runtime = *static_cast<Runtime*>(context);
         constexpr std::int64_t kNsPerMs = 1'000'000;
-        const bool is_possible = runtime.network_ != nullptr;
+        const bool is_possible = runtime.links_.network() != nullptr;
         if (is_possible) {
             runtime.coordinator_->cut_until(duration_ms == kForEver ? INT64_MAX : now_ns() + duration_ms * kNsPerMs);
         }
@@ -286,6 +287,32 @@ bool Runtime::say_hello(std::string& error) {
     return true;
 }
 
+bool Runtime::start_with_others(int generation, std::string& error) {
+    if (!bootstrap_.connect(channel_, config_.pretend_nodes, error)) {
+        return false;
+    }
+    bootstrap_.watch_launcher(&launcher_lost);
+    enter(StartStep::making_memory);
+    return create_memory(error) && meet_the_others(generation, error);
+}
+
+void Runtime::make_coordinator() {
+    const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
+    coordinator_ = std::make_unique<Coordinator>(
+        Coordinator::Options{.shape = {.n_pes = first_spare(),
+                                       .n_processes = bootstrap_.n_processes(),
+                                       .nodes = links_.nodes(),
+                                       .domains = domains_.has_several() ? &domains_ : nullptr,
+                                       .keeps_near = config_.backup_mode == BackupMode::single_copy},
+                             .self = self(),
+                             .keeps_copies = config_.backup_mode != BackupMode::none,
+                             .policy = policy,
+                             .mailbox = &mailbox_,
+                             .duties = this,
+                             .observer = this,
+                             .is_present = [this] { return is_present(); }});
+}
+
 bool Runtime::start(int generation, std::string& error) {
     if (!may_be_member(error) || !load_config(config_, error) || !check_mpi(config_.spares, error) ||
         !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error) || !say_hello(error)) {
@@ -296,18 +323,8 @@ bool Runtime::start(int generation, std::string& error) {
     }
     on_fault_.action = config_.on_fault;
     life_ = static_cast<std::uint32_t>(generation) + 1;
-    if (!config_.join.empty()) {
-        if (!join_running_job(error)) {
-            return false;
-        }
-    } else if (!bootstrap_.connect(channel_, config_.pretend_nodes, error)) {
+    if (!(config_.join.empty() ? start_with_others(generation, error) : join_running_job(error))) {
         return false;
-    } else {
-        bootstrap_.watch_launcher(&launcher_lost);
-        enter(StartStep::making_memory);
-        if (!create_memory(error) || !meet_the_others(generation, error)) {
-            return false;
-        }
     }
     if (!watch_processes(error)) {
         return false;
@@ -319,24 +336,11 @@ bool Runtime::start(int generation, std::string& error) {
                  .heap_window_bytes = heap_segment_.bytes(),
                  .globals = live_.globals,
                  .gate = &engine_.gate,
-                 .network = network_.get(),
+                 .network = links_.network(),
                  .is_dead = [this](ProcId process) { return coordinator_->is_dead(process); },
                  .is_remote = [this](ProcId process) { return is_remote(process); }});
     const bool starts_as_spare = self().value() >= first_spare();
-    const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
-    coordinator_ = std::make_unique<Coordinator>(
-        Coordinator::Options{.shape = {.n_pes = first_spare(),
-                                       .n_processes = bootstrap_.n_processes(),
-                                       .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_,
-                                       .domains = domains_.has_several() ? &domains_ : nullptr,
-                                       .keeps_near = config_.backup_mode == BackupMode::single_copy},
-                             .self = self(),
-                             .keeps_copies = config_.backup_mode != BackupMode::none,
-                             .policy = policy,
-                             .mailbox = &mailbox_,
-                             .duties = this,
-                             .observer = this,
-                             .is_present = [this] { return is_present(); }});
+    make_coordinator();
     tell_fault_points();
     publish_status();
     fault_point(FaultPoint::init_ready);

@@ -29,21 +29,22 @@
 #include "backup/scrubber.hpp"
 #include "backup/store.hpp"
 #include "base/config.hpp"
+#include "base/domain_map.hpp"
 #include "base/fault_action.hpp"
 #include "base/job_channel.hpp"
 #include "base/mutex.hpp"
+#include "base/node_map.hpp"
 #include "base/pending_watch.hpp"
 #include "base/private_data.hpp"
 #include "recovery/coordinator.hpp"
 #include "recovery/detection/data_guard.hpp"
 #include "recovery/detection/failure_events.hpp"
-#include "recovery/membership/domain_map.hpp"
-#include "recovery/membership/node_map.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/ops/startup.hpp"
 #include "shmem_ft/start/bootstrap.hpp"
+#include "shmem_ft/start/node_links.hpp"
 #include "shmem_ft/start/start_watch.hpp"
 #include "symheap/block_table.hpp"
 #include "symheap/globals.hpp"
@@ -133,7 +134,9 @@ private:
 
     // runtime.cpp
     [[nodiscard]] bool create_memory(std::string& error);
-    // Instead of the two above, for a spare that comes while the job runs (runtime_join.cpp).
+    [[nodiscard]] bool start_with_others(int generation, std::string& error);
+    void make_coordinator();
+    // Instead of start_with_others(), for a spare that comes while the job runs (runtime_join.cpp).
     [[nodiscard]] bool join_running_job(std::string& error);
     [[nodiscard]] bool await_turn(std::string& error);
     void ask_to_join();
@@ -151,11 +154,8 @@ private:
     void tell_fault_points();
 
     // runtime_meet.cpp
-    [[nodiscard]] bool check_sizes(std::string& error) const;
-    [[nodiscard]] bool prepare_cards(BootCard& card, SegmentCard& segment, std::string& error);
+    [[nodiscard]] bool prepare_cards(JobCard& card, SegmentCard& segment, std::string& error);
     [[nodiscard]] bool meet_the_others(int generation, std::string& error);
-    [[nodiscard]] BootCard own_card() const;
-    [[nodiscard]] bool compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const;
     [[nodiscard]] bool publish_slot(std::string& error);
     [[nodiscard]] bool say_hello(std::string& error);
     void watch_start();
@@ -164,20 +164,11 @@ private:
     void read_domains();
 
     // runtime_nodes.cpp
-    [[nodiscard]] bool is_remote(ProcId process) const noexcept;
-    [[nodiscard]] bool open_doors(const BootCard& first, std::string& error);
-    [[nodiscard]] bool open_network(const BootCard& first, std::string& error);
+    [[nodiscard]] bool is_remote(ProcId process) const noexcept { return links_.is_remote(process); }
+    [[nodiscard]] bool open_links(const JobCard& first, std::string& error);
     void end_without(ProcId process) noexcept;
     void end_if_cut_off() noexcept;
     void connect_network();
-    void close_network() noexcept;
-    [[nodiscard]] Contact own_contact() const;
-    [[nodiscard]] bool learn_nodes(int generation, std::string& error);
-    [[nodiscard]] bool read_node_map(std::string& error);
-    [[nodiscard]] bool gather_contacts(int generation, std::string& error);
-    [[nodiscard]] bool can_reach_nodes(std::string& error);
-    void admit_nodes();
-    void quiet_network() noexcept;
     void forget_dead() noexcept;
     void say_goodbye(Stage how) noexcept;
     [[nodiscard]] BackupStore::Door door_of(ProcId process) const;
@@ -210,7 +201,6 @@ private:
     // runtime_ft.cpp
     [[nodiscard]] std::string explain(const JobState& state) const;
     [[nodiscard]] std::string lack_of_spares(const JobState& state) const;
-    [[nodiscard]] std::string node_name(NodeId node) const;
     [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
@@ -283,10 +273,7 @@ private:
     Scrubber scrubber_;
     Mailbox mailbox_;
     DomainMap domains_;  // in a job on one node
-    // In a job on several nodes.
-    NodeMap node_map_;
-    NodeInterface interface_;
-    std::unique_ptr<Network> network_;
+    NodeLinks links_{{.config = &config_, .bootstrap = &bootstrap_, .control = &control_, .mailbox = &mailbox_}};
     std::atomic<ProcId> lost_connection_{kNoProc};  // nobody has been told yet
     std::atomic<bool> can_ask_for_end_{false};      // there are a coordinator and a service thread
     std::unique_ptr<Coordinator> coordinator_;

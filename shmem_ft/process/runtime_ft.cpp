@@ -58,7 +58,7 @@ int Runtime::checkpoint() noexcept {
     const std::int64_t begin = now_ns();
     fault_point(FaultPoint::checkpoint_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    quiet_network();  // what this PE has put elsewhere belongs to the version
+    links_.quiet();  // what this PE has put elsewhere belongs to the version
     const Participant::Do outcome = coordinator_->checkpoint();
     fault_point(FaultPoint::checkpoint_leave);
     const JobState state = coordinator_->state();
@@ -157,7 +157,7 @@ std::string Runtime::lack_of_spares(const JobState& state) const {
     }
     text += format("of %d spare%s ", lost.n_spares, lost.n_spares == 1 ? "" : "s");
     for (const auto& [node, count] : lost.with_node) {
-        text += number(count) + " lost with " + node_name(node) + ", ";
+        text += number(count) + " lost with " + links_.name_of(node) + ", ";
     }
     if (lost.n_alone != 0) {
         text += format("%d %s died, ", lost.n_alone, lost.n_alone == 1 ? "has" : "have");
@@ -210,7 +210,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         std::free(list);
         std::free(status);
     }
-    quiet_network();  // nothing of this view may come to a PE that has rolled back
+    links_.quiet();  // nothing of this view may come to a PE that has rolled back
     forget_dead();
     const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
     const std::uint64_t expected = JobRules::hash_of(failed());

@@ -277,7 +277,7 @@ void Runtime::finish() noexcept {
     const Locked calls(calls_mutex_);
     fault_point(FaultPoint::finalize_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    quiet_network();
+    links_.quiet();
     switch (coordinator_->finish()) {
         case Participant::Do::finished: break;
         case Participant::Do::fault: {
@@ -300,7 +300,7 @@ void Runtime::finish() noexcept {
     say_goodbye(Stage::finished);
     mailbox_.close();
     scrubber_.stop();
-    close_network();  // others may still be checking what is in the store
+    links_.close();  // others may still be checking what is in the store
     store_.release();
 }
 

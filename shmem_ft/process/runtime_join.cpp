@@ -44,11 +44,12 @@ bool Runtime::join_running_job(std::string& error) {
         return false;
     }
     bootstrap_.come_late(self, control_.n_processes(), control_.header().n_nodes == 1);
-    BootCard first;
+    JobCard first;
     std::memcpy(&first, control_.header().card, sizeof first);
-    if (!create_memory(error) || !compare_cards(own_card(), first, error) ||
+    if (!create_memory(error) ||
+        !holds(compare_cards(own_card(config_, live_.heap, live_.globals), first, self), error) ||
         !store_.create(config_.backup_mode, live_, control_.n_pes(), error) ||
-        (!bootstrap_.is_one_node() && !read_node_map(error)) || !open_doors(first, error)) {
+        (!bootstrap_.is_one_node() && !holds(links_.read_nodes(), error)) || !open_links(first, error)) {
         return false;
     }
     if (!await_turn(error) || !publish_slot(error)) {
@@ -58,9 +59,9 @@ bool Runtime::join_running_job(std::string& error) {
         read_domains();
     } else {
         if (config_.port_guard != PortGuard::none) {
-            admit_nodes();
+            links_.admit_nodes();
         }
-        const Contact own = own_contact();
+        const Contact own = links_.own_contact();
         control_.set_contact(self, own);
         mailbox_.introduce_self(own);
     }

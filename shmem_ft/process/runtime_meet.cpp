@@ -52,41 +52,6 @@ void Runtime::enter(StartStep step) noexcept {
     }
 }
 
-bool Runtime::compare_cards(const BootCard& mine, const BootCard& first, std::string& error) const {
-    const int rank = self().value();
-    if (mine.layout != first.layout) {
-        error = format("process %d and process 0 run different versions of this library", rank);
-    } else if (std::strcmp(mine.libc_version, first.libc_version) != 0) {
-        error = format("process %d runs with libc %s, process 0 with libc %s: use the same system on all", rank,
-                       mine.libc_version, first.libc_version);
-    } else if (mine.program_fingerprint != first.program_fingerprint) {
-        error = format("process %d runs another program (%s) than process 0 (%s): all PEs must run the same file", rank,
-                       mine.program, first.program);
-    } else if ((mine.globals_bytes == 0) != (first.globals_bytes == 0)) {
-        error = format("process %d has another SHMEM_FT_GLOBALS than process 0: it must be the same for all", rank);
-    } else if (mine.globals_begin != first.globals_begin || mine.globals_bytes != first.globals_bytes) {
-        error = format(
-            "the globals of process %d lie at another address than those of process 0: link with -no-pie "
-            "(oshcc does) or start with oshrun",
-            rank);
-    } else if (mine.check_mode != first.check_mode) {
-        error = format("process %d has another SHMEM_FT_CHECK than process 0: it must be the same for all", rank);
-    } else if (mine.port_guard != first.port_guard) {
-        error = format("process %d has another SHMEM_FT_GUARD_PORTS than process 0: it must be the same for all", rank);
-    } else if (mine.heap_base != first.heap_base || mine.heap_bytes != first.heap_bytes) {
-        error = format(
-            "process %d has another symmetric heap than process 0: SHMEM_SYMMETRIC_SIZE and "
-            "SHMEM_FT_HEAP_BASE must be the same for all",
-            rank);
-    } else if (mine.spares != first.spares || mine.backup_mode != first.backup_mode) {
-        error = format(
-            "process %d has other settings than process 0: SHMEM_FT_SPARES and SHMEM_FT_BACKUP_MODE must be "
-            "the same for all",
-            rank);
-    }
-    return error.empty();
-}
-
 bool Runtime::publish_slot(std::string& error) {
     ProcessSlot& slot = control_.slot(self());
     slot.pid = ::getpid();
@@ -130,38 +95,8 @@ void Runtime::read_domains() {
     domains_ = DomainMap(std::move(domains));
 }
 
-BootCard Runtime::own_card() const {
-    BootCard mine;
-    mine.spares = config_.spares;
-    mine.heap_base = live_.heap.begin;
-    mine.heap_bytes = live_.heap.bytes;
-    mine.globals_begin = live_.globals.begin;
-    mine.globals_bytes = live_.globals.bytes;
-    mine.program_fingerprint = program_fingerprint();
-    mine.backup_mode = static_cast<std::uint32_t>(config_.backup_mode);
-    mine.check_mode = static_cast<std::uint32_t>(config_.check);
-    mine.port_guard = static_cast<std::uint32_t>(config_.port_guard);
-    std::snprintf(mine.libc_version, sizeof mine.libc_version, "%s", ::gnu_get_libc_version());
-    const ssize_t length = ::readlink("/proc/self/exe", mine.program, sizeof mine.program - 1);
-    mine.program[length < 0 ? 0 : length] = '\0';
-    return mine;
-}
-
-bool Runtime::check_sizes(std::string& error) const {
-    const std::int32_t n_processes = bootstrap_.n_processes();
-    if (first_spare() < 1) {
-        error = format("SHMEM_FT_SPARES=%u leaves no PE: the job has %d processes", config_.spares, n_processes);
-        return false;
-    }
-    if (n_processes > kProcessesMax) {
-        error = format("the job has %d processes: this version takes at most %d", n_processes, kProcessesMax);
-        return false;
-    }
-    return true;
-}
-
 // The lowest process of each node makes the node's segment; process 0 chooses for all.
-bool Runtime::prepare_cards(BootCard& card, SegmentCard& segment, std::string& error) {
+bool Runtime::prepare_cards(JobCard& card, SegmentCard& segment, std::string& error) {
     if (self() != bootstrap_.node_leader()) {
         return true;
     }
@@ -188,15 +123,16 @@ bool Runtime::prepare_cards(BootCard& card, SegmentCard& segment, std::string& e
 }
 
 bool Runtime::meet_the_others(int generation, std::string& error) {
-    BootCard mine = own_card();
+    const JobCard mine = own_card(config_, live_.heap, live_.globals);
+    JobCard first = mine;
     SegmentCard segment;
-    if (!check_sizes(error) || !prepare_cards(mine, segment, error)) {
+    if (!holds(check_sizes(config_, bootstrap_.n_processes()), error) || !prepare_cards(first, segment, error)) {
         return false;
     }
-    BootCard first = mine;
     enter(StartStep::meeting);
     const bool leads_node = self() == bootstrap_.node_leader();
-    if (!bootstrap_.share_cards(first, segment, generation, error) || !compare_cards(mine, first, error)) {
+    if (!bootstrap_.share_cards(first, segment, generation, error) ||
+        !holds(compare_cards(mine, first, self()), error)) {
         return false;
     }
     if (!leads_node && !control_.attach(segment.pid, segment.start_time, segment.control_fd, error)) {
@@ -208,15 +144,13 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
         std::memcpy(control_.header().card, &first, sizeof first);
     }
     enter(StartStep::opening_doors);
-    if (!store_.create(config_.backup_mode, live_, control_.n_pes(), error) || !open_doors(first, error)) {
-        return false;
-    }
-    if (!publish_slot(error)) {
+    if (!store_.create(config_.backup_mode, live_, control_.n_pes(), error) || !open_links(first, error) ||
+        !publish_slot(error)) {
         return false;
     }
     enter(StartStep::publishing);
     const bool is_one_node = bootstrap_.is_one_node();
-    if (!is_one_node && !bootstrap_.publish_contact(own_contact(), generation, error)) {
+    if (!is_one_node && !bootstrap_.publish_contact(links_.own_contact(), generation, error)) {
         return false;
     }
     if (!bootstrap_.fence(is_one_node ? Bootstrap::Collect::no : Bootstrap::Collect::yes)) {
@@ -225,8 +159,9 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
     }
     if (is_one_node) {
         read_domains();
+        return true;
     }
-    return is_one_node || learn_nodes(generation, error);
+    return holds(links_.learn_nodes(generation, [this](StartStep step) { enter(step); }), error);
 }
 
 }  // namespace sft

@@ -27,16 +27,6 @@ bool is_own_doing(FailureReason reason) noexcept {
 
 }  // namespace
 
-std::string Runtime::node_name(NodeId node) const {
-    for (std::int32_t process = 0; process < control_.n_slots(); ++process) {
-        const Contact* contact = control_.contact(ProcId(process));
-        if (contact != nullptr && NodeId(contact->node) == node) {
-            return contact->node_name;
-        }
-    }
-    return format("node %d", node.value());
-}
-
 // After a restart, by the substitute of the lowest PE that had failed.
 void Runtime::tell_recovery() const {
     const JobState& state = recovered_from_;
@@ -61,7 +51,7 @@ void Runtime::tell_recovery() const {
         if (i < kNamedMax) {
             const ProcId process = shape.holder(state, pes[i]);
             who += format("%sprocess %d%s", i == 0 ? "" : ", ", process.value(),
-                          shape.is_one_node() ? "" : (" on " + node_name(shape.node_of(state, process))).c_str());
+                          shape.is_one_node() ? "" : (" on " + links_.name_of(shape.node_of(state, process))).c_str());
         }
     }
     const Coordinator::Knowledge known = coordinator_->knowledge();

@@ -163,11 +163,9 @@ void Runtime::serve() noexcept {
         coordinator_->process_died({process, {FailureKind::died, 0}, true});
     }
     constexpr std::int64_t kNsPerMs = 1'000'000;
-    HangWatch hang_watch({.control = &control_,
-                          .self = self(),
-                          .bound_ns = config_.hang_timeout_ms * kNsPerMs,
-                          .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_},
-                         now_ns());
+    HangWatch hang_watch(
+        {.control = &control_, .self = self(), .bound_ns = config_.hang_timeout_ms * kNsPerMs, .nodes = links_.nodes()},
+        now_ns());
     NodeGuard node_guard({.coordinator = coordinator_.get(),
                           .control = &control_,
                           .self = self(),
@@ -381,8 +379,8 @@ void Runtime::heard_of_death(const Death& death) {
         tell_agreed_loss(death.process);
     }
     peers_.retire_dead();
-    if (network_ != nullptr && is_remote(death.process)) {
-        network_->forget(death.process);
+    if (links_.network() != nullptr && is_remote(death.process)) {
+        links_.network()->forget(death.process);
     }
     control_.slot(self()).doorbell.ring();
     end_with_mpi(death);
@@ -440,7 +438,7 @@ PeId Runtime::sleep_as_spare() noexcept {
         report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
         stop_service();
         say_goodbye(Stage::finished);
-        close_network();
+        links_.close();
         bootstrap_.disconnect();
         ::_exit(0);
     }

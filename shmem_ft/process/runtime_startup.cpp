@@ -105,8 +105,8 @@ void Runtime::end_startup() noexcept {
     if (startup_ == nullptr) {
         return;
     }
-    if (network_ != nullptr) {
-        network_->set_marks({});
+    if (links_.network() != nullptr) {
+        links_.network()->set_marks({});
     }
     if (startup_phase_.load() == StartupPhase::repeating) {
         startup_phase_.store(StartupPhase::closed);

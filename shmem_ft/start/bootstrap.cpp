@@ -231,13 +231,13 @@ bool Bootstrap::fence(Collect collect) noexcept {
            (oshrun_ != nullptr ? meet({}, ignored) : fence_of(name_space_, collect == Collect::yes));
 }
 
-bool Bootstrap::share_cards(BootCard& card, SegmentCard& segment, int generation, std::string& error) {
+bool Bootstrap::share_cards(JobCard& card, SegmentCard& segment, int generation, std::string& error) {
     if (n_processes_ == 1) {
         return true;
     }
     if (oshrun_ != nullptr) {
         struct Cards {
-            BootCard card;
+            JobCard card;
             SegmentCard segment;
         } cards{card, segment};
         // With room for the zero that report() puts at its end.

@@ -14,34 +14,14 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "base/ids.hpp"
 #include "base/job_channel.hpp"
+#include "shmem_ft/start/job_card.hpp"
 #include "transport/contact.hpp"
 
 namespace sft {
-
-// Published by process 0. Fixed layout, compared field by field.
-struct BootCard {
-    std::uint32_t layout = 4;
-    std::uint32_t spares = 0;
-    std::uint64_t heap_base = 0;
-    std::uint64_t heap_bytes = 0;
-    std::uint64_t globals_begin = 0;
-    std::uint64_t globals_bytes = 0;
-    std::uint64_t program_fingerprint = 0;
-    std::uint32_t backup_mode = 0;
-    std::uint32_t check_mode = 0;
-    std::uint32_t is_crowded = 0;  // process 0 decides: more PEs on a node than it has processors
-    std::uint32_t port_guard = 0;
-    std::uint64_t mail_name = 0;  // MailToken
-    std::uint64_t mail_secret = 0;
-    char libc_version[32] = {};
-    char program[160] = {};
-};
-static_assert(std::is_trivially_copyable_v<BootCard>);
 
 // Published by the lowest process of each node: where its control segment can be opened.
 struct SegmentCard {
@@ -76,7 +56,7 @@ public:
 
     // Collective: process 0's card becomes `card` everywhere, the one of the lowest process of the node `segment`.
     // `generation` counts the initialisations of the library.
-    [[nodiscard]] bool share_cards(BootCard& card, SegmentCard& segment, int generation, std::string& error);
+    [[nodiscard]] bool share_cards(JobCard& card, SegmentCard& segment, int generation, std::string& error);
     // To be read by others after the next fence.
     [[nodiscard]] bool publish_contact(const Contact& contact, int generation, std::string& error);
     [[nodiscard]] bool read_contact_of(ProcId process, int generation, Contact& contact, std::string& error) const;

@@ -91,7 +91,7 @@ struct alignas(64) ControlHeader {
     std::atomic<std::uint64_t> faults_fired;  // entries of the fault schedule that have happened, a bit each
     std::atomic<std::uint32_t> startup_told;  // somebody has said that a record of the start-up is of no use
     std::uint32_t reserved;
-    std::byte card[kCardBytesMax];  // process 0's BootCard, for spares that come later
+    std::byte card[kCardBytesMax];  // process 0's JobCard, for spares that come later
 };
 
 // What the sizes of the parts follow from: a copy, so that what has been checked is what is used.

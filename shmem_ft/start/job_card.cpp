@@ -1,0 +1,83 @@
+#include "shmem_ft/start/job_card.hpp"
+
+#include <gnu/libc-version.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/report.hpp"
+#include "shmem_ft/start/bootstrap.hpp"
+#include "transport/shm/control.hpp"
+
+namespace sft {
+
+JobCard own_card(const Config& config, AddressRange heap, AddressRange globals) {
+    JobCard mine;
+    mine.spares = config.spares;
+    mine.heap_base = heap.begin;
+    mine.heap_bytes = heap.bytes;
+    mine.globals_begin = globals.begin;
+    mine.globals_bytes = globals.bytes;
+    mine.program_fingerprint = program_fingerprint();
+    mine.backup_mode = static_cast<std::uint32_t>(config.backup_mode);
+    mine.check_mode = static_cast<std::uint32_t>(config.check);
+    mine.port_guard = static_cast<std::uint32_t>(config.port_guard);
+    std::snprintf(mine.libc_version, sizeof mine.libc_version, "%s", ::gnu_get_libc_version());
+    const ssize_t length = ::readlink("/proc/self/exe", mine.program, sizeof mine.program - 1);
+    mine.program[length < 0 ? 0 : length] = '\0';
+    return mine;
+}
+
+Result<> compare_cards(const JobCard& mine, const JobCard& first, ProcId self) {
+    const int rank = self.value();
+    std::string error;
+    if (mine.layout != first.layout) {
+        error = format("process %d and process 0 run different versions of this library", rank);
+    } else if (std::strcmp(mine.libc_version, first.libc_version) != 0) {
+        error = format("process %d runs with libc %s, process 0 with libc %s: use the same system on all", rank,
+                       mine.libc_version, first.libc_version);
+    } else if (mine.program_fingerprint != first.program_fingerprint) {
+        error = format("process %d runs another program (%s) than process 0 (%s): all PEs must run the same file", rank,
+                       mine.program, first.program);
+    } else if ((mine.globals_bytes == 0) != (first.globals_bytes == 0)) {
+        error = format("process %d has another SHMEM_FT_GLOBALS than process 0: it must be the same for all", rank);
+    } else if (mine.globals_begin != first.globals_begin || mine.globals_bytes != first.globals_bytes) {
+        error = format(
+            "the globals of process %d lie at another address than those of process 0: link with -no-pie "
+            "(oshcc does) or start with oshrun",
+            rank);
+    } else if (mine.check_mode != first.check_mode) {
+        error = format("process %d has another SHMEM_FT_CHECK than process 0: it must be the same for all", rank);
+    } else if (mine.port_guard != first.port_guard) {
+        error = format("process %d has another SHMEM_FT_GUARD_PORTS than process 0: it must be the same for all", rank);
+    } else if (mine.heap_base != first.heap_base || mine.heap_bytes != first.heap_bytes) {
+        error = format(
+            "process %d has another symmetric heap than process 0: SHMEM_SYMMETRIC_SIZE and "
+            "SHMEM_FT_HEAP_BASE must be the same for all",
+            rank);
+    } else if (mine.spares != first.spares || mine.backup_mode != first.backup_mode) {
+        error = format(
+            "process %d has other settings than process 0: SHMEM_FT_SPARES and SHMEM_FT_BACKUP_MODE must be "
+            "the same for all",
+            rank);
+    }
+    if (!error.empty()) {
+        return fails(std::move(error));
+    }
+    return {};
+}
+
+Result<> check_sizes(const Config& config, std::int32_t n_processes) {
+    if (n_processes - static_cast<std::int32_t>(config.spares) < 1) {
+        return fails(format("SHMEM_FT_SPARES=%u leaves no PE: the job has %d processes", config.spares, n_processes));
+    }
+    if (n_processes > kProcessesMax) {
+        return fails(format("the job has %d processes: this version takes at most %d", n_processes, kProcessesMax));
+    }
+    return {};
+}
+
+}  // namespace sft

@@ -1,0 +1,273 @@
+#include "shmem_ft/start/node_links.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "base/report.hpp"
+#include "transport/reach.hpp"
+
+namespace sft {
+namespace {
+
+// For an answer of another node at start-up. A connection that loses one packet of two gets through in that time.
+constexpr std::int64_t kReachPatienceNs = 10'000'000'000;
+
+constexpr const char* kEndedInside = "a process of the job ended inside shmem_init";
+
+const char* fabric_name(Transport transport) {
+    switch (transport) {
+        case Transport::ucx: return "ucx";
+        case Transport::ofi: return "ofi";
+        case Transport::automatic: break;
+    }
+    return "auto";
+}
+
+}  // namespace
+
+bool NodeLinks::is_remote(ProcId process) const noexcept {
+    if (o_.bootstrap->is_one_node()) {
+        return false;
+    }
+    if (process.value() < o_.control->n_processes()) {
+        return nodes_.n_nodes() > 1 && nodes_.node_of(process).value() != o_.control->header().node;
+    }
+    return process.value() < o_.control->n_slots() &&
+           o_.control->slot(process).state.load(std::memory_order_acquire) == ProcessState::starting;
+}
+
+// Mailbox, and network if there is more than one node.
+Result<> NodeLinks::open(const JobCard& first, const Own& own) {
+    SFT_ASSERT(network_ == nullptr);
+    std::string error;
+    Mailbox::Options options{.token = {first.mail_name, first.mail_secret},
+                             .self = o_.bootstrap->self(),
+                             .bytes_max = own.message_bytes_max};
+    if (!o_.bootstrap->is_one_node()) {
+        if (!find_interface(o_.config->interface, o_.config->pretend_nodes != 0, interface_, error)) {
+            return fails(std::move(error));
+        }
+        options.remote.listen_on = interface_.address;
+        options.remote.is_signed = o_.config->port_guard == PortGuard::signatures;
+        options.remote.is_remote = [this](ProcId process) { return is_remote(process); };
+        options.remote.address_of = [this](ProcId process) {
+            const Contact* contact = o_.control->contact(process);
+            return contact == nullptr ? MailAddress{} : contact->mail;
+        };
+        options.remote.introduced = [this](ProcId process, const Contact& contact) {
+            if (process.value() >= o_.control->n_processes() && process.value() < o_.control->n_slots()) {
+                o_.control->set_contact(process, contact);
+            }
+        };
+    }
+    if (!o_.mailbox->open(options, error)) {
+        return fails(std::move(error));
+    }
+    return o_.bootstrap->is_one_node() ? Result<>() : open_network(first, own);
+}
+
+Result<> NodeLinks::open_network(const JobCard& first, const Own& own) {
+    std::string error;
+    std::unique_ptr<Fabric> fabric = make_fabric(fabric_name(o_.config->transport), error);
+    if (fabric == nullptr) {
+        return fails(std::move(error));
+    }
+    network_ = std::make_unique<Network>();
+    Network::Options options;
+    options.self = o_.bootstrap->self();
+    options.n_pes = o_.control->n_pes();
+    options.n_slots = o_.control->n_slots();
+    options.secret = first.mail_secret;
+    options.fabric = std::move(fabric);
+    options.interface = interface_.name;
+    options.address = to_string(interface_.address);
+    options.starts_shut = o_.config->port_guard != PortGuard::none;
+    options.is_signed = o_.config->port_guard == PortGuard::signatures;
+    options.heap = own.heap;
+    options.globals = own.globals;
+    options.doorbell = &o_.control->slot(o_.bootstrap->self()).doorbell;
+    options.gate = own.gate;
+    if (first.is_crowded != 0) {
+        options.wait_style = WaitStyle{.spins = 20, .yields = 4};
+    }
+    options.address_of = [this](ProcId process) {
+        const Contact* contact = o_.control->contact(process);
+        return contact == nullptr ? Bytes{} : contact->fabric_address();
+    };
+    // Longer than it takes to agree that a process or a node is lost.
+    options.lost_ms =
+        std::max(kSessionLostMs, std::int64_t{3} * o_.config->node_timeout_ms + o_.config->hang_timeout_ms);
+    options.connection_lost = own.connection_lost;
+    network_->set_marks(own.marks);
+    if (!network_->open(std::move(options), error)) {
+        network_.reset();
+        return fails(std::move(error));
+    }
+    return {};
+}
+
+Contact NodeLinks::own_contact() const {
+    SFT_ASSERT(network_ != nullptr);
+    Contact own;
+    own.node = o_.control->header().node;
+    own.mail = o_.mailbox->address();
+    char host[sizeof own.node_name] = {};
+    ::gethostname(host, sizeof host - 1);
+    if (o_.config->pretend_nodes == 0) {
+        std::memcpy(own.node_name, host, sizeof host);
+    } else {
+        std::snprintf(own.node_name, sizeof own.node_name, "pretended node %d", own.node);
+    }
+    // "ucx (tcp over eth0)"
+    const std::string description = network_->describe();
+    const std::size_t length = std::min(description.find(' '), sizeof own.fabric_name - 1);
+    description.copy(own.fabric_name, length);
+    const Bytes address = network_->address();
+    own.fabric_bytes = static_cast<std::uint32_t>(std::min(address.size(), own.fabric.size()));
+    std::copy_n(address.begin(), own.fabric_bytes, own.fabric.begin());
+    return own;
+}
+
+// By the lowest process of the node.
+Result<> NodeLinks::gather_contacts(int generation) {
+    std::string error;
+    Contact first;
+    for (std::int32_t process = 0; process < o_.control->n_processes(); ++process) {
+        Contact contact;
+        if (!o_.bootstrap->read_contact_of(ProcId(process), generation, contact, error)) {
+            return fails(std::move(error));
+        }
+        first = process == 0 ? contact : first;
+        if (std::strcmp(contact.fabric_name, first.fabric_name) != 0) {
+            return fails(
+                format("process %d on %s uses %s between nodes and process 0 on %s uses %s: set SHMEM_TRANSPORT to "
+                       "what works on all nodes",
+                       process, contact.node_name, contact.fabric_name, first.node_name, first.fabric_name));
+        }
+        o_.control->set_contact(ProcId(process), contact);
+    }
+    return {};
+}
+
+// By the lowest process of the node, to the lowest of each other one.
+Result<> NodeLinks::try_ways() {
+    std::vector<const Contact*> others;
+    std::vector<MailAddress> addresses;
+    std::vector<bool> is_known(static_cast<std::size_t>(o_.control->header().node) + 1);  // by node
+    is_known.back() = true;
+    for (std::int32_t process = 0; process < o_.control->n_processes(); ++process) {
+        const Contact* contact = o_.control->contact(ProcId(process));
+        const auto node = static_cast<std::size_t>(contact->node);
+        is_known.resize(std::max(is_known.size(), node + 1));
+        if (!is_known[node]) {
+            is_known[node] = true;
+            others.push_back(contact);
+            addresses.push_back(contact->mail);
+        }
+    }
+    const std::optional<Unreached> unreached = find_unreached(addresses, kReachPatienceNs, o_.mailbox->signing_key());
+    if (!unreached) {
+        return {};
+    }
+    const Contact& other = *others[unreached->index];
+    return fails(
+        format("%s cannot reach %s by interface %s (%s port %u: %s): is there a firewall between them, or does "
+               "SHMEM_FT_INTERFACE name another network?",
+               o_.control->contact(o_.bootstrap->self())->node_name, other.node_name, interface_.name.c_str(),
+               to_string(other.mail).c_str(), other.mail.port,
+               unreached->error_number == ETIMEDOUT ? "no answer" : strerrordesc_np(unreached->error_number)),
+        unreached->error_number);
+}
+
+Result<> NodeLinks::learn_nodes(int generation, const std::function<void(StartStep)>& enter) {
+    enter(StartStep::gathering);
+    if (o_.bootstrap->self() == o_.bootstrap->node_leader()) {
+        if (Result<> gathered = gather_contacts(generation); !gathered) {
+            return gathered;
+        }
+        enter(StartStep::trying_ways);
+        if (Result<> tried = try_ways(); !tried) {
+            return tried;
+        }
+    }
+    enter(StartStep::learning_nodes);
+    if (!o_.bootstrap->fence()) {
+        return fails(kEndedInside);
+    }
+    if (Result<> read = read_nodes(); !read || o_.config->port_guard == PortGuard::none) {
+        return read;
+    }
+    admit_nodes();
+    if (network_->has_doors()) {
+        enter(StartStep::admitting_nodes);
+        if (!o_.bootstrap->fence()) {  // whoever connects is let in by now
+            return fails(kEndedInside);
+        }
+    }
+    return {};
+}
+
+void NodeLinks::admit_nodes() {
+    SFT_ASSERT(network_ != nullptr);
+    std::vector<ProcId> others;
+    std::vector<HostAddress> hosts;
+    for (std::int32_t process = 0; process < o_.control->n_processes(); ++process) {
+        if (is_remote(ProcId(process))) {
+            others.emplace_back(process);
+            const Contact* contact = o_.control->contact(ProcId(process));
+            Bytes address = contact->fabric_address();
+            const Entrance entrance = unpack(address);
+            hosts.insert(hosts.end(), entrance.hosts.begin(), entrance.hosts.end());
+        }
+    }
+    const bool is_guarded = o_.mailbox->admit(std::move(hosts)) && (!network_->has_doors() || network_->admit(others));
+    if (!is_guarded && o_.bootstrap->self() == ProcId(0)) {
+        say("warning: the system does not let the job's ports be kept from programs of other machines: run in a "
+            "network "
+            "that you trust");
+    }
+}
+
+Result<> NodeLinks::read_nodes() {
+    std::vector<NodeId> nodes;
+    for (std::int32_t process = 0; process < o_.control->n_processes(); ++process) {
+        const Contact* contact = o_.control->contact(ProcId(process));
+        if (contact == nullptr) {
+            return fails(format("process %d of the job ended inside shmem_init", process));
+        }
+        nodes.emplace_back(contact->node);
+    }
+    nodes_ = NodeMap(std::move(nodes));
+    return {};
+}
+
+std::string NodeLinks::name_of(NodeId node) const {
+    for (std::int32_t process = 0; process < o_.control->n_slots(); ++process) {
+        const Contact* contact = o_.control->contact(ProcId(process));
+        if (contact != nullptr && NodeId(contact->node) == node) {
+            return contact->node_name;
+        }
+    }
+    return format("node %d", node.value());
+}
+
+void NodeLinks::quiet() noexcept {
+    if (network_ != nullptr) {
+        network_->quiet();
+    }
+}
+
+void NodeLinks::close() noexcept {
+    if (network_ != nullptr) {
+        network_->close();
+    }
+}
+
+}  // namespace sft

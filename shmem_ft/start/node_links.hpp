@@ -1,0 +1,85 @@
+// The ways between this process and those of other nodes, from the start to the end of the process: the mailbox, which
+// every job has, and in a job on several nodes the network, with what is known of who is where.
+//
+// Order of a start: everybody listens (open), and only then publishes where, so that a port which refuses later on
+// means a death; the lowest process of each node collects all contacts in the node's segment; a fence; from then on
+// everybody finds everybody (learn_nodes).
+//
+// Threads: that of shmem_init until learn_nodes() has come back; then nothing here changes, and is_remote() may be
+// asked by anybody.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/config.hpp"
+#include "base/node_map.hpp"
+#include "base/result.hpp"
+#include "shmem_ft/start/bootstrap.hpp"
+#include "shmem_ft/start/start_watch.hpp"
+#include "transport/contact.hpp"
+#include "transport/mail/mailbox.hpp"
+#include "transport/net/network.hpp"
+#include "transport/shm/control.hpp"
+#include "transport/shm/write_marks.hpp"
+
+namespace sft {
+
+class NodeLinks {
+public:
+    struct Options {
+        const Config* config = nullptr;
+        Bootstrap* bootstrap = nullptr;
+        ControlSegment* control = nullptr;
+        Mailbox* mailbox = nullptr;
+    };
+    // What the network needs of this process.
+    struct Own {
+        AddressRange heap;
+        AddressRange globals;
+        FaultGate* gate = nullptr;
+        WriteMarks marks;  // the first put may come before this process is through its start
+        std::size_t message_bytes_max = 0;
+        // Called by the network's own thread: a living process cannot be reached any more.
+        std::function<void(ProcId)> connection_lost;
+    };
+    explicit NodeLinks(const Options& options) noexcept : o_(options) {}
+
+    // Listens. `first`: process 0's card.
+    [[nodiscard]] Result<> open(const JobCard& first, const Own& own);
+    // How this process is reached by others.
+    [[nodiscard]] Contact own_contact() const;
+    // Collective, behind a fence that all have published their contacts before. enter: what is being done.
+    [[nodiscard]] Result<> learn_nodes(int generation, const std::function<void(StartStep)>& enter);
+    // The same for a process that comes to a job that runs: others have learnt long ago.
+    [[nodiscard]] Result<> read_nodes();
+    // Others are let in, and let this one in. Those that come later are on nodes that are known already: they learn
+    // from a process there.
+    void admit_nodes();
+    void close() noexcept;
+
+    // Of those that the job has started with, and those that joined. On their own node these have a slot.
+    [[nodiscard]] bool is_remote(ProcId process) const noexcept;
+    // Null: the job is on one node.
+    [[nodiscard]] Network* network() const noexcept { return network_.get(); }
+    [[nodiscard]] const NodeMap* nodes() const noexcept { return o_.bootstrap->is_one_node() ? nullptr : &nodes_; }
+    [[nodiscard]] const NodeInterface& interface() const noexcept { return interface_; }
+    // As a user knows it.
+    [[nodiscard]] std::string name_of(NodeId node) const;
+    // Nothing that this process has sent is under way.
+    void quiet() noexcept;
+
+private:
+    [[nodiscard]] Result<> open_network(const JobCard& first, const Own& own);
+    [[nodiscard]] Result<> gather_contacts(int generation);
+    [[nodiscard]] Result<> try_ways();
+
+    Options o_;
+    NodeInterface interface_;
+    NodeMap nodes_;
+    std::unique_ptr<Network> network_;
+};
+
+}  // namespace sft
