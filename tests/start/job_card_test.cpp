@@ -32,7 +32,7 @@ TEST(JobCard, EachDifferenceIsNamed) {
         const char* named;
     } cases[] = {
         {[](JobCard& c) { ++c.layout; }, "different versions of this library"},
-        {[](JobCard& c) { std::strcpy(c.libc_version, "0.1"); }, "libc 0.1"},
+        {[](JobCard& c) { std::memcpy(c.libc_version, "0.1", 4); }, "libc 0.1"},
         {[](JobCard& c) { ++c.program_fingerprint; }, "another program"},
         {[](JobCard& c) { c.globals_bytes = 0; }, "SHMEM_FT_GLOBALS"},
         {[](JobCard& c) { c.globals_begin += 16; }, "-no-pie"},
