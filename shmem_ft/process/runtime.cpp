@@ -157,8 +157,8 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
     if (is_substitute_) {
         control_.slot(self()).taken_pe.store(pe.value() + 1);
-        incarnation_.store(incarnation_of(pe));
-        publish_status();
+        status_->set_incarnation(control_.incarnation_of(pe));
+        status_->publish(now_ns());
     }
     tell_fault_points();
     const auto n_pes = static_cast<std::size_t>(control_.n_pes());
@@ -263,7 +263,7 @@ void Runtime::tell_fault_points() {
         const Runtime& runtime = *static_cast<Runtime*>(context);
         return runtime.coordinator_->shape().keeper(runtime.coordinator_->state(), pe);
     };
-    self.incarnation = incarnation_of(me_);
+    self.incarnation = control_.incarnation_of(me_);
     set_fault_self(self);
     FaultHook hook;
     hook.context = this;
@@ -298,6 +298,31 @@ bool Runtime::say_hello(std::string& error) {
     return true;
 }
 
+// And what shows to onlookers what it knows.
+void Runtime::create_coordinator() {
+    const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
+    coordinator_ = std::make_unique<Coordinator>(
+        Coordinator::Options{.shape = {.n_pes = first_spare(),
+                                       .n_processes = bootstrap_.n_processes(),
+                                       .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_,
+                                       .domains = domains_.has_several() ? &domains_ : nullptr,
+                                       .keeps_near = config_.backup_mode == BackupMode::single_copy},
+                             .self = self(),
+                             .keeps_copies = config_.backup_mode != BackupMode::none,
+                             .policy = policy,
+                             .mailbox = &mailbox_,
+                             .duties = this,
+                             .observer = this,
+                             .is_present = [this] { return is_present(); }});
+    status_ = std::make_unique<StatusPublisher>(StatusPublisher::Options{
+        .control = &control_,
+        .coordinator = coordinator_.get(),
+        .store = &store_,
+        .self = self(),
+        .keeps_copies = config_.backup_mode != BackupMode::none,
+        .n_on_demand = config_.unreplaced == Unreplaced::abort ? 0 : static_cast<std::int32_t>(config_.on_demand)});
+}
+
 bool Runtime::start(int generation, std::string& error) {
     if (!may_be_member(error) || !load_config(config_, error) || !check_mpi(config_.spares, error) ||
         !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error) || !say_hello(error)) {
@@ -328,22 +353,9 @@ bool Runtime::start(int generation, std::string& error) {
     entries_ = std::vector<PeerEntry>(static_cast<std::size_t>(control_.n_pes()));
     mapped_holder_.assign(entries_.size(), kNoProc);
     const bool starts_as_spare = self().value() >= first_spare();
-    const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
-    coordinator_ = std::make_unique<Coordinator>(
-        Coordinator::Options{.shape = {.n_pes = first_spare(),
-                                       .n_processes = bootstrap_.n_processes(),
-                                       .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_,
-                                       .domains = domains_.has_several() ? &domains_ : nullptr,
-                                       .keeps_near = config_.backup_mode == BackupMode::single_copy},
-                             .self = self(),
-                             .keeps_copies = config_.backup_mode != BackupMode::none,
-                             .policy = policy,
-                             .mailbox = &mailbox_,
-                             .duties = this,
-                             .observer = this,
-                             .is_present = [this] { return is_present(); }});
+    create_coordinator();
     tell_fault_points();
-    publish_status();
+    status_->publish(now_ns());
     fault_point(FaultPoint::init_ready);
     enter(StartStep::taking_pe);
     if ((!starts_as_spare && !take_pe(PeId(self().value()), error)) || !start_service(error)) {

@@ -41,6 +41,7 @@
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/ops/startup.hpp"
+#include "shmem_ft/process/status_publisher.hpp"
 #include "shmem_ft/start/bootstrap.hpp"
 #include "shmem_ft/start/start_watch.hpp"
 #include "symheap/block_table.hpp"
@@ -144,6 +145,7 @@ private:
     [[nodiscard]] bool map_peers(std::string& error) SFT_EXCLUDES(view_mutex_);
     [[nodiscard]] bool become_substitute(std::string& error);
     [[nodiscard]] bool start_scrubber(std::string& error);
+    void create_coordinator();
     void connect_channels();
     void reset_channels(const JobState& state);
     void print_about() const;
@@ -201,11 +203,6 @@ private:
     void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
     void mark_dead_peers() noexcept SFT_REQUIRES(view_mutex_);
     PeId sleep_as_spare() noexcept;
-
-    // runtime_status.cpp
-    void publish_status() noexcept;
-    void refresh_status() noexcept;
-    [[nodiscard]] std::uint32_t incarnation_of(PeId pe) const noexcept;
 
     // runtime_ft.cpp
     [[nodiscard]] std::string explain(const JobState& state) const;
@@ -276,10 +273,8 @@ private:
     Globals globals_;
     Segment heap_segment_;
     Heap heap_;
-    BlockTable blocks_;             // behind the heap, if calls are checked
-    std::size_t record_bytes_ = 0;  // in front of the heap: the record of the start-up
-    std::atomic<StartupPhase> startup_phase_{StartupPhase::none};
-    std::atomic<std::uint64_t> startup_bytes_{0};
+    BlockTable blocks_;                 // behind the heap, if calls are checked
+    std::size_t record_bytes_ = 0;      // in front of the heap: the record of the start-up
     std::unique_ptr<Startup> startup_;  // before the first commit, and in a substitute that has not joined
     std::unique_ptr<Checker> checker_;
     std::unique_ptr<StrayWords> stray_words_;  // if calls are checked
@@ -295,6 +290,7 @@ private:
     std::atomic<ProcId> lost_connection_{kNoProc};  // nobody has been told yet
     std::atomic<bool> can_ask_for_end_{false};      // there are a coordinator and a service thread
     std::unique_ptr<Coordinator> coordinator_;
+    std::unique_ptr<StatusPublisher> status_;  // as long as the coordinator
     std::unique_ptr<StartWatch> start_watch_;  // while this process is in shmem_init for the first time
 
     Engine engine_;
@@ -331,15 +327,6 @@ private:
     std::atomic<Version> version_of_view_{kNoVersion};  // to which the last recovery went back
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
     std::atomic<pid_t> exiting_thread_{0};  // the one that called shmem_global_exit first
-
-    // What only onlookers are told. The mutex keeps the two threads that publish apart; the coordinator may be asked
-    // something while it is held, never the other way round.
-    Mutex status_mutex_{MutexRank::status};
-    std::atomic<std::int64_t> committed_ns_{0};
-    std::atomic<std::uint64_t> stored_bytes_{0};
-    std::atomic<std::uint32_t> incarnation_{0};
-    std::atomic<std::int64_t> published_ns_{0};
-    std::atomic<std::uint64_t> published_checked_{0};  // of the counters in there
 
     Mutex view_mutex_{MutexRank::view};
     std::string last_line_ SFT_GUARDED_BY(view_mutex_);  // why this process ends the job, said by either thread

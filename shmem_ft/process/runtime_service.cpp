@@ -204,7 +204,7 @@ void Runtime::serve() noexcept {
             ::_exit(kExitError);
         }
         hang_watch.tick(coordinator_->known_deaths(), now_ns(), kill);
-        refresh_status();
+        status_->refresh(now_ns());
         tell_pending_fault();
         watch_exit_later();
         if (polled[2].revents != 0) {
@@ -386,7 +386,7 @@ void Runtime::mark_dead_peers() noexcept {
 
 void Runtime::heard_of_death(const Death& death) {
     control_.slot(death.process).note_death(death.reason, now_ns());
-    publish_status();
+    status_->publish(now_ns());
     // Nothing is decided about a spare before it is missed, so the leader's word is the job's.
     if (!death.is_certain && coordinator_->leads() &&
         coordinator_->shape().held_by(coordinator_->state(), death.process) == kNoPe) {
@@ -410,12 +410,12 @@ void Runtime::decided(const JobState& before, const JobState& after) {
     }
     tell_agreed_losses(before, after);
     if (before.stage == Stage::folding && after.version != before.version) {
-        committed_ns_.store(now_ns());
+        status_->set_committed(now_ns());
     }
     if (after.view != before.view) {
         version_of_view_.store(after.version);
     }
-    publish_status();
+    status_->publish(now_ns());
     if (after.stage == Stage::ended && !finished_) {
         leave_ended_job();
     }

@@ -130,6 +130,8 @@ public:
     [[nodiscard]] const ControlShape& shape() const noexcept { return shape_; }
     [[nodiscard]] ControlHeader& header() const noexcept { return *header_; }
     [[nodiscard]] ProcessSlot& slot(ProcId process) const noexcept { return slots_[process.index()]; }
+    // Spares that were called for this PE, the one that holds it now among them.
+    [[nodiscard]] std::uint32_t incarnation_of(PeId pe) const noexcept;
     [[nodiscard]] ChannelMap channels() const noexcept {
         return {rings_, lane_marks_, meeting_points_, static_cast<std::size_t>(shape_.n_pes)};
     }
