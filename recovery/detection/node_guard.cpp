@@ -44,7 +44,7 @@ void NodeGuard::listen(std::int64_t now_ns) {
         }
         watch_.testified(heard.from, heard.about, heard.testimony, now_ns);
     }
-    control_->slot(self_).presence_ns.store(watch_.presence_ns());
+    control_->slot(self_).lease_ns.store(watch_.lease_ns());
 }
 
 std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {

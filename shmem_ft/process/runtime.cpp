@@ -313,7 +313,7 @@ void Runtime::create_coordinator() {
                              .mailbox = &mailbox_,
                              .duties = this,
                              .observer = this,
-                             .is_present = [this] { return is_present(); }});
+                             .has_lease = [this] { return has_lease(); }});
     status_ = std::make_unique<StatusPublisher>(StatusPublisher::Options{
         .control = &control_,
         .coordinator = coordinator_.get(),

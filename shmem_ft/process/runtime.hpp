@@ -195,7 +195,7 @@ private:
     void look_for_gone() noexcept;
     void told_of_failure(ProcId process);
     void look_at_told();
-    [[nodiscard]] bool is_present() const noexcept;
+    [[nodiscard]] bool has_lease() const noexcept;
     void lose_nodes(const std::vector<Death>& lost) noexcept;
     void tell_agreed_losses(const JobState& before, const JobState& after) noexcept;
     void tell_agreed_loss(ProcId process) noexcept;

@@ -95,7 +95,7 @@ bool Runtime::start_service(std::string& error) {
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     // Nobody has watched it before; of the node of one that joins that is not known.
-    control_.slot(self()).presence_ns.store(config_.join.empty() ? now_ns() : NodeWatch::kNever);
+    control_.slot(self()).lease_ns.store(config_.join.empty() ? now_ns() : NodeWatch::kNever);
     try {
         service_ = std::thread([this] {
             if (config_.realtime) {
@@ -257,12 +257,12 @@ void Runtime::process_ended(ProcId process) noexcept {
 
 // Whether a refused port proves a death (membership/node_watch.hpp, which also says why those that came later do not
 // count). The slots of other nodes' processes are never written in this node's segment.
-bool Runtime::is_present() const noexcept {
+bool Runtime::has_lease() const noexcept {
     if (bootstrap_.is_one_node()) {
         return true;
     }
-    const auto presence_of = [this](ProcId process) { return control_.slot(process).presence_ns.load(); };
-    return sft::is_present(self(), presence_of, now_ns(), config_.node_timeout_ms * std::int64_t{1'000'000});
+    const auto lease_of = [this](ProcId process) { return control_.slot(process).lease_ns.load(); };
+    return sft::has_lease(self(), lease_of, now_ns(), config_.node_timeout_ms * std::int64_t{1'000'000});
 }
 
 // Processes of other nodes, which the kernel does not tell of: their ports do.
@@ -276,7 +276,7 @@ void Runtime::look_for_gone() noexcept {
     while (coordinator_->pump()) {
     }
     // One look for all: what follows changes who watches this node.
-    const bool is_certain = is_present();
+    const bool is_certain = has_lease();
     for (const RemoteMail::Gone& item : gone) {
         if (item.goodbye) {
             coordinator_->process_left(item.process, *item.goodbye == static_cast<std::uint64_t>(Stage::ended)
