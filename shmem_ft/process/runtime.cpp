@@ -298,7 +298,7 @@ bool Runtime::say_hello(std::string& error) {
     return true;
 }
 
-// And what shows to onlookers what it knows.
+// With what shows to onlookers what it knows, and what tells it of deaths.
 void Runtime::create_coordinator() {
     const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
     coordinator_ = std::make_unique<Coordinator>(
@@ -313,7 +313,7 @@ void Runtime::create_coordinator() {
                              .mailbox = &mailbox_,
                              .duties = this,
                              .observer = this,
-                             .has_lease = [this] { return has_lease(); }});
+                             .has_lease = [this] { return service_->has_lease(); }});
     status_ = std::make_unique<StatusPublisher>(StatusPublisher::Options{
         .control = &control_,
         .coordinator = coordinator_.get(),
@@ -321,6 +321,21 @@ void Runtime::create_coordinator() {
         .self = self(),
         .keeps_copies = config_.backup_mode != BackupMode::none,
         .n_on_demand = config_.unreplaced == Unreplaced::abort ? 0 : static_cast<std::int32_t>(config_.on_demand)});
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    service_ = std::make_unique<FailureService>(
+        FailureService::Options{.control = &control_,
+                                .coordinator = coordinator_.get(),
+                                .channel = &channel_,
+                                .host = this,
+                                .self = self(),
+                                .nodes = bootstrap_.is_one_node() ? nullptr : &node_map_,
+                                .hang_bound_ns = config_.hang_timeout_ms * kNsPerMs,
+                                .node_bound_ns = config_.node_timeout_ms * kNsPerMs,
+                                .stall_bound_ns = config_.stall_timeout_ms * kNsPerMs,
+                                .has_real_nodes = config_.pretend_nodes == 0,
+                                .is_realtime = config_.realtime,
+                                .joins = !config_.join.empty(),
+                                .interface = interface_.name});
 }
 
 bool Runtime::start(int generation, std::string& error) {
@@ -346,14 +361,15 @@ bool Runtime::start(int generation, std::string& error) {
             return false;
         }
     }
-    if (!watch_processes(error)) {
-        return false;
-    }
     // Before the service thread exists, which marks entries also while a substitute takes its PE.
     entries_ = std::vector<PeerEntry>(static_cast<std::size_t>(control_.n_pes()));
     mapped_holder_.assign(entries_.size(), kNoProc);
     const bool starts_as_spare = self().value() >= first_spare();
     create_coordinator();
+    if (const Result<> watched = service_->watch_processes(); !watched) {
+        error = watched.error().line;
+        return false;
+    }
     tell_fault_points();
     status_->publish(now_ns());
     fault_point(FaultPoint::init_ready);
@@ -366,7 +382,7 @@ bool Runtime::start(int generation, std::string& error) {
     if (!config_.join.empty()) {
         ask_to_join();
     } else if (!bootstrap_.is_one_node()) {
-        failure_events_.listen(bootstrap_.name_space(), [this](ProcId process) { told_of_failure(process); });
+        service_->listen_to_launcher(bootstrap_.name_space());
     }
     if (self() == ProcId(0) && generation == 0) {
         print_about();  // once in a job

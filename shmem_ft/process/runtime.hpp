@@ -13,15 +13,12 @@
 // shmem_finalize. After fork() the child has no runtime (runtime_process.cpp).
 #pragma once
 
-#include <poll.h>
 #include <setjmp.h>
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "backup/scrubber.hpp"
@@ -33,8 +30,7 @@
 #include "base/pending_watch.hpp"
 #include "base/private_data.hpp"
 #include "recovery/coordinator.hpp"
-#include "recovery/detection/data_guard.hpp"
-#include "recovery/detection/failure_events.hpp"
+#include "recovery/detection/failure_service.hpp"
 #include "recovery/membership/domain_map.hpp"
 #include "recovery/membership/node_map.hpp"
 #include "shmem_ft/ops/check.hpp"
@@ -55,7 +51,7 @@
 
 namespace sft {
 
-class Runtime final : public Duties, private JobObserver {
+class Runtime final : public Duties, private JobObserver, private ServiceHost {
 public:
     Runtime() = default;
     ~Runtime() override;
@@ -129,16 +125,20 @@ private:
     void must_stop(const Stop& why) override;
     void awaits_spares(const std::vector<PeId>& pes) override;  // runtime_policy.cpp
 
+    // ServiceHost
+    [[nodiscard]] bool is_remote(ProcId process) const noexcept override;  // runtime_nodes.cpp
+    [[nodiscard]] PeId own_pe() const noexcept override { return me_.load(); }
+    void service_woken(std::int64_t now_ns) noexcept override;
+    [[nodiscard]] int service_timeout_ms(std::int64_t now_ns) const noexcept override;
+    void end_by_service(const std::string& line) noexcept override SFT_EXCLUDES(view_mutex_);  // runtime_trouble.cpp
+    void before_kill() noexcept override { flush_output(); }
+
     // runtime.cpp
     [[nodiscard]] bool create_memory(std::string& error);
     // Instead of the two above, for a spare that comes while the job runs (runtime_join.cpp).
     [[nodiscard]] bool join_running_job(std::string& error);
     [[nodiscard]] bool await_turn(std::string& error);
     void ask_to_join();
-    void watch_joined() noexcept;
-    void end_by_service(const std::string& line) noexcept SFT_EXCLUDES(view_mutex_);
-    void look_for_trouble() noexcept;
-    void release_reserve() noexcept;
     [[nodiscard]] bool take_pe(PeId pe, std::string& error);
     [[nodiscard]] Reach map_peer(PeId pe, ProcId holder, Trouble& trouble) SFT_REQUIRES(view_mutex_);
     [[nodiscard]] Reach show_memory(PeId pe, ProcId holder, Trouble& trouble);
@@ -165,7 +165,6 @@ private:
     void read_domains();
 
     // runtime_nodes.cpp
-    [[nodiscard]] bool is_remote(ProcId process) const noexcept;
     [[nodiscard]] bool open_doors(const BootCard& first, std::string& error);
     [[nodiscard]] bool open_network(const BootCard& first, std::string& error);
     void end_without(ProcId process) noexcept;
@@ -184,23 +183,9 @@ private:
     [[nodiscard]] BackupStore::Door door_of(ProcId process) const;
 
     // runtime_service.cpp
-    [[nodiscard]] bool watch_processes(std::string& error);
     [[nodiscard]] bool start_service(std::string& error);
     void stop_service() noexcept;
-    [[nodiscard]] DataGuard::Options data_guard_options();
-    void list_polled(std::vector<pollfd>& polled, std::vector<ProcId>& watched);
-    void serve() noexcept;
     void watch_exit_later() noexcept;
-    void process_ended(ProcId process) noexcept;
-    void look_for_gone() noexcept;
-    void told_of_failure(ProcId process);
-    void look_at_told();
-    [[nodiscard]] bool has_lease() const noexcept;
-    void lose_nodes(const std::vector<Death>& lost) noexcept;
-    void tell_agreed_losses(const JobState& before, const JobState& after) noexcept;
-    void tell_agreed_loss(ProcId process) noexcept;
-    void leave_with_node() noexcept;
-    void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
     void mark_dead_peers() noexcept SFT_REQUIRES(view_mutex_);
     PeId sleep_as_spare() noexcept;
 
@@ -291,6 +276,7 @@ private:
     std::atomic<bool> can_ask_for_end_{false};      // there are a coordinator and a service thread
     std::unique_ptr<Coordinator> coordinator_;
     std::unique_ptr<StatusPublisher> status_;  // as long as the coordinator
+    std::unique_ptr<FailureService> service_;  // as long as the coordinator
     std::unique_ptr<StartWatch> start_watch_;  // while this process is in shmem_init for the first time
 
     Engine engine_;
@@ -330,19 +316,8 @@ private:
 
     Mutex view_mutex_{MutexRank::view};
     std::string last_line_ SFT_GUARDED_BY(view_mutex_);  // why this process ends the job, said by either thread
-    std::vector<int> pidfds_;                            // by process; -1: self, ended or finalized
-    std::size_t n_joined_watched_ = 0;
-    std::atomic<bool> is_stopping_{false};
-    std::vector<ProcId> early_;  // had ended before anybody could watch them
-    FailureEvents failure_events_;
-    Mutex told_mutex_{MutexRank::told};
-    std::vector<ProcId> told_;  // failed, says the launcher; protected by told_mutex_
-    int stop_fd_ = -1;
-    std::array<int, 8> reserve_ = {-1, -1, -1, -1, -1, -1, -1, -1};  // descriptors to be had for the end of the job
-    std::int64_t leave_by_ns_ = 0;         // the service thread has asked for the end of the job; 0: it has not
-    std::int64_t watch_exit_ns_ = 0;       // when exit() is to be watched once more; 0: not begun
-    std::int64_t unwatched_since_ns_ = 0;  // a spare that has joined cannot be watched; 0: all are
-    int unwatched_error_ = 0;
+    std::int64_t leave_by_ns_ = 0;    // the service thread has asked for the end of the job; 0: it has not
+    std::int64_t watch_exit_ns_ = 0;  // when exit() is to be watched once more; 0: not begun
     // While a spare is awaited; protected by view_mutex_.
     struct Unreplaceable {
         std::vector<PeId> pes;
@@ -353,7 +328,6 @@ private:
     };
     Unreplaceable unreplaceable_;
     int wait_timer_fd_ = -1;
-    std::thread service_;
 };
 
 // Null outside init/finalize and in children made by fork().

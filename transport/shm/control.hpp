@@ -62,7 +62,7 @@ struct alignas(64) ProcessSlot {
     std::atomic<std::uint32_t> is_death_noted;  // somebody has reported this process's death to oshrun
     std::atomic<std::uint32_t> death;           // FailureReason::status() of whoever knew first; 0: nobody does
     std::atomic<std::int64_t> death_seen_ns;    // CLOCK_MONOTONIC
-    std::atomic<std::int64_t> lease_ns;      // NodeWatch::lease_ns()
+    std::atomic<std::int64_t> lease_ns;         // NodeWatch::lease_ns()
     // Of the lowest process of another node: data between it and this one does not get through, as somebody has seen
     // or heard.
     std::atomic<std::int64_t> stalled_since_ns;
