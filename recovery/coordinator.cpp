@@ -16,7 +16,7 @@ Coordinator::Coordinator(const Options& options)
       mailbox_(options.mailbox),
       duties_(options.duties),
       observer_(options.observer),
-      is_present_(options.is_present),
+      has_lease_(options.has_lease),
       waits_for_spares_(options.policy == UnreplacedPolicy::wait),
       rules_(options.shape),
       agreement_({.shape = options.shape,

@@ -68,8 +68,8 @@ public:
         Mailbox* mailbox = nullptr;
         Duties* duties = nullptr;
         JobObserver* observer = nullptr;
-        // AgreementWorld::is_present(), asked by any thread with the coordinator's lock; empty: always.
-        std::function<bool()> is_present = {};
+        // AgreementWorld::has_lease(), asked by any thread with the coordinator's lock; empty: always.
+        std::function<bool()> has_lease = {};
     };
     explicit Coordinator(const Options& options);
 
@@ -165,7 +165,7 @@ private:
     void decided(const JobState& before, const JobState& after) override;
     void heard_of_death(const Death& death) override;
     void must_stop(const Stop& why) override;
-    [[nodiscard]] bool is_present() const override { return !is_present_ || is_present_(); }
+    [[nodiscard]] bool has_lease() const override { return !has_lease_ || has_lease_(); }
     [[nodiscard]] Testimony testimony_about(NodeId node) const override;
 
     struct News {
@@ -189,7 +189,7 @@ private:
     Mailbox* mailbox_;
     Duties* duties_;
     JobObserver* observer_;
-    std::function<bool()> is_present_;
+    std::function<bool()> has_lease_;
     bool waits_for_spares_;
 
     mutable std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/poll_timeout.hpp"
 #include "base/report.hpp"
 
 namespace sft {
@@ -52,11 +53,7 @@ void DataGuard::learn_nodes() {
 }
 
 int DataGuard::timeout_ms(std::int64_t now_ns) const noexcept {
-    if (!options_.is_on) {
-        return -1;
-    }
-    const std::int64_t left_ns = ticked_ns_ + FlowWatch::kPeriodNs - now_ns;
-    return static_cast<int>(std::clamp<std::int64_t>((left_ns + kNsPerMs - 1) / kNsPerMs, 0, 3'600'000));
+    return options_.is_on ? ms_until(ticked_ns_ + FlowWatch::kPeriodNs, now_ns) : kNoTimeout;
 }
 
 // Those with a living process, as far as this one knows.

@@ -1,12 +1,12 @@
 #include "recovery/detection/hang_watch.hpp"
 
-#include <algorithm>
+#include "base/poll_timeout.hpp"
 
 namespace sft {
 
 HangWatch::HangWatch(const Options& options, std::int64_t now_ns)
     : control_(options.control),
-      self_(options.self),
+      heartbeat_(options.heartbeat),
       bound_ns_(options.bound_ns),
       period_ns_(options.bound_ns / kTicksPerBound),
       began_ns_(now_ns),
@@ -16,7 +16,7 @@ HangWatch::HangWatch(const Options& options, std::int64_t now_ns)
                  .period_ns = period_ns_,
                  .bound_ns = options.bound_ns}),
       last_seen_(static_cast<std::size_t>(options.control->n_slots())) {
-    control_->slot(self_).heartbeat.fetch_add(1);  // from now on its silence counts
+    heartbeat_->begin();
     for (std::int32_t process = 0; options.nodes != nullptr && process < options.control->n_processes(); ++process) {
         if (options.nodes->node_of(ProcId(process)) != options.nodes->node_of(options.self)) {
             elsewhere_.push_back({ProcId(process), {}, true});
@@ -25,12 +25,7 @@ HangWatch::HangWatch(const Options& options, std::int64_t now_ns)
 }
 
 int HangWatch::timeout_ms(std::int64_t now_ns) const noexcept {
-    constexpr std::int64_t kNsPerMs = 1'000'000;
-    if (bound_ns_ == 0) {
-        return -1;
-    }
-    const std::int64_t left_ns = last_tick_ns_ + period_ns_ - now_ns;
-    return static_cast<int>(std::clamp<std::int64_t>((left_ns + kNsPerMs - 1) / kNsPerMs, 0, 3'600'000));
+    return bound_ns_ == 0 ? kNoTimeout : ms_until(last_tick_ns_ + period_ns_, now_ns);
 }
 
 void HangWatch::tick(std::span<const Death> dead, std::int64_t now_ns, const std::function<void(ProcId)>& kill) {
@@ -39,10 +34,7 @@ void HangWatch::tick(std::span<const Death> dead, std::int64_t now_ns, const std
     }
     const bool has_been_away = now_ns - last_tick_ns_ > 2 * period_ns_;
     last_tick_ns_ = now_ns;
-    ProcessSlot& own = control_->slot(self_);
-    if (own.exit_status.load() == 0) {
-        own.heartbeat.fetch_add(1);
-    }
+    heartbeat_->beat();
     // Who is on another node, and slots that no joined spare of this node has taken, are left out of the ring like the
     // dead.
     std::vector<Death> absent = elsewhere_;

@@ -1,8 +1,9 @@
 // Processes of the node that live but stand still: stopped, or stuck on their way out.
 //
-// Every service thread counts a word in its slot of the control segment; the next processes round the ring look whether
-// it moves (recovery/detection/detector.hpp says who looks at whom). Whoever has not moved for the configured time is
-// killed first and is dead only when the kernel says so: nobody is declared dead who could still write somewhere.
+// Every service thread counts a word in its slot of the control segment (heartbeat.hpp); the next processes round the
+// ring look whether it moves (recovery/detection/detector.hpp says who looks at whom). Whoever has not moved for the
+// configured time is killed first and is dead only when the kernel says so: nobody is declared dead who could still
+// write somewhere.
 //
 // Fault model: a process may be stopped and continued at any time, also this one, or all at once (a suspended job):
 // then nobody could have heard anybody, and watching starts afresh. A word that moves proves that the service thread
@@ -18,6 +19,7 @@
 #include <optional>
 
 #include "recovery/detection/detector.hpp"
+#include "recovery/detection/heartbeat.hpp"
 #include "transport/shm/control.hpp"
 
 namespace sft {
@@ -26,6 +28,7 @@ class HangWatch {
 public:
     struct Options {
         ControlSegment* control = nullptr;
+        Heartbeat* heartbeat = nullptr;  // its own
         ProcId self = kNoProc;
         std::int64_t bound_ns = 0;       // 0: nobody is suspected
         const NodeMap* nodes = nullptr;  // null: all processes are on this node
@@ -34,7 +37,7 @@ public:
 
     // How long poll() may sleep before the next tick; -1: as long as it likes.
     [[nodiscard]] int timeout_ms(std::int64_t now_ns) const noexcept;
-    // Counts the own word and calls `kill` for everybody who has stood still for too long. Does nothing before its
+    // Lets the own heart beat and calls `kill` for everybody who has stood still for too long. Does nothing before its
     // time.
     void tick(std::span<const Death> dead, std::int64_t now_ns, const std::function<void(ProcId)>& kill);
 
@@ -45,7 +48,7 @@ private:
     static constexpr std::int64_t kStartBounds = 10;
 
     ControlSegment* control_;
-    ProcId self_;
+    Heartbeat* heartbeat_;
     std::int64_t bound_ns_;
     std::int64_t period_ns_;
     std::int64_t began_ns_;

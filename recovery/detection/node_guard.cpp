@@ -1,26 +1,23 @@
 #include "recovery/detection/node_guard.hpp"
 
-#include <algorithm>
 #include <map>
 #include <utility>
+
+#include "base/poll_timeout.hpp"
 
 namespace sft {
 
 NodeGuard::NodeGuard(const Options& options, std::int64_t now_ns)
     : coordinator_(options.coordinator),
       control_(options.control),
-      self_(options.self),
+      heartbeat_(options.heartbeat),
+      lease_(options.lease),
       is_on_(options.bound_ns > 0 && !options.coordinator->shape().is_one_node()),
       watch_({.shape = options.coordinator->shape(), .self = options.self, .bound_ns = options.bound_ns}),
       ticked_ns_(now_ns - watch_.period_ns()) {}
 
 int NodeGuard::timeout_ms(std::int64_t now_ns) const noexcept {
-    constexpr std::int64_t kNsPerMs = 1'000'000;
-    if (!is_on_) {
-        return -1;
-    }
-    const std::int64_t left_ns = ticked_ns_ + watch_.period_ns() - now_ns;
-    return static_cast<int>(std::clamp<std::int64_t>((left_ns + kNsPerMs - 1) / kNsPerMs, 0, 3'600'000));
+    return is_on_ ? ms_until(ticked_ns_ + watch_.period_ns(), now_ns) : kNoTimeout;
 }
 
 // Who lives changes with deaths and with spares that join; both are rare.
@@ -44,7 +41,7 @@ void NodeGuard::listen(std::int64_t now_ns) {
         }
         watch_.testified(heard.from, heard.about, heard.testimony, now_ns);
     }
-    control_->slot(self_).presence_ns.store(watch_.presence_ns());
+    lease_->renew(watch_.lease_ns());
 }
 
 std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
@@ -63,11 +60,7 @@ std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
         return {};
     }
     ticked_ns_ = now_ns;
-    // Others of this node go by this word; it is counted at the pace of hang_watch.hpp, too.
-    ProcessSlot& own = control_->slot(self_);
-    if (own.exit_status.load() == 0) {
-        own.heartbeat.fetch_add(1);
-    }
+    heartbeat_->beat();
     const NodeWatch::Round round =
         watch_.tick(now_ns, [this](ProcId process) { return control_->slot(process).heartbeat.load(); });
     std::map<NodeId, Testimony> testimonies;

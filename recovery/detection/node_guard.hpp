@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "recovery/coordinator.hpp"
+#include "recovery/detection/heartbeat.hpp"
+#include "recovery/detection/lease.hpp"
 #include "recovery/detection/node_watch.hpp"
 #include "transport/shm/control.hpp"
 
@@ -21,6 +23,8 @@ public:
     struct Options {
         Coordinator* coordinator = nullptr;
         ControlSegment* control = nullptr;
+        Heartbeat* heartbeat = nullptr;  // its own
+        Lease* lease = nullptr;
         ProcId self = kNoProc;
         std::int64_t bound_ns = 0;  // 0: no node is ever lost
     };
@@ -37,7 +41,8 @@ private:
 
     Coordinator* coordinator_;
     ControlSegment* control_;
-    ProcId self_;
+    Heartbeat* heartbeat_;
+    Lease* lease_;
     bool is_on_;
     NodeWatch watch_;
     std::int64_t ticked_ns_;

@@ -23,16 +23,16 @@ constexpr std::int64_t kTestimonyShare = 2;
 
 }  // namespace
 
-bool is_present(ProcId self, const std::function<std::int64_t(ProcId)>& presence_of, std::int64_t now_ns,
-                std::int64_t bound_ns) {
+bool has_lease(ProcId self, const std::function<std::int64_t(ProcId)>& lease_of, std::int64_t now_ns,
+               std::int64_t bound_ns) {
     if (bound_ns <= 0 || is_mutated(Mutation::trust_every_port)) {
         return true;
     }
-    std::int64_t presence_ns = NodeWatch::kNever;
+    std::int64_t lease_ns = NodeWatch::kNever;
     for (std::int32_t process = 0; process <= self.value(); ++process) {
-        presence_ns = std::max(presence_ns, presence_of(ProcId(process)));
+        lease_ns = std::max(lease_ns, lease_of(ProcId(process)));
     }
-    return now_ns - presence_ns < bound_ns;
+    return now_ns - lease_ns < bound_ns;
 }
 
 void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::int64_t now_ns) {
@@ -54,7 +54,7 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
     }
     const NodeId own = shape.node_of(state, options_.self);
     if (own.value() < 0) {
-        presence_ns_ = kNever;
+        lease_ns_ = kNever;
         return;
     }
     own_ = own;
@@ -63,7 +63,7 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
     }
     if (began_ns_ < 0) {
         began_ns_ = now_ns;
-        presence_ns_ = options_.self.value() < shape.n_processes ? now_ns : kNever;
+        lease_ns_ = options_.self.value() < shape.n_processes ? now_ns : kNever;
     }
     const std::vector<ProcId> living_here = living[own.index()];
     has_living_.clear();
@@ -76,7 +76,7 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
         const bool is_of_pes = neighbour.living.front().value() < shape.n_pes;
         neighbour.has_answered = neighbour.has_answered || (state.index > 0 && is_of_pes);
     }
-    take_presence();
+    take_lease();
     std::vector<Lower> lower;
     for (const ProcId process : living_here) {
         const auto old =
@@ -117,7 +117,7 @@ std::vector<NodeWatch::Neighbour> NodeWatch::find_neighbours(std::vector<std::ve
                 at->living = std::move(living[node.index()]);
                 at->is_watched = false;
                 // Who watches from now on knows nothing of this node yet.
-                at->has_heard_ns = at->watches_us ? at->has_heard_ns : std::min(presence_ns_, now_ns);
+                at->has_heard_ns = at->watches_us ? at->has_heard_ns : std::min(lease_ns_, now_ns);
                 at->watches_us = false;
             }
             (*at).*role = true;
@@ -148,14 +148,14 @@ void NodeWatch::note_lost_watchers(const std::vector<std::vector<ProcId>>& livin
     }
 }
 
-void NodeWatch::take_presence() {
-    presence_ns_ = kAlways;
+void NodeWatch::take_lease() {
+    lease_ns_ = kAlways;
     for (const LostWatcher& item : lost_watchers_) {
-        presence_ns_ = std::min(presence_ns_, item.has_heard_ns);
+        lease_ns_ = std::min(lease_ns_, item.has_heard_ns);
     }
     for (const Neighbour& neighbour : neighbours_) {
         if (neighbour.watches_us) {
-            presence_ns_ = std::min(presence_ns_, neighbour.has_heard_ns);
+            lease_ns_ = std::min(lease_ns_, neighbour.has_heard_ns);
         }
     }
 }
@@ -185,7 +185,7 @@ void NodeWatch::heard_datagram(ProcId from, std::int64_t now_ns, std::int64_t as
     if (asked_ns <= now_ns) {  // what else somebody sends is no time of this node
         neighbour->has_heard_ns = std::max(neighbour->has_heard_ns, asked_ns);
     }
-    take_presence();
+    take_lease();
 }
 
 void NodeWatch::listen_afresh_to(Neighbour& neighbour, std::int64_t now_ns) {

@@ -33,17 +33,17 @@
 // he has answered once, in the first ten bounds of a job. As soon as anything has been decided all PEs have taken part
 // in that, so it is over for the nodes that they began on. The owner should tick once at the very beginning.
 //
-// Presence. Who has been cut off or has stood still may have been called lost, and those who did so may have died or
+// Lease. Who has been cut off or has stood still may have been called lost, and those who did so may have died or
 // left since: it then finds nothing but refused ports, and would go on alone. So a death that is told by nothing but a
-// port is certain only while presence is proven: each node that watches this one has heard it less than a bound ago.
+// port is certain only for who has a lease: each node that watches this one has heard it less than a bound ago.
 // For that a node asks those that watch it as well; the question carries the time, the answer brings it back. Whoever
 // answers has heard the question, so it calls nobody here lost before that time and the bound. What the speaker knows
 // of it the others of the node read in shared memory. All on the clock of one node; clocks must only go at the same
-// pace. Presence does not rise because a node that watched this one is taken for lost: it may have called this one lost
-// before. Only when its loss is agreed on, which takes a majority that this process has heard of, it counts no more. A
-// spare that comes while the job runs has proven nothing before it has been answered, and then nothing about those that
-// were there before it: they may have been called lost before it came. So a process goes by those of its node with
-// lower numbers than its own: who knew it knew these.
+// pace. The lease is not renewed because a node that watched this one is taken for lost: it may have called this one
+// lost before. Only when its loss is agreed on, which takes a majority that this process has heard of, it counts no
+// more. A spare that comes while the job runs has proven nothing before it has been answered, and then nothing about
+// those that were there before it: they may have been called lost before it came. So a process goes by those of its
+// node with lower numbers than its own: who knew it knew these.
 //
 // Fault model: any process may stand still at any time, this one included; messages take any time. Who has not run
 // itself could not hear, and starts afresh. A node whose link is cut for less than the bound is not called lost: at
@@ -113,7 +113,7 @@ public:
 
     // Up to when everybody who watches this node is known to have heard it, as far as this process knows; for the
     // others of the node. kAlways: nobody watches it. kNever: it has not joined yet, and knows nothing of its node.
-    [[nodiscard]] std::int64_t presence_ns() const noexcept { return presence_ns_; }
+    [[nodiscard]] std::int64_t lease_ns() const noexcept { return lease_ns_; }
 
 private:
     struct Told {
@@ -157,7 +157,7 @@ private:
     };
     void note_lost_watchers(const std::vector<std::vector<ProcId>>& living, const JobState& state,
                             std::span<const Death> dead);
-    void take_presence();
+    void take_lease();
     [[nodiscard]] std::vector<Neighbour> find_neighbours(std::vector<std::vector<ProcId>> living, NodeId own,
                                                          std::int64_t now_ns) const;
 
@@ -168,16 +168,16 @@ private:
     std::size_t n_doubts_ = 0;
     std::vector<Neighbour> neighbours_;
     std::vector<LostWatcher> lost_watchers_;
-    std::int64_t presence_ns_ = kAlways;
+    std::int64_t lease_ns_ = kAlways;
     std::vector<Lower> lower_;
     std::int64_t began_ns_ = -1;
     std::int64_t ticked_ns_ = -1;
     bool is_speaker_ = false;
 };
 
-// Nobody can have called `self` and its node lost. presence_of: NodeWatch::presence_ns() of a process of this node that
+// Nobody can have called `self` and its node lost. lease_of: NodeWatch::lease_ns() of a process of this node that
 // started with the job or has come; else kNever. bound_ns: 0 if no node is ever lost.
-[[nodiscard]] bool is_present(ProcId self, const std::function<std::int64_t(ProcId)>& presence_of, std::int64_t now_ns,
-                              std::int64_t bound_ns);
+[[nodiscard]] bool has_lease(ProcId self, const std::function<std::int64_t(ProcId)>& lease_of, std::int64_t now_ns,
+                             std::int64_t bound_ns);
 
 }  // namespace sft

@@ -188,9 +188,9 @@ bool Agreement::learn_all(std::span<const Death> deaths) {
 bool Agreement::learn_told(std::span<const Death> deaths) {
     bool is_news = false;
     for (Death death : deaths) {
-        // Most are known, and to find out about presence takes a look at every process of the node.
+        // Most are known, and to find out about the lease takes a look at every process of the node.
         if (!contains(dead_, death.process)) {
-            death.is_certain = death.is_certain && world_->is_present();
+            death.is_certain = death.is_certain && world_->has_lease();
             is_news = true;
             static_cast<void>(learn(death));
         }

@@ -127,7 +127,7 @@ public:
     virtual void must_stop(const Stop& why) = 0;
     // Nobody on another node can have declared this process dead (node_watch.hpp); without that no death that others
     // tell is certain.
-    [[nodiscard]] virtual bool is_present() const { return true; }
+    [[nodiscard]] virtual bool has_lease() const { return true; }
     // What this process knows of a node (node_watch.hpp), for others that ask.
     [[nodiscard]] virtual Testimony testimony_about(NodeId /*node*/) const { return Testimony::none; }
 };

@@ -157,8 +157,8 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
     if (is_substitute_) {
         control_.slot(self()).taken_pe.store(pe.value() + 1);
-        incarnation_.store(incarnation_of(pe));
-        publish_status();
+        status_->set_incarnation(control_.incarnation_of(pe));
+        status_->publish(now_ns());
     }
     tell_fault_points();
     engine_.peers.heap = live_.heap;
@@ -252,7 +252,7 @@ void Runtime::tell_fault_points() {
         const Runtime& runtime = *static_cast<Runtime*>(context);
         return runtime.coordinator_->shape().keeper(runtime.coordinator_->state(), pe);
     };
-    self.incarnation = incarnation_of(me_);
+    self.incarnation = control_.incarnation_of(me_);
     set_fault_self(self);
     FaultHook hook;
     hook.context = this;
@@ -296,7 +296,8 @@ bool Runtime::start_with_others(int generation, std::string& error) {
     return create_memory(error) && meet_the_others(generation, error);
 }
 
-void Runtime::make_coordinator() {
+// With what shows to onlookers what it knows, and what tells it of deaths.
+void Runtime::create_coordinator() {
     const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
     coordinator_ = std::make_unique<Coordinator>(
         Coordinator::Options{.shape = {.n_pes = first_spare(),
@@ -310,7 +311,29 @@ void Runtime::make_coordinator() {
                              .mailbox = &mailbox_,
                              .duties = this,
                              .observer = this,
-                             .is_present = [this] { return is_present(); }});
+                             .has_lease = [this] { return service_->has_lease(); }});
+    status_ = std::make_unique<StatusPublisher>(StatusPublisher::Options{
+        .control = &control_,
+        .coordinator = coordinator_.get(),
+        .store = &store_,
+        .self = self(),
+        .keeps_copies = config_.backup_mode != BackupMode::none,
+        .n_on_demand = config_.unreplaced == Unreplaced::abort ? 0 : static_cast<std::int32_t>(config_.on_demand)});
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    service_ =
+        std::make_unique<FailureService>(FailureService::Options{.control = &control_,
+                                                                 .coordinator = coordinator_.get(),
+                                                                 .channel = &channel_,
+                                                                 .host = this,
+                                                                 .self = self(),
+                                                                 .nodes = links_.nodes(),
+                                                                 .hang_bound_ns = config_.hang_timeout_ms * kNsPerMs,
+                                                                 .node_bound_ns = config_.node_timeout_ms * kNsPerMs,
+                                                                 .stall_bound_ns = config_.stall_timeout_ms * kNsPerMs,
+                                                                 .has_real_nodes = config_.pretend_nodes == 0,
+                                                                 .is_realtime = config_.realtime,
+                                                                 .joins = !config_.join.empty(),
+                                                                 .interface = links_.interface().name});
 }
 
 bool Runtime::start(int generation, std::string& error) {
@@ -326,9 +349,6 @@ bool Runtime::start(int generation, std::string& error) {
     if (!(config_.join.empty() ? start_with_others(generation, error) : join_running_job(error))) {
         return false;
     }
-    if (!watch_processes(error)) {
-        return false;
-    }
     // Before the service thread exists, which retires dead peers also while a substitute takes its PE.
     peers_.open({.control = &control_,
                  .n_pes = control_.n_pes(),
@@ -340,9 +360,13 @@ bool Runtime::start(int generation, std::string& error) {
                  .is_dead = [this](ProcId process) { return coordinator_->is_dead(process); },
                  .is_remote = [this](ProcId process) { return is_remote(process); }});
     const bool starts_as_spare = self().value() >= first_spare();
-    make_coordinator();
+    create_coordinator();
+    if (const Result<> watched = service_->watch_processes(); !watched) {
+        error = watched.error().line;
+        return false;
+    }
     tell_fault_points();
-    publish_status();
+    status_->publish(now_ns());
     fault_point(FaultPoint::init_ready);
     enter(StartStep::taking_pe);
     if ((!starts_as_spare && !take_pe(PeId(self().value()), error)) || !start_service(error)) {
@@ -353,7 +377,7 @@ bool Runtime::start(int generation, std::string& error) {
     if (!config_.join.empty()) {
         ask_to_join();
     } else if (!bootstrap_.is_one_node()) {
-        failure_events_.listen(bootstrap_.name_space(), [this](ProcId process) { told_of_failure(process); });
+        service_->listen_to_launcher(bootstrap_.name_space());
     }
     if (self() == ProcId(0) && generation == 0) {
         print_about();  // once in a job

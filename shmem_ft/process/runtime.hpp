@@ -13,16 +13,13 @@
 // shmem_finalize. After fork() the child has no runtime (runtime_process.cpp).
 #pragma once
 
-#include <poll.h>
 #include <setjmp.h>
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -37,12 +34,12 @@
 #include "base/pending_watch.hpp"
 #include "base/private_data.hpp"
 #include "recovery/coordinator.hpp"
-#include "recovery/detection/data_guard.hpp"
-#include "recovery/detection/failure_events.hpp"
+#include "recovery/detection/failure_service.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/ops/startup.hpp"
+#include "shmem_ft/process/status_publisher.hpp"
 #include "shmem_ft/start/bootstrap.hpp"
 #include "shmem_ft/start/node_links.hpp"
 #include "shmem_ft/start/start_watch.hpp"
@@ -58,7 +55,7 @@
 
 namespace sft {
 
-class Runtime final : public Duties, private JobObserver {
+class Runtime final : public Duties, private JobObserver, private ServiceHost {
 public:
     Runtime() = default;
     ~Runtime() override;
@@ -132,22 +129,26 @@ private:
     void must_stop(const Stop& why) override;
     void awaits_spares(const std::vector<PeId>& pes) override;  // runtime_policy.cpp
 
+    // ServiceHost
+    [[nodiscard]] bool is_remote(ProcId process) const noexcept override { return links_.is_remote(process); }
+    [[nodiscard]] PeId own_pe() const noexcept override { return me_.load(); }
+    void service_woken(std::int64_t now_ns) noexcept override;
+    [[nodiscard]] int service_timeout_ms(std::int64_t now_ns) const noexcept override;
+    void end_by_service(const std::string& line) noexcept override SFT_EXCLUDES(view_mutex_);  // runtime_trouble.cpp
+    void before_kill() noexcept override { flush_output(); }
+
     // runtime.cpp
     [[nodiscard]] bool create_memory(std::string& error);
     [[nodiscard]] bool start_with_others(int generation, std::string& error);
-    void make_coordinator();
     // Instead of start_with_others(), for a spare that comes while the job runs (runtime_join.cpp).
     [[nodiscard]] bool join_running_job(std::string& error);
     [[nodiscard]] bool await_turn(std::string& error);
     void ask_to_join();
-    void watch_joined() noexcept;
-    void end_by_service(const std::string& line) noexcept SFT_EXCLUDES(view_mutex_);
-    void look_for_trouble() noexcept;
-    void release_reserve() noexcept;
     [[nodiscard]] bool take_pe(PeId pe, std::string& error);
     [[nodiscard]] bool show_first_holders(std::string& error);
     [[nodiscard]] bool become_substitute(std::string& error);
     [[nodiscard]] bool start_scrubber(std::string& error);
+    void create_coordinator();
     void connect_channels();
     void reset_channels(const JobState& state);
     void print_about() const;
@@ -164,7 +165,6 @@ private:
     void read_domains();
 
     // runtime_nodes.cpp
-    [[nodiscard]] bool is_remote(ProcId process) const noexcept { return links_.is_remote(process); }
     [[nodiscard]] bool open_links(const JobCard& first, std::string& error);
     void end_without(ProcId process) noexcept;
     void end_if_cut_off() noexcept;
@@ -174,29 +174,10 @@ private:
     [[nodiscard]] BackupStore::Door door_of(ProcId process) const;
 
     // runtime_service.cpp
-    [[nodiscard]] bool watch_processes(std::string& error);
     [[nodiscard]] bool start_service(std::string& error);
     void stop_service() noexcept;
-    [[nodiscard]] DataGuard::Options data_guard_options();
-    void list_polled(std::vector<pollfd>& polled, std::vector<ProcId>& watched);
-    void serve() noexcept;
     void watch_exit_later() noexcept;
-    void process_ended(ProcId process) noexcept;
-    void look_for_gone() noexcept;
-    void told_of_failure(ProcId process);
-    void look_at_told();
-    [[nodiscard]] bool is_present() const noexcept;
-    void lose_nodes(const std::vector<Death>& lost) noexcept;
-    void tell_agreed_losses(const JobState& before, const JobState& after) noexcept;
-    void tell_agreed_loss(ProcId process) noexcept;
-    void leave_with_node() noexcept;
-    void note_death(ProcId process, FailureReason reason, std::int64_t seen_ns) noexcept;
     PeId sleep_as_spare() noexcept;
-
-    // runtime_status.cpp
-    void publish_status() noexcept;
-    void refresh_status() noexcept;
-    [[nodiscard]] std::uint32_t incarnation_of(PeId pe) const noexcept;
 
     // runtime_ft.cpp
     [[nodiscard]] std::string explain(const JobState& state) const;
@@ -261,10 +242,8 @@ private:
     Globals globals_;
     Segment heap_segment_;
     Heap heap_;
-    BlockTable blocks_;             // behind the heap, if calls are checked
-    std::size_t record_bytes_ = 0;  // in front of the heap: the record of the start-up
-    std::atomic<StartupPhase> startup_phase_{StartupPhase::none};
-    std::atomic<std::uint64_t> startup_bytes_{0};
+    BlockTable blocks_;                 // behind the heap, if calls are checked
+    std::size_t record_bytes_ = 0;      // in front of the heap: the record of the start-up
     std::unique_ptr<Startup> startup_;  // before the first commit, and in a substitute that has not joined
     std::unique_ptr<Checker> checker_;
     std::unique_ptr<StrayWords> stray_words_;  // if calls are checked
@@ -277,6 +256,8 @@ private:
     std::atomic<ProcId> lost_connection_{kNoProc};  // nobody has been told yet
     std::atomic<bool> can_ask_for_end_{false};      // there are a coordinator and a service thread
     std::unique_ptr<Coordinator> coordinator_;
+    std::unique_ptr<StatusPublisher> status_;  // as long as the coordinator
+    std::unique_ptr<FailureService> service_;  // as long as the coordinator
     std::unique_ptr<StartWatch> start_watch_;  // while this process is in shmem_init for the first time
 
     Engine engine_;
@@ -311,30 +292,10 @@ private:
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
     std::atomic<pid_t> exiting_thread_{0};  // the one that called shmem_global_exit first
 
-    // What only onlookers are told. The mutex keeps the two threads that publish apart; the coordinator may be asked
-    // something while it is held, never the other way round.
-    Mutex status_mutex_{MutexRank::status};
-    std::atomic<std::int64_t> committed_ns_{0};
-    std::atomic<std::uint64_t> stored_bytes_{0};
-    std::atomic<std::uint32_t> incarnation_{0};
-    std::atomic<std::int64_t> published_ns_{0};
-    std::atomic<std::uint64_t> published_checked_{0};  // of the counters in there
-
     Mutex view_mutex_{MutexRank::view};
     std::string last_line_ SFT_GUARDED_BY(view_mutex_);  // why this process ends the job, said by either thread
-    std::vector<int> pidfds_;                            // by process; -1: self, ended or finalized
-    std::size_t n_joined_watched_ = 0;
-    std::atomic<bool> is_stopping_{false};
-    std::vector<ProcId> early_;  // had ended before anybody could watch them
-    FailureEvents failure_events_;
-    Mutex told_mutex_{MutexRank::told};
-    std::vector<ProcId> told_;  // failed, says the launcher; protected by told_mutex_
-    int stop_fd_ = -1;
-    std::array<int, 8> reserve_ = {-1, -1, -1, -1, -1, -1, -1, -1};  // descriptors to be had for the end of the job
-    std::int64_t leave_by_ns_ = 0;         // the service thread has asked for the end of the job; 0: it has not
-    std::int64_t watch_exit_ns_ = 0;       // when exit() is to be watched once more; 0: not begun
-    std::int64_t unwatched_since_ns_ = 0;  // a spare that has joined cannot be watched; 0: all are
-    int unwatched_error_ = 0;
+    std::int64_t leave_by_ns_ = 0;    // the service thread has asked for the end of the job; 0: it has not
+    std::int64_t watch_exit_ns_ = 0;  // when exit() is to be watched once more; 0: not begun
     // While a spare is awaited; protected by view_mutex_.
     struct Unreplaceable {
         std::vector<PeId> pes;
@@ -345,7 +306,6 @@ private:
     };
     Unreplaceable unreplaceable_;
     int wait_timer_fd_ = -1;
-    std::thread service_;
 };
 
 // Null outside init/finalize and in children made by fork().

@@ -82,7 +82,7 @@ void Runtime::ship(Version version) {
     engine_.init_calls = logical_init_calls();
     close_startup();
     const BackupStore::Shipped shipped = store_.ship(version, live_);
-    stored_bytes_.store(shipped.bytes_stored);
+    status_->set_stored_bytes(shipped.bytes_stored);
     if (shipped.keeper_gone) {
         // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
         keeper_in_use_ = kNoProc;
@@ -328,7 +328,7 @@ Duties::Done Runtime::protect(const JobState& state) {
                 keeper_in_use_ = kNoProc;
                 return must_be_gone(keeper, {Failure::refused, "it does not take the copy"});
             }
-            stored_bytes_.store(shipped.bytes_stored);
+            status_->set_stored_bytes(shipped.bytes_stored);
         }
     } else {
         keeper_in_use_ = kNoProc;

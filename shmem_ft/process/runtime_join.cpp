@@ -97,28 +97,4 @@ void Runtime::ask_to_join() {
     coordinator_->wait_until([this](const JobState& now) { return has_joined(now, self()) || is_over(now); });
 }
 
-// By the service thread: the kernel shall tell of their ends, too.
-void Runtime::watch_joined() noexcept {
-    const JobState state = coordinator_->state();
-    for (; n_joined_watched_ < state.joined.size(); ++n_joined_watched_) {
-        const ProcId process = state.joined[n_joined_watched_].process;
-        if (process == self() || is_remote(process) || process.value() < 0 || process.value() >= control_.n_slots()) {
-            continue;
-        }
-        const ProcessSlot& slot = control_.slot(process);
-        const Opening opening = open_process(slot.pid, slot.start_time);
-        if (opening.reach == Reach::cannot_be_opened) {
-            // Alive perhaps, and not watched: tried again, and for how long is look_for_trouble()'s to say.
-            unwatched_error_ = opening.error;
-            unwatched_since_ns_ = unwatched_since_ns_ == 0 ? now_ns() : unwatched_since_ns_;
-            return;
-        }
-        unwatched_since_ns_ = 0;
-        pidfds_[process.index()] = opening.fd;
-        if (opening.reach == Reach::gone) {
-            coordinator_->process_died({process, {FailureKind::died, 0}, true});
-        }
-    }
-}
-
 }  // namespace sft

@@ -93,30 +93,6 @@ void Runtime::say_goodbye(Stage how) noexcept {
     }
 }
 
-DataGuard::Options Runtime::data_guard_options() {
-    constexpr std::int64_t kNsPerMs = 1'000'000;
-    // Pretended nodes share their addresses.
-    const bool is_on = !bootstrap_.is_one_node() && control_.header().n_nodes > 1 && config_.pretend_nodes == 0;
-    return {.coordinator = coordinator_.get(),
-            .control = &control_,
-            .is_on = is_on,
-            .bound_ns = config_.stall_timeout_ms * kNsPerMs,
-            .silence_ns = config_.node_timeout_ms * kNsPerMs,
-            .interface = links_.interface().name};
-}
-
-// A death that everybody can see and none of whose consequences has to be thought of here: recovery is there for it.
-void Runtime::leave_with_node() noexcept {
-    flush_output();
-    for (std::size_t i = 0; i < pidfds_.size(); ++i) {
-        if (pidfds_[i] >= 0) {
-            const ProcessSlot& slot = control_.slot(ProcId(static_cast<std::int32_t>(i)));
-            kill_process(pidfds_[i], slot.pid, slot.start_time);
-        }
-    }
-    ::kill(::getpid(), SIGKILL);
-}
-
 BackupStore::Door Runtime::door_of(ProcId process) const {
     const ProcessSlot& slot = control_.slot(process);
     return {.pid = slot.pid,

@@ -38,7 +38,7 @@ void Runtime::record_startup() {
     }
     startup_ = std::make_unique<Startup>();
     startup_->begin_recording(engine_, startup_memory());
-    startup_phase_.store(StartupPhase::recording);
+    status_->set_startup(StartupPhase::recording);
     engine_.startup = startup_.get();
     take_input();
 }
@@ -49,7 +49,7 @@ void Runtime::repeat_startup() {
     }
     startup_ = std::make_unique<Startup>();
     startup_->begin_replay(engine_, startup_memory());
-    startup_phase_.store(StartupPhase::repeating);
+    status_->set_startup(StartupPhase::repeating);
     engine_.startup = startup_.get();
     take_input();
 }
@@ -93,10 +93,10 @@ void Runtime::close_startup() noexcept {
     }
     startup_->close_record();
     const Startup::Size size = startup_->size();
-    startup_bytes_.store(size.bytes);
-    startup_phase_.store(size.state == StartupState::too_large      ? StartupPhase::too_large
+    status_->set_startup(size.state == StartupState::too_large      ? StartupPhase::too_large
                          : size.state == StartupState::many_threads ? StartupPhase::many_threads
-                                                                    : StartupPhase::closed);
+                                                                    : StartupPhase::closed,
+                         size.bytes);
 }
 
 // The first version is committed, or this substitute has joined: from here on calls go the short way. The marks are of
@@ -108,8 +108,8 @@ void Runtime::end_startup() noexcept {
     if (links_.network() != nullptr) {
         links_.network()->set_marks({});
     }
-    if (startup_phase_.load() == StartupPhase::repeating) {
-        startup_phase_.store(StartupPhase::closed);
+    if (status_->startup() == StartupPhase::repeating) {
+        status_->set_startup(StartupPhase::closed);
     } else if (me_ == PeId(0) && life_ == 1) {
         report(JobEventKind::start_up_over, 0, 0, "", now_ns(), 0);
     }

@@ -193,11 +193,11 @@ TEST_F(Inner, PassesARequestForTheEndOn) {
     EXPECT_EQ(told(MessageKind::end_request), List{0});
 }
 
-// Who is not known to be present can have been called lost itself: what it is told proves nothing.
+// Who has no lease can have been called lost itself: what it is told proves nothing.
 TEST_F(Inner, WhatItIsToldIsCertainOnlyIfItIsPresent) {
     Message deaths = message(MessageKind::deaths);
     deaths.deaths = {certain(4)};
-    is_present_ = false;
+    has_lease_ = false;
     receive(2, deaths);
     ASSERT_EQ(agreement_->known_deaths().size(), 1U);
     EXPECT_FALSE(agreement_->known_deaths()[0].is_certain);

@@ -25,7 +25,7 @@ public:
     void decided(const JobState& /*before*/, const JobState& after) override { decided_.push_back(after); }
     void heard_of_death(const Death& death) override { heard_.push_back(death); }
     void must_stop(const Stop& why) override { stops_.push_back(why); }
-    [[nodiscard]] bool is_present() const override { return is_present_; }
+    [[nodiscard]] bool has_lease() const override { return has_lease_; }
 
 protected:
     explicit Tree6(int self) : self_(self) {
@@ -38,7 +38,7 @@ protected:
     const JobShape shape_{.n_pes = 6, .n_processes = 8};
     const JobRules rules_{shape_};
     const ProcId self_;
-    bool is_present_ = true;
+    bool has_lease_ = true;
     std::vector<std::pair<ProcId, Message>> sent_;
     std::vector<JobState> decided_;
     std::vector<Death> heard_;

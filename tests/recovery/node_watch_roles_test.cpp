@@ -47,19 +47,19 @@ TEST_F(OneOfFive, WhoHasWatchedForAnotherNeedNotHearItAnyMore) {
     for (const int process : {5, 3}) {
         answer_of(process, kBound);
     }
-    EXPECT_EQ(watch_.presence_ns(), kBound);
+    EXPECT_EQ(watch_.lease_ns(), kBound);
 }
 
 TEST_F(OneOfFive, WhoBeginsToWatchIsTakenToKnowNoMoreThanAllTheOthers) {
     answer_of(3, 2 * kPeriod);
     answer_of(4, kPeriod);
     answer_of(2, 2 * kPeriod);
-    EXPECT_EQ(watch_.presence_ns(), kPeriod);
+    EXPECT_EQ(watch_.lease_ns(), kPeriod);
     const std::vector<Death> dead{death_of(4)};
     watch_.update({}, dead, 3 * kPeriod);
-    EXPECT_EQ(watch_.presence_ns(), kPeriod) << "node 2 may not have listened to this one";
+    EXPECT_EQ(watch_.lease_ns(), kPeriod) << "node 2 may not have listened to this one";
     answer_of(2, 4 * kPeriod);
-    EXPECT_EQ(watch_.presence_ns(), 2 * kPeriod) << "what node 3 has heard is still true";
+    EXPECT_EQ(watch_.lease_ns(), 2 * kPeriod) << "what node 3 has heard is still true";
 }
 
 TEST_F(OneOfFive, WhatALostWatcherHadHeardCountsUntilItsLossIsAgreedOn) {
@@ -67,15 +67,15 @@ TEST_F(OneOfFive, WhatALostWatcherHadHeardCountsUntilItsLossIsAgreedOn) {
     answer_of(4, kPeriod);
     std::vector<Death> dead{death_of(1), death_of(2), death_of(3), death_of(4, false)};
     watch_.update({}, dead, kBound);
-    EXPECT_EQ(watch_.presence_ns(), kPeriod);
+    EXPECT_EQ(watch_.lease_ns(), kPeriod);
     JobState state;
     state.index = 1;
     state.deaths = {dead[0]};
     watch_.update(state, dead, kBound);
-    EXPECT_EQ(watch_.presence_ns(), kPeriod) << "that is another one";
+    EXPECT_EQ(watch_.lease_ns(), kPeriod) << "that is another one";
     state.deaths = dead;
     watch_.update(state, dead, kBound);
-    EXPECT_EQ(watch_.presence_ns(), NodeWatch::kAlways);
+    EXPECT_EQ(watch_.lease_ns(), NodeWatch::kAlways);
 }
 
 // Nothing has come from node 1 for long, so that datagrams of its own would not count any more.
@@ -122,7 +122,7 @@ TEST_F(OneOfFive, WhoHasJoinedHasBeenHeardByNobody) {
     JobState joined;
     joined.joined = {{ProcId(5), NodeId(0)}};
     watch.update(joined, {}, kBound);
-    EXPECT_EQ(watch.presence_ns(), NodeWatch::kNever);
+    EXPECT_EQ(watch.lease_ns(), NodeWatch::kNever);
 }
 
 // Node 4 misses node 0, which counts for more, and asks the others, who say nothing.

@@ -336,33 +336,33 @@ TEST(NodeWatch, IsNotNeededOnOneNodeOrWhenOff) {
 // Whoever has not been heard for a bound by those that watch it may have been called lost.
 class Presence : public OneOfFour {
 protected:
-    static bool is_present(const NodeWatch& watch, std::int64_t now) {
-        return sft::is_present(
-            ProcId(0), [&](ProcId) { return watch.presence_ns(); }, now, kBound);
+    static bool has_lease(const NodeWatch& watch, std::int64_t now) {
+        return sft::has_lease(
+            ProcId(0), [&](ProcId) { return watch.lease_ns(); }, now, kBound);
     }
 };
 
 TEST_F(Presence, LastsForABoundAfterTheQuestionThatWasAnswered) {
     NodeWatch watch = watch_of(0);  // nodes 2 and 3 watch it
-    EXPECT_TRUE(is_present(watch, kBound - 1));
-    EXPECT_FALSE(is_present(watch, kBound)) << "nobody has answered";
+    EXPECT_TRUE(has_lease(watch, kBound - 1));
+    EXPECT_FALSE(has_lease(watch, kBound)) << "nobody has answered";
     watch.heard(ProcId(2), kBound, kBound - kMilli);
-    EXPECT_FALSE(is_present(watch, kBound)) << "node 3 may have called it lost";
+    EXPECT_FALSE(has_lease(watch, kBound)) << "node 3 may have called it lost";
     watch.heard(ProcId(3), kBound, 2 * kPeriod);
-    EXPECT_TRUE(is_present(watch, kBound));
-    EXPECT_TRUE(is_present(watch, 2 * kPeriod + kBound - 1));
-    EXPECT_FALSE(is_present(watch, 2 * kPeriod + kBound)) << "since the question, not since the answer";
+    EXPECT_TRUE(has_lease(watch, kBound));
+    EXPECT_TRUE(has_lease(watch, 2 * kPeriod + kBound - 1));
+    EXPECT_FALSE(has_lease(watch, 2 * kPeriod + kBound)) << "since the question, not since the answer";
     watch.heard(ProcId(3), 2 * kBound);
-    EXPECT_FALSE(is_present(watch, 2 * kBound)) << "what comes without a question proves nothing";
+    EXPECT_FALSE(has_lease(watch, 2 * kBound)) << "what comes without a question proves nothing";
     watch.heard(ProcId(1), 2 * kBound, 2 * kBound);
-    EXPECT_FALSE(is_present(watch, 2 * kBound)) << "node 1 does not watch it";
+    EXPECT_FALSE(has_lease(watch, 2 * kBound)) << "node 1 does not watch it";
 }
 
 TEST_F(Presence, IsNotMovedByTimesThatAreNotOfThisNode) {
     NodeWatch watch = watch_of(0);
     watch.heard(ProcId(2), kPeriod, 100 * kBound);
     watch.heard(ProcId(3), kPeriod, 100 * kBound);
-    EXPECT_FALSE(is_present(watch, kBound));
+    EXPECT_FALSE(has_lease(watch, kBound));
 }
 
 TEST_F(Presence, WhoWatchesFromNowOnKnowsNothingYet) {
@@ -372,15 +372,15 @@ TEST_F(Presence, WhoWatchesFromNowOnKnowsNothingYet) {
     watch.heard(ProcId(1), 2 * kBound, 2 * kBound - kMilli);
     // Node 3 is dead: node 1 watches now.
     watch.update({}, dead({3, 7, 11}), 2 * kBound + kMilli);
-    EXPECT_TRUE(is_present(watch, 3 * kBound - 2 * kMilli));
+    EXPECT_TRUE(has_lease(watch, 3 * kBound - 2 * kMilli));
     watch.heard(ProcId(2), 3 * kBound, 3 * kBound);
-    EXPECT_FALSE(is_present(watch, 3 * kBound)) << "node 1 has not answered since";
+    EXPECT_FALSE(has_lease(watch, 3 * kBound)) << "node 1 has not answered since";
 }
 
 TEST_F(Presence, IsCertainWhenNobodyElseLives) {
     NodeWatch watch = watch_of(0);
     watch.update({}, dead({1, 5, 9, 2, 6, 10, 3, 7, 11}), kMilli);
-    EXPECT_TRUE(is_present(watch, 100 * kBound));
+    EXPECT_TRUE(has_lease(watch, 100 * kBound));
 }
 
 // Whoever has called this node lost may be lost itself before this node runs again.
@@ -391,27 +391,27 @@ TEST_F(Presence, DoesNotRiseBecauseAWatcherIsTakenForLost) {
     std::vector<Death> lost = dead({1, 5, 9, 2, 6, 10, 3, 7});
     insert_sorted(lost, {ProcId(11), {FailureKind::node_lost, 0}, false});
     watch.update({}, lost, 2 * kBound);
-    EXPECT_FALSE(is_present(watch, 2 * kBound)) << "node 3 has not heard it for long, and may have said so";
+    EXPECT_FALSE(has_lease(watch, 2 * kBound)) << "node 3 has not heard it for long, and may have said so";
     JobState agreed;
     agreed.index = 1;
     agreed.deaths = lost;
     watch.update(agreed, lost, 2 * kBound);
-    EXPECT_TRUE(is_present(watch, 100 * kBound));
+    EXPECT_TRUE(has_lease(watch, 100 * kBound));
 }
 
 // Its node may have been called lost before it came, and all who said so may be gone.
 TEST_F(Presence, ASpareThatComesLaterProvesNothingBeforeItIsAnswered) {
     NodeWatch watch({.shape = shape_, .self = ProcId(12), .bound_ns = kBound});
     watch.update({}, {}, kBound);
-    EXPECT_FALSE(is_present(watch, kBound));
+    EXPECT_FALSE(has_lease(watch, kBound));
     JobState joined;
     joined.index = 1;
     joined.joined = {{ProcId(12), NodeId(0)}};
     watch.update(joined, {}, kBound);
-    EXPECT_FALSE(is_present(watch, kBound));
+    EXPECT_FALSE(has_lease(watch, kBound));
     watch.heard(ProcId(2), kBound, kBound);
     watch.heard(ProcId(3), kBound, kBound);
-    EXPECT_TRUE(is_present(watch, kBound));
+    EXPECT_TRUE(has_lease(watch, kBound));
 }
 
 // It came there, was counted in and died while nobody had heard of it.
@@ -441,11 +441,11 @@ TEST_F(OneOfFour, WhoHasJoinedOnALostNodeIsLostAsWell) {
 }
 
 TEST_F(Presence, IsProvenByThoseOfLowerNumbersOnly) {
-    const auto presence_of = [](ProcId process) { return process == ProcId(12) ? 5 * kBound : NodeWatch::kNever; };
-    EXPECT_FALSE(sft::is_present(ProcId(4), presence_of, 5 * kBound, kBound)) << "12 came when 4 had been called lost";
-    EXPECT_TRUE(sft::is_present(ProcId(12), presence_of, 5 * kBound, kBound));
-    EXPECT_TRUE(sft::is_present(ProcId(14), presence_of, 5 * kBound, kBound)) << "who knew 14 knew 12";
-    EXPECT_TRUE(sft::is_present(ProcId(4), presence_of, 5 * kBound, 0)) << "no node is ever called lost";
+    const auto lease_of = [](ProcId process) { return process == ProcId(12) ? 5 * kBound : NodeWatch::kNever; };
+    EXPECT_FALSE(sft::has_lease(ProcId(4), lease_of, 5 * kBound, kBound)) << "12 came when 4 had been called lost";
+    EXPECT_TRUE(sft::has_lease(ProcId(12), lease_of, 5 * kBound, kBound));
+    EXPECT_TRUE(sft::has_lease(ProcId(14), lease_of, 5 * kBound, kBound)) << "who knew 14 knew 12";
+    EXPECT_TRUE(sft::has_lease(ProcId(4), lease_of, 5 * kBound, 0)) << "no node is ever called lost";
 }
 
 }  // namespace

@@ -97,7 +97,7 @@ bool may_follow(const JobState& from, const JobState& to) {
     return false;
 }
 
-// Without nodes there is no presence (node_watch.hpp): who was cut off while the others died cannot know.
+// Without nodes there is no lease (node_watch.hpp): who was cut off while the others died cannot know.
 bool may_be_left_behind(const Account& account, ProcId process) {
     return account.declared.contains(process) && account.scenario.detection == Detection::heartbeats &&
            !account.scenario.partitions.empty();

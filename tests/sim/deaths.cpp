@@ -191,7 +191,7 @@ bool World::has_talked(ProcId a, ProcId b) const {
 }
 
 // A port that refuses is proof for those only who cannot have been called lost themselves.
-void World::tell_of_port(ProcId to, ProcId of) { tell_fate(to, of, process(to).is_present()); }
+void World::tell_of_port(ProcId to, ProcId of) { tell_fate(to, of, process(to).has_lease()); }
 
 // While its host is there the other end of a connection sees at once that a process is gone.
 void World::break_connection(ProcId dead, ProcId other) {

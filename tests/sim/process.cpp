@@ -417,16 +417,16 @@ void SimProcess::tick() {
     world_.later(self_, period, [this] { tick(); });
 }
 
-bool SimProcess::is_present() const {
+bool SimProcess::has_lease() const {
     if (world_.scenario().detection != Detection::nodes) {
         return true;
     }
-    const auto presence_of = [this](ProcId other) {
+    const auto lease_of = [this](ProcId other) {
         const bool is_here =
             world_.has_come(other) && node_of(world_.scenario(), other) == node_of(world_.scenario(), self_);
-        return is_here ? world_.process(other).presence_ns() : NodeWatch::kNever;
+        return is_here ? world_.process(other).lease_ns() : NodeWatch::kNever;
     };
-    return sft::is_present(self_, presence_of, world_.now(), world_.scenario().bound);
+    return sft::has_lease(self_, lease_of, world_.now(), world_.scenario().bound);
 }
 
 void SimProcess::tick_nodes() {

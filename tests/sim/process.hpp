@@ -40,8 +40,8 @@ public:
     [[nodiscard]] const Agreement& agreement() const noexcept { return agreement_; }
     [[nodiscard]] Time beat_at() const noexcept { return beat_at_; }
     [[nodiscard]] std::uint32_t beats() const noexcept { return beats_; }
-    [[nodiscard]] std::int64_t presence_ns() const noexcept { return node_watch_.presence_ns(); }
-    [[nodiscard]] bool is_present() const override;
+    [[nodiscard]] std::int64_t lease_ns() const noexcept { return node_watch_.lease_ns(); }
+    [[nodiscard]] bool has_lease() const override;
     [[nodiscard]] Testimony testimony_about(NodeId node) const override {
         return node_watch_.testimony_about(node, world_.now());
     }

@@ -118,6 +118,14 @@ bool ControlSegment::look(std::int32_t pid, int fd, std::string& error) {
     return true;
 }
 
+std::uint32_t ControlSegment::incarnation_of(PeId pe) const noexcept {
+    std::uint32_t count = 0;
+    for (std::int32_t process = 0; pe != kNoPe && process < n_slots(); ++process) {
+        count += slot(ProcId(process)).taken_pe.load() == pe.value() + 1 ? 1U : 0U;
+    }
+    return count;
+}
+
 // The segment may be anybody's.
 bool ControlSegment::take_shape(std::string& what) {
     if (header_->magic != kControlMagic) {

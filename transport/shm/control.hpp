@@ -62,7 +62,7 @@ struct alignas(64) ProcessSlot {
     std::atomic<std::uint32_t> is_death_noted;  // somebody has reported this process's death to oshrun
     std::atomic<std::uint32_t> death;           // FailureReason::status() of whoever knew first; 0: nobody does
     std::atomic<std::int64_t> death_seen_ns;    // CLOCK_MONOTONIC
-    std::atomic<std::int64_t> presence_ns;      // NodeWatch::presence_ns()
+    std::atomic<std::int64_t> lease_ns;         // NodeWatch::lease_ns()
     // Of the lowest process of another node: data between it and this one does not get through, as somebody has seen
     // or heard.
     std::atomic<std::int64_t> stalled_since_ns;
@@ -130,6 +130,8 @@ public:
     [[nodiscard]] const ControlShape& shape() const noexcept { return shape_; }
     [[nodiscard]] ControlHeader& header() const noexcept { return *header_; }
     [[nodiscard]] ProcessSlot& slot(ProcId process) const noexcept { return slots_[process.index()]; }
+    // Spares that were called for this PE, the one that holds it now among them.
+    [[nodiscard]] std::uint32_t incarnation_of(PeId pe) const noexcept;
     [[nodiscard]] ChannelMap channels() const noexcept {
         return {rings_, lane_marks_, meeting_points_, static_cast<std::size_t>(shape_.n_pes)};
     }

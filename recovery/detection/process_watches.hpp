@@ -1,0 +1,49 @@
+// The processes of this node whose ends the kernel tells this one: a pidfd each.
+//
+// Invariants: each descriptor is closed once, and each end is found once: a process whose end has been found is watched
+// no more, and its number is never used again.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <poll.h>
+
+#include <vector>
+
+#include "base/process_watch.hpp"
+#include "transport/shm/control.hpp"
+
+namespace sft {
+
+class ProcessWatches {
+public:
+    explicit ProcessWatches(const ControlSegment& control)
+        : control_(control), pidfds_(static_cast<std::size_t>(control.n_slots()), -1) {}
+    ~ProcessWatches() { clear(); }
+    ProcessWatches(const ProcessWatches&) = delete;
+    ProcessWatches& operator=(const ProcessWatches&) = delete;
+
+    // The process that the slot names. If it is gone, or cannot be opened, it is not watched.
+    struct Outcome {
+        Reach reach = Reach::gone;
+        int error = 0;  // errno, if it cannot be opened
+    };
+    // REQUIRES: it is not watched.
+    [[nodiscard]] Outcome watch(ProcId process);
+    [[nodiscard]] bool is_watched(ProcId process) const noexcept { return pidfds_[process.index()] >= 0; }
+    // Appends a descriptor to `polled`, and its process to `processes`, for all that are watched.
+    void list(std::vector<pollfd>& polled, std::vector<ProcId>& processes) const;
+    // Its descriptor is readable: how it ended, as far as the kernel tells. REQUIRES: it is watched.
+    [[nodiscard]] FailureReason take_end(ProcId process) noexcept;
+
+    // Nothing happens if it is not watched.
+    void kill(ProcId process) const noexcept;
+    void kill_all() const noexcept;
+    void clear() noexcept;
+
+private:
+    const ControlSegment& control_;
+    std::vector<int> pidfds_;  // by process; -1: not watched
+};
+
+}  // namespace sft

@@ -1,0 +1,88 @@
+#include "shmem_ft/process/status_publisher.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+
+namespace sft {
+
+ProcessStatus make_status(const JobShape& shape, const Coordinator::Knowledge& known, const OwnStatus& own,
+                          std::int64_t now_ns) {
+    const PeId pe = shape.held_by(known.state, own.self);
+    ProcessStatus status;
+    status.index = known.state.index;
+    status.published_ns = now_ns;
+    status.committed_ns = own.committed_ns;
+    status.stored_bytes = own.stored_bytes;
+    status.blocks_checked = own.blocks.checked;
+    status.blocks_bad = own.blocks.bad;
+    status.blocks_repaired = own.blocks.repaired;
+    status.version = known.state.version.value();
+    status.view = known.state.view;
+    status.attempt = known.state.attempt;
+    status.incarnation = own.incarnation;
+    status.pe = pe.value();
+    if (pe != kNoPe && own.keeps_copies && known.state.version != kNoVersion) {
+        const ProcId keeper = shape.keeper(known.state, pe);
+        status.keeper = contains(known.deaths, keeper) ? kNoProc.value() : keeper.value();
+    }
+    status.protected_losses = known.protected_losses;
+    status.idle_spares = static_cast<std::int32_t>(shape.idle_spares(known.state, known.deaths).size());
+    status.n_deaths = static_cast<std::int32_t>(known.deaths.size());
+    status.stage = static_cast<std::uint8_t>(known.state.stage);
+    status.keeps_copies = own.keeps_copies ? 1 : 0;
+    std::size_t n_failed = 0;
+    for (const auto* list : {&known.state.failed, &known.state.further}) {
+        for (const FailedPe& failed : *list) {
+            if (n_failed < status.failed.size()) {
+                status.failed[n_failed++] = failed.pe.value();
+            }
+        }
+    }
+    status.waits_for_spare = known.waits_for_spare ? 1 : 0;
+    const auto n_joined = static_cast<std::int32_t>(known.state.joined.size());
+    status.spares_on_demand = std::max(own.n_on_demand - n_joined, 0);
+    status.startup_bytes = own.startup_bytes;
+    status.startup = static_cast<std::uint32_t>(own.startup);
+    return status;
+}
+
+void add_node_losses(ProcessStatus& status, const NodeLosses& losses) noexcept {
+    status.n_nodes = losses.n_nodes;
+    status.n_node_losses = losses.n_survived;
+    status.fatal_node = losses.fatal.value();
+    status.node_loss = static_cast<std::uint8_t>(losses.why);
+}
+
+void StatusPublisher::publish(std::int64_t now_ns) noexcept {
+    const Locked lock(mutex_);
+    const Coordinator::Knowledge known = options_.coordinator->knowledge();
+    const OwnStatus own{.self = options_.self,
+                        .keeps_copies = options_.keeps_copies,
+                        .n_on_demand = options_.n_on_demand,
+                        .committed_ns = committed_ns_.load(),
+                        .stored_bytes = stored_bytes_.load(),
+                        .incarnation = incarnation_.load(),
+                        .startup = startup_.load(),
+                        .startup_bytes = startup_bytes_.load(),
+                        .blocks = options_.store->counters()};
+    ProcessStatus status = make_status(options_.coordinator->shape(), known, own, now_ns);
+    add_node_losses(status, options_.coordinator->node_losses(known, status.spares_on_demand));
+    options_.control->slot(options_.self).status.write(status);
+    published_ns_.store(now_ns);
+    published_checked_.store(own.blocks.checked);
+}
+
+void StatusPublisher::refresh(std::int64_t now_ns) noexcept {
+    if (options_.store->counters().checked != published_checked_.load() && now_ns - published_ns_.load() > kRefreshNs) {
+        publish(now_ns);
+    }
+}
+
+void StatusPublisher::set_startup(StartupPhase phase, std::uint64_t bytes) noexcept {
+    SFT_ASSERT(phase != StartupPhase::none && phase != StartupPhase::recording && phase != StartupPhase::repeating);
+    startup_bytes_.store(bytes);
+    startup_.store(phase);
+}
+
+}  // namespace sft
