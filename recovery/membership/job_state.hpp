@@ -31,10 +31,10 @@
 #include <string>
 #include <vector>
 
-#include "base/ids.hpp"
-#include "base/process_watch.hpp"
 #include "base/domain_map.hpp"
+#include "base/ids.hpp"
 #include "base/node_map.hpp"
+#include "base/process_watch.hpp"
 
 namespace sft {
 
