@@ -10,11 +10,12 @@
 //  1. Entries are sorted by offset and do not overlap. A freed block stays until a new one takes its place.
 //  2. While is_complete(), every allocated block has an entry.
 //
-// Thread safety: changed by heap calls, which are collective; read by any thread.
+// Threads: changed by heap calls, which are collective, and read by any thread, with mutex().
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <shared_mutex>
 
 namespace sft {
 
@@ -40,6 +41,7 @@ public:
     [[nodiscard]] const Block* at_or_before(std::uint64_t offset) const noexcept;
     [[nodiscard]] bool is_complete() const noexcept { return memory_->is_incomplete == 0; }
     [[nodiscard]] std::size_t count() const noexcept { return memory_->count; }
+    [[nodiscard]] std::shared_mutex& mutex() const noexcept { return mutex_; }
 
 private:
     static constexpr std::size_t kBlocksMax = (kBytes - 64) / sizeof(Block);
@@ -56,6 +58,7 @@ private:
     [[nodiscard]] std::size_t behind(std::uint64_t offset) const noexcept;
 
     Memory* memory_ = nullptr;
+    mutable std::shared_mutex mutex_;
 };
 
 }  // namespace sft

@@ -1,7 +1,6 @@
 #include "shmem_ft/process/runtime.hpp"
 
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,13 +25,6 @@ namespace {
 
 constexpr WaitStyle kAlone{4000, 0};  // a core per process: spins for about as long as a wake-up takes
 constexpr WaitStyle kCrowded{20, 4};
-
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-std::uint64_t memory_bytes() {
-    struct sysinfo info {};
-    return ::sysinfo(&info) == 0 ? (info.totalram + info.totalswap) * info.mem_unit : 0;
-}
 
 // Whoever would wait for this job's result is gone.
 void launcher_lost() { ::_exit(kExitError); }
@@ -80,7 +72,7 @@ Runtime::~Runtime() {
     stop_service();
     links_.close();
     forget_fault_self();  // it points into this object
-    globals_.unshare();
+    memory_.unshare_globals();
 }
 
 bool Runtime::create_memory(std::string& error) {
@@ -92,46 +84,16 @@ bool Runtime::create_memory(std::string& error) {
             "shmem_init, or set SHMEM_SYMMETRIC_SIZE to what is needed",
             static_cast<unsigned long long>(config_.symmetric_size_bytes >> 20U));
     }
-    if (!globals_.share(config_.globals, error)) {
-        return false;
-    }
-    // What the library keeps in the heap comes on top, so that the program has what it has asked for.
-    const std::uint64_t bytes =
-        round_up(std::max<std::uint64_t>(config_.symmetric_size_bytes + Heap::own_bytes(), Heap::kBytesMin),
-                 kBlockBytes);
-    if (bytes > memory_bytes()) {
-        error = format("SHMEM_SYMMETRIC_SIZE: a heap of %llu bytes cannot be had: this node has %llu bytes of memory",
-                       static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(memory_bytes()));
-        return false;
-    }
-    // The record of the start-up and the table of blocks are saved and restored with the heap; marks of writes are not.
-    record_bytes_ = may_checkpoint() ? round_up(config_.startup_record_bytes, kBlockBytes) : 0;
-    const std::uint64_t all_bytes = record_bytes_ + bytes + (config_.check == CheckMode::off ? 0 : BlockTable::kBytes);
-    static_assert(BlockTable::kBytes % kBlockBytes == 0);
-    const std::uint64_t marks_bytes = record_bytes_ == 0 ? 0 : WriteMarks::bytes_for(all_bytes, globals_.range().bytes);
-    if (!heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes, error)) {
-        return false;
-    }
-    auto* base = reinterpret_cast<void*>(config_.heap_base_address);
-    if (!heap_segment_.map_at(base, error)) {
-        error += " (the symmetric heap needs the same address in every process; SHMEM_FT_HEAP_BASE chooses another)";
-        return false;
-    }
-    const AddressRange heap{config_.heap_base_address + record_bytes_, bytes};
-    heap_.create(heap, heap_segment_.fd(), record_bytes_);
-    live_.heap = {config_.heap_base_address, all_bytes};
-    if (config_.check != CheckMode::off) {
-        blocks_.attach(reinterpret_cast<void*>(heap.begin + bytes));
-    }
-    live_.heap_fd = heap_segment_.fd();
-    live_.globals = globals_.range();
-    for (const Globals::Extent& extent : globals_.saved()) {
-        live_.saved.push_back({extent.offset, extent.bytes});
-    }
     auto* library = reinterpret_cast<std::byte*>(&engine_.teams);
     auto* library_end = reinterpret_cast<std::byte*>(&engine_.contexts + 1);
-    live_.library = {reinterpret_cast<std::uintptr_t>(library), static_cast<std::size_t>(library_end - library)};
-    return true;
+    return holds(memory_.create({.globals = config_.globals,
+                                 .heap_base = config_.heap_base_address,
+                                 .heap_bytes = config_.symmetric_size_bytes,
+                                 .record_bytes = may_checkpoint() ? config_.startup_record_bytes : 0,
+                                 .has_block_table = config_.check != CheckMode::off,
+                                 .library = {reinterpret_cast<std::uintptr_t>(library),
+                                             static_cast<std::size_t>(library_end - library)}}),
+                 error);
 }
 
 void Runtime::connect_channels() {
@@ -161,8 +123,8 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
         status_->publish(now_ns());
     }
     tell_fault_points();
-    engine_.peers.heap = live_.heap;
-    engine_.peers.globals = live_.globals;
+    engine_.peers.heap = memory_.live().heap;
+    engine_.peers.globals = memory_.live().globals;
     engine_.peers.entries = peers_.entries();
     engine_.peers.n_pes = control_.n_pes();
     engine_.peers.me = pe;
@@ -189,7 +151,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
         // If it is gone there is no shadow, and its death will be known before anything is shipped.
         Trouble trouble;
         keeper_in_use_ = keeper;
-        if (store_.use_keeper(door_of(keeper), me_, live_, trouble) == Reach::cannot_be_opened) {
+        if (store_.use_keeper(door_of(keeper), me_, memory_.live(), trouble) == Reach::cannot_be_opened) {
             error = trouble.what;
             return false;
         }
@@ -225,16 +187,17 @@ void Runtime::print_about() const {
         }
     }
     if (config_.debug) {
+        const LiveState& live = memory_.live();
         say("%d PEs, %u spares, symmetric heap of %zu bytes at %#llx", control_.n_pes(), config_.spares,
-            heap_.range().bytes, static_cast<unsigned long long>(live_.heap.begin));
+            memory_.heap().bytes, static_cast<unsigned long long>(live.heap.begin));
         if (links_.network() != nullptr) {
             say("%d nodes; between them %s by interface %s (%s)", links_.nodes()->n_nodes(),
                 links_.network()->describe().c_str(), links_.interface().name.c_str(),
                 to_string(links_.interface().address).c_str());
         }
         say("globals at %#llx, %zu bytes%s; %zu bytes of library state in every version",
-            static_cast<unsigned long long>(live_.globals.begin), live_.globals.bytes,
-            live_.globals.bytes == 0 ? " (SHMEM_FT_GLOBALS)" : "", live_.library.bytes);
+            static_cast<unsigned long long>(live.globals.begin), live.globals.bytes,
+            live.globals.bytes == 0 ? " (SHMEM_FT_GLOBALS)" : "", live.library.bytes);
     }
 }
 
@@ -259,7 +222,7 @@ void Runtime::tell_fault_points() {
     hook.flip = [](void* context, FaultCopy copy, std::uint64_t seed) {
         Runtime& runtime = *static_cast<Runtime*>(context);
         const auto which = copy == FaultCopy::local ? BackupStore::Copy::local : BackupStore::Copy::shadow;
-        return !runtime.store_.flip_bit(which, seed, runtime.live_).empty();
+        return !runtime.store_.flip_bit(which, seed, runtime.memory_.live()).empty();
     };
     hook.cut = [](void* context, std::int64_t duration_ms) {
         Runtime& runtime = *static_cast<Runtime*>(context);
@@ -352,9 +315,9 @@ bool Runtime::start(int generation, std::string& error) {
     // Before the service thread exists, which retires dead peers also while a substitute takes its PE.
     peers_.open({.control = &control_,
                  .n_pes = control_.n_pes(),
-                 .heap = live_.heap,
-                 .heap_window_bytes = heap_segment_.bytes(),
-                 .globals = live_.globals,
+                 .heap = memory_.live().heap,
+                 .heap_window_bytes = memory_.heap_segment().bytes(),
+                 .globals = memory_.live().globals,
                  .gate = &engine_.gate,
                  .network = links_.network(),
                  .is_dead = [this](ProcId process) { return coordinator_->is_dead(process); },
@@ -411,7 +374,7 @@ bool Runtime::become_substitute(std::string& error) {
 }
 
 bool Runtime::start_scrubber(std::string& error) {
-    if (!scrubber_.start(store_, live_, config_)) {
+    if (!scrubber_.start(store_, memory_.live(), config_)) {
         error = "SHMEM_FT_SCRUB: the system gives no thread for it";
         return false;
     }

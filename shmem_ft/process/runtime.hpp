@@ -43,12 +43,9 @@
 #include "shmem_ft/start/bootstrap.hpp"
 #include "shmem_ft/start/node_links.hpp"
 #include "shmem_ft/start/start_watch.hpp"
-#include "symheap/block_table.hpp"
-#include "symheap/globals.hpp"
-#include "symheap/heap.hpp"
 #include "symheap/peer_map.hpp"
-#include "symheap/segment.hpp"
 #include "symheap/stray_words.hpp"
+#include "symheap/symmetric_memory.hpp"
 #include "transport/contact.hpp"
 #include "transport/net/network.hpp"
 #include "transport/shm/control.hpp"
@@ -95,8 +92,6 @@ public:
     void on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept;
 
     // runtime_startup.cpp
-    void zero_symmetric(void* block, std::size_t bytes) noexcept { heap_.zero(block, bytes); }
-    [[nodiscard]] AddressRange symmetric_object(const void* address) const noexcept;
     [[nodiscard]] void* pointer_before_joining(const void* address, PeId pe) noexcept;
 
     void* heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
@@ -105,6 +100,7 @@ public:
     [[nodiscard]] std::uint64_t heap_offset(const void* address, const char* routine) noexcept;
 
     [[nodiscard]] Engine& engine() noexcept { return engine_; }
+    [[nodiscard]] SymmetricMemory& memory() noexcept { return memory_; }
     [[nodiscard]] bool is_finished() const noexcept { return finished_; }
     // What a nested initialisation has raised, or a rollback lowered: as on all PEs.
     void take_thread_level() noexcept;
@@ -112,8 +108,6 @@ public:
     void record_exit(int status) noexcept;
     // The library ends this process with exit(), whose handlers may call it.
     void wait_for_nobody(int status) noexcept;
-    // In a child made by fork(): own copies of what the parent shares with its peers.
-    void privatize_after_fork() noexcept;
 
     // Duties
     void ship(Version version) override;
@@ -223,8 +217,6 @@ private:
 
     // runtime_heap.cpp
     void* replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
-    void note_block(const HeapRecord& record) noexcept;
-    void* do_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
 
     void report(JobEventKind kind, std::int32_t code, std::uint64_t value, const char* text, std::int64_t begin_ns,
                 std::int64_t end_ns) noexcept;
@@ -239,15 +231,10 @@ private:
     JobChannel channel_;
     Bootstrap bootstrap_;
     ControlSegment control_;
-    Globals globals_;
-    Segment heap_segment_;
-    Heap heap_;
-    BlockTable blocks_;                 // behind the heap, if calls are checked
-    std::size_t record_bytes_ = 0;      // in front of the heap: the record of the start-up
+    SymmetricMemory memory_;
     std::unique_ptr<Startup> startup_;  // before the first commit, and in a substitute that has not joined
     std::unique_ptr<Checker> checker_;
     std::unique_ptr<StrayWords> stray_words_;  // if calls are checked
-    LiveState live_;
     BackupStore store_;
     Scrubber scrubber_;
     Mailbox mailbox_;

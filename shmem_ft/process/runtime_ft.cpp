@@ -81,7 +81,7 @@ int Runtime::checkpoint() noexcept {
 void Runtime::ship(Version version) {
     engine_.init_calls = logical_init_calls();
     close_startup();
-    const BackupStore::Shipped shipped = store_.ship(version, live_);
+    const BackupStore::Shipped shipped = store_.ship(version, memory_.live());
     status_->set_stored_bytes(shipped.bytes_stored);
     if (shipped.keeper_gone) {
         // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
@@ -93,7 +93,7 @@ void Runtime::ship(Version version) {
 }
 
 void Runtime::fold(Version version) {
-    store_.fold(version, live_);
+    store_.fold(version, memory_.live());
     committed_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
     end_startup();
 }
@@ -256,7 +256,7 @@ std::string Runtime::lost_copy(const JobState& state) const {
 
 Duties::Done Runtime::become_restored(const JobState& state) {
     if (joined_) {
-        return store_.roll_back(state.version, live_) ? Done::ok : Done::corrupt;
+        return store_.roll_back(state.version, memory_.live()) ? Done::ok : Done::corrupt;
     }
     // The keeper may be this process itself: a shadow that it kept while it slept.
     const ProcId keeper = coordinator_->shape().keeper(state, me_);
@@ -267,7 +267,7 @@ Duties::Done Runtime::become_restored(const JobState& state) {
         return Done::corrupt;
     }
     Trouble trouble;
-    switch (BackupStore::fetch(door_of(keeper), me_, state.version, live_, &trouble)) {
+    switch (BackupStore::fetch(door_of(keeper), me_, state.version, memory_.live(), &trouble)) {
         case BackupStore::Fetched::done: return Done::ok;
         case BackupStore::Fetched::keeper_gone:
             return must_be_gone(keeper, {Failure::gone, trouble.what, trouble.error});
@@ -291,7 +291,7 @@ Duties::Done Runtime::restore(const JobState& state) {
     }
     fault_point(FaultPoint::restore_end);
     if (result == Done::ok && !joined_) {
-        store_.fold(state.version, live_);
+        store_.fold(state.version, memory_.live());
         committed_init_calls_ = restored_init_calls_;
     }
     return result;
@@ -315,7 +315,7 @@ Duties::Done Runtime::protect(const JobState& state) {
         if (moved || keeper != keeper_in_use_) {
             keeper_in_use_ = kNoProc;
             Trouble trouble;
-            const Reach reach = store_.use_keeper(door_of(keeper), me_, live_, trouble);
+            const Reach reach = store_.use_keeper(door_of(keeper), me_, memory_.live(), trouble);
             if (reach != Reach::opened) {
                 const Failure failure = reach == Reach::gone ? Failure::gone : Failure::cannot_be_opened;
                 return must_be_gone(keeper, {failure, trouble.what, trouble.error});
@@ -323,7 +323,7 @@ Duties::Done Runtime::protect(const JobState& state) {
             keeper_in_use_ = keeper;
         }
         if (moved) {
-            const BackupStore::Shipped shipped = store_.ship(version, live_);
+            const BackupStore::Shipped shipped = store_.ship(version, memory_.live());
             if (shipped.keeper_gone) {
                 keeper_in_use_ = kNoProc;
                 return must_be_gone(keeper, {Failure::refused, "it does not take the copy"});
@@ -355,8 +355,8 @@ bool Runtime::prepare_as_substitute() {
         if (keeper == kNoProc) {
             fail_job(lost_copy(state) + ": the data is lost");
         }
-        const auto fetched = BackupStore::fetch_front(door_of(keeper), me_, state.version, live_,
-                                                      record_bytes_ + Heap::journal_bytes(), &trouble);
+        const auto fetched = BackupStore::fetch_front(door_of(keeper), me_, state.version, memory_.live(),
+                                                      memory_.front_bytes(), &trouble);
         if (fetched == BackupStore::Fetched::done) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
             engine_.init_depth = 0;  // the program's own calls count until the version's number comes with its memory

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
-#include <sys/mman.h>
 #include <sys/personality.h>
 #include <unistd.h>
 
@@ -101,7 +100,7 @@ void after_fork_in_child() {
     const int read_end = g_fork_pipe[0];
     const int write_end = g_fork_pipe[1];
     if (g_runtime != nullptr) {
-        g_runtime->privatize_after_fork();
+        g_runtime->memory().privatize_after_fork();
         g_runtime = nullptr;
         attach_engine(nullptr);
         g_is_initialized = false;
@@ -304,16 +303,6 @@ void Runtime::finish() noexcept {
     store_.release();
 }
 
-// ---- fork ----
-
-void Runtime::privatize_after_fork() noexcept {
-    // The child must not write into what the PEs share. Globals are copied; of the heap the child gets a private
-    // view: its own stores stay its own, while what it has not written yet shows what the parent stores.
-    globals_.unshare();
-    ::mmap(reinterpret_cast<void*>(live_.heap.begin), live_.heap.bytes, PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, live_.heap_fd, 0);
-}
-
 // ---- ops/job.hpp ----
 
 namespace job {
@@ -449,8 +438,8 @@ void restart_pes(const int* pes, std::size_t numpes) noexcept {
         g_runtime->restart(pes, numpes);
     }
 }
-void zero_symmetric(void* block, std::size_t bytes) noexcept { g_runtime->zero_symmetric(block, bytes); }
-AddressRange symmetric_object(const void* address) noexcept { return g_runtime->symmetric_object(address); }
+void zero_symmetric(void* block, std::size_t bytes) noexcept { g_runtime->memory().zero(block, bytes); }
+AddressRange symmetric_object(const void* address) noexcept { return g_runtime->memory().object_at(address); }
 void* pointer_before_joining(const void* address, PeId pe) noexcept {
     return g_runtime->pointer_before_joining(address, pe);
 }

@@ -60,8 +60,8 @@ bool Runtime::publish_slot(std::string& error) {
         error = format("cannot read /proc/%d/stat: %s", slot.pid, describe_error(errno).c_str());
         return false;
     }
-    slot.heap_fd = heap_segment_.fd();
-    slot.globals_fd = globals_.segment().fd();
+    slot.heap_fd = memory_.heap_segment().fd();
+    slot.globals_fd = memory_.globals_segment().fd();
     slot.store_fd = store_.fd();
     slot.memory_domain = find_domain().value() + 1;
     slot.state.store(ProcessState::ready, std::memory_order_release);
@@ -76,7 +76,7 @@ DomainId Runtime::find_domain() const {
     }
     const DomainId domain = find_memory_domain();
     bool is_placed = domain != kNoDomain;
-    for (const Segment* segment : {&heap_segment_, &globals_.segment(), &store_.segment()}) {
+    for (const Segment* segment : {&memory_.heap_segment(), &memory_.globals_segment(), &store_.segment()}) {
         is_placed = is_placed && (segment->fd() < 0 || place_in_domain(segment->fd(), segment->bytes(), domain));
     }
     if (config_.debug && domain != kNoDomain) {
@@ -123,7 +123,7 @@ bool Runtime::prepare_cards(JobCard& card, SegmentCard& segment, std::string& er
 }
 
 bool Runtime::meet_the_others(int generation, std::string& error) {
-    const JobCard mine = own_card(config_, live_.heap, live_.globals);
+    const JobCard mine = own_card(config_, memory_.live().heap, memory_.live().globals);
     JobCard first = mine;
     SegmentCard segment;
     if (!holds(check_sizes(config_, bootstrap_.n_processes()), error) || !prepare_cards(first, segment, error)) {
@@ -144,7 +144,7 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
         std::memcpy(control_.header().card, &first, sizeof first);
     }
     enter(StartStep::opening_doors);
-    if (!store_.create(config_.backup_mode, live_, control_.n_pes(), error) || !open_links(first, error) ||
+    if (!store_.create(config_.backup_mode, memory_.live(), control_.n_pes(), error) || !open_links(first, error) ||
         !publish_slot(error)) {
         return false;
     }

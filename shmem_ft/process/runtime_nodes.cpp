@@ -17,10 +17,10 @@
 namespace sft {
 
 bool Runtime::open_links(const JobCard& first, std::string& error) {
-    const NodeLinks::Own own{.heap = live_.heap,
-                             .globals = live_.globals,
+    const NodeLinks::Own own{.heap = memory_.live().heap,
+                             .globals = memory_.live().globals,
                              .gate = &engine_.gate,
-                             .marks = record_bytes_ != 0 ? startup_memory().marks : WriteMarks(),
+                             .marks = memory_.has_startup_record() ? memory_.write_marks() : WriteMarks(),
                              .message_bytes_max = kMessageBytesMax,
                              .connection_lost = [this](ProcId process) { end_without(process); }};
     if (Result<> opened = links_.open(first, own); !opened) {

@@ -1,11 +1,11 @@
 // The start-up of the program (ops/startup.hpp): where its record and the marks of writes lie, and when it is over.
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,14 +26,15 @@ bool Runtime::may_checkpoint() const noexcept {
 }
 
 Startup::Memory Runtime::startup_memory() noexcept {
-    return {.record = reinterpret_cast<std::byte*>(live_.heap.begin),
-            .record_bytes = record_bytes_,
-            .marks = {heap_segment_.address() + live_.heap.bytes, live_.heap, live_.globals},
+    const std::span<std::byte> record = memory_.startup_record();
+    return {.record = record.data(),
+            .record_bytes = record.size(),
+            .marks = memory_.write_marks(),
             .told = &control_.header().startup_told};
 }
 
 void Runtime::record_startup() {
-    if (record_bytes_ == 0) {
+    if (!memory_.has_startup_record()) {
         return;
     }
     startup_ = std::make_unique<Startup>();
@@ -44,7 +45,7 @@ void Runtime::record_startup() {
 }
 
 void Runtime::repeat_startup() {
-    if (record_bytes_ == 0) {
+    if (!memory_.has_startup_record()) {
         return;
     }
     startup_ = std::make_unique<Startup>();
@@ -116,46 +117,19 @@ void Runtime::end_startup() noexcept {
     engine_.startup = nullptr;
     attach_engine(&engine_);
     startup_.reset();
-    const std::size_t marks_bytes = heap_segment_.bytes() - live_.heap.bytes;
-    static_cast<void>(::fallocate(heap_segment_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                  static_cast<off_t>(live_.heap.bytes), static_cast<off_t>(marks_bytes)));
-    live_.frozen_heap_bytes = record_bytes_;
-}
-
-// Blocks of the heap are found in its journal. Of an object among the globals only what follows is known, so a piece of
-// it is taken that holds most of what programs point to.
-AddressRange Runtime::symmetric_object(const void* address) const noexcept {
-    constexpr std::size_t kOfGlobals = 4096;
-    const auto number = reinterpret_cast<std::uintptr_t>(address);
-    if (live_.globals.contains(address)) {
-        return {number, std::min(kOfGlobals, live_.globals.begin + live_.globals.bytes - number)};
-    }
-    AddressRange found;
-    for (const HeapRecord& record : heap_.journal()) {
-        const bool frees = record.call == HeapCall::free || record.call == HeapCall::realloc;
-        if (frees && record.first != 0 && reinterpret_cast<std::uintptr_t>(heap_.decode(record.first)) == found.begin) {
-            found = {};
-        }
-        const std::size_t bytes = record.call == HeapCall::calloc    ? record.first * record.second
-                                  : record.call == HeapCall::realloc ? record.second
-                                                                     : record.first;
-        const AddressRange block{reinterpret_cast<std::uintptr_t>(heap_.decode(record.result)), bytes};
-        if (record.call != HeapCall::free && record.result != 0 && block.contains(address)) {
-            found = block;
-        }
-    }
-    return found;
+    memory_.end_startup();
 }
 
 // Others' memory comes into the windows when this process joins; until then it reads as zeros, and what is stored there
 // is lost.
 void* Runtime::pointer_before_joining(const void* address, PeId pe) noexcept {
-    const bool is_of_heap = live_.heap.contains(address);
-    if (pe == me_ || pe == kNoPe || (!is_of_heap && !live_.globals.contains(address))) {
+    const LiveState& live = memory_.live();
+    const bool is_of_heap = live.heap.contains(address);
+    if (pe == me_ || pe == kNoPe || (!is_of_heap && !live.globals.contains(address))) {
         return pe == me_ ? const_cast<void*>(address) : nullptr;
     }
     std::byte* const window = is_of_heap ? peers_.heap_before_joining(pe) : peers_.globals_before_joining(pe);
-    const std::uintptr_t begin = is_of_heap ? live_.heap.begin : live_.globals.begin;
+    const std::uintptr_t begin = is_of_heap ? live.heap.begin : live.globals.begin;
     if (window == nullptr) {
         return nullptr;
     }

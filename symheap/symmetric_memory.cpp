@@ -1,0 +1,215 @@
+#include "symheap/symmetric_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/report.hpp"
+
+namespace sft {
+namespace {
+
+static_assert(BlockTable::kBytes % kBlockBytes == 0);
+
+std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+std::uint64_t memory_bytes() {
+    struct sysinfo info {};
+    return ::sysinfo(&info) == 0 ? (info.totalram + info.totalswap) * info.mem_unit : 0;
+}
+
+const char* name_of(HeapCall call) {
+    switch (call) {
+        case HeapCall::malloc: return "shmem_malloc";
+        case HeapCall::calloc: return "shmem_calloc";
+        case HeapCall::align: return "shmem_align";
+        case HeapCall::realloc: return "shmem_realloc";
+        case HeapCall::free: return "shmem_free";
+        case HeapCall::malloc_with_hints: return "shmem_malloc_with_hints";
+    }
+    return "a heap routine";
+}
+
+// That the block of the call was given.
+std::size_t bytes_of(const HeapRecord& record) {
+    switch (record.call) {
+        case HeapCall::calloc: return record.first * record.second;
+        case HeapCall::realloc: return record.second;
+        default: return record.first;
+    }
+}
+
+}  // namespace
+
+Result<> SymmetricMemory::create(const Options& options) {
+    SFT_ASSERT(heap_segment_.fd() < 0);
+    std::string error;
+    if (!globals_.share(options.globals, error)) {
+        return fails(std::move(error));
+    }
+    // What the library keeps in the heap comes on top, so that the program has what it has asked for.
+    const std::uint64_t bytes =
+        round_up(std::max<std::uint64_t>(options.heap_bytes + Heap::own_bytes(), Heap::kBytesMin), kBlockBytes);
+    if (bytes > memory_bytes()) {
+        return fails(
+            format("SHMEM_SYMMETRIC_SIZE: a heap of %llu bytes cannot be had: this node has %llu bytes of memory",
+                   static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(memory_bytes())));
+    }
+    has_block_table_ = options.has_block_table;
+    record_bytes_ = round_up(options.record_bytes, kBlockBytes);
+    const std::size_t all_bytes = record_bytes_ + bytes + (has_block_table_ ? BlockTable::kBytes : 0);
+    const std::size_t marks_bytes = record_bytes_ == 0 ? 0 : WriteMarks::bytes_for(all_bytes, globals_.range().bytes);
+    if (!heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes, error)) {
+        return fails(std::move(error));
+    }
+    if (!heap_segment_.map_at(reinterpret_cast<void*>(options.heap_base), error)) {
+        return fails(error +
+                     " (the symmetric heap needs the same address in every process; SHMEM_FT_HEAP_BASE chooses "
+                     "another)");
+    }
+    const AddressRange heap{options.heap_base + record_bytes_, bytes};
+    heap_.create(heap, heap_segment_.fd(), record_bytes_);
+    if (has_block_table_) {
+        blocks_.attach(reinterpret_cast<void*>(heap.begin + bytes));
+    }
+    live_.heap = {options.heap_base, all_bytes};
+    live_.heap_fd = heap_segment_.fd();
+    live_.globals = globals_.range();
+    for (const Globals::Extent& extent : globals_.saved()) {
+        live_.saved.push_back({extent.offset, extent.bytes});
+    }
+    live_.library = options.library;
+    SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0);
+    return {};
+}
+
+StrayWords::Options SymmetricMemory::stray_words() const {
+    return {.heap = heap_.range(),
+            .heap_fd = live_.heap_fd,
+            .heap_file_offset = record_bytes_,
+            .blocks = &blocks_,
+            .globals = globals_.range(),
+            .saved = globals_.saved()};
+}
+
+// ---- heap calls ----
+
+void* SymmetricMemory::perform(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept {
+    void* result = nullptr;
+    switch (call) {
+        case HeapCall::malloc:
+        case HeapCall::malloc_with_hints: return heap_.allocate(first);
+        case HeapCall::calloc:
+            result = heap_.allocate(first * second);
+            if (result != nullptr) {
+                heap_.zero(result, first * second);
+            }
+            return result;
+        case HeapCall::align: return heap_.allocate_aligned(second, first);
+        case HeapCall::realloc: return heap_.reallocate(heap_.decode(first), second);
+        case HeapCall::free: heap_.free(heap_.decode(first)); return nullptr;
+    }
+    return result;
+}
+
+void SymmetricMemory::note_block(const HeapRecord& record) noexcept {
+    const std::lock_guard guard(blocks_.mutex());
+    const bool frees = record.call == HeapCall::free;
+    if ((frees || record.call == HeapCall::realloc) && record.first != 0 && (frees || record.result != 0)) {
+        blocks_.remove(record.first - 1);
+    }
+    if (record.result != 0) {
+        blocks_.add(record.result - 1, bytes_of(record));
+    }
+}
+
+void* SymmetricMemory::carry_out(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept {
+    void* const result = perform(call, first, second);
+    const HeapRecord record{call, 0, first, second, heap_.encode(result)};
+    heap_.record(record);
+    if (has_block_table_) {
+        note_block(record);
+    }
+    return result;
+}
+
+Result<void*> SymmetricMemory::recorded_result(std::uint64_t number, HeapCall call, std::uint64_t first,
+                                               std::uint64_t second) const {
+    const std::span<const HeapRecord> journal = heap_.journal();
+    if (number >= journal.size()) {
+        const bool recorded_all = heap_.calls() <= Heap::kJournalCalls;
+        return fails(format(
+            "calls %s as heap call %llu before shmem_restart_pes, but %s", name_of(call),
+            static_cast<unsigned long long>(number + 1),
+            recorded_all ? "the PE it replaces had made fewer before the last checkpoint. If it has gone past the loop "
+                           "without entering it: SHMEM_FT_ROLLBACK_POINT() in front of the loop helps"
+                         : "only the first 4096 heap calls of a program are recorded"));
+    }
+    const HeapRecord& record = journal[number];
+    if (record.call != call || record.first != first || record.second != second) {
+        return fails(
+            format("calls %s(%llu, %llu) as heap call %llu before shmem_restart_pes, but the PE it "
+                   "replaces had called %s(%llu, %llu): the calls before the checkpoint loop must not depend on "
+                   "the PE or the time",
+                   name_of(call), static_cast<unsigned long long>(first), static_cast<unsigned long long>(second),
+                   static_cast<unsigned long long>(number + 1), name_of(record.call),
+                   static_cast<unsigned long long>(record.first), static_cast<unsigned long long>(record.second)));
+    }
+    return heap_.decode(record.result);
+}
+
+// Blocks of the heap are found in its journal. Of an object among the globals only what follows is known, so a piece of
+// it is taken that holds most of what programs point to.
+AddressRange SymmetricMemory::object_at(const void* address) const noexcept {
+    constexpr std::size_t kOfGlobals = 4096;
+    const auto number = reinterpret_cast<std::uintptr_t>(address);
+    if (live_.globals.contains(address)) {
+        return {number, std::min(kOfGlobals, live_.globals.begin + live_.globals.bytes - number)};
+    }
+    AddressRange found;
+    for (const HeapRecord& record : heap_.journal()) {
+        const bool frees = record.call == HeapCall::free || record.call == HeapCall::realloc;
+        if (frees && record.first != 0 && reinterpret_cast<std::uintptr_t>(heap_.decode(record.first)) == found.begin) {
+            found = {};
+        }
+        const AddressRange block{reinterpret_cast<std::uintptr_t>(heap_.decode(record.result)), bytes_of(record)};
+        if (record.call != HeapCall::free && record.result != 0 && block.contains(address)) {
+            found = block;
+        }
+    }
+    return found;
+}
+
+// ---- the start-up ----
+
+std::span<std::byte> SymmetricMemory::startup_record() const noexcept {
+    return {reinterpret_cast<std::byte*>(live_.heap.begin), record_bytes_};
+}
+
+WriteMarks SymmetricMemory::write_marks() const noexcept {
+    SFT_ASSERT(marks_bytes() != 0);
+    return {heap_segment_.address() + live_.heap.bytes, live_.heap, live_.globals};
+}
+
+void SymmetricMemory::end_startup() noexcept {
+    SFT_ASSERT(has_startup_record());
+    static_cast<void>(::fallocate(heap_segment_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                  static_cast<off_t>(live_.heap.bytes), static_cast<off_t>(marks_bytes())));
+    live_.frozen_heap_bytes = record_bytes_;
+}
+
+// ---- the end ----
+
+void SymmetricMemory::privatize_after_fork() noexcept {
+    globals_.unshare();
+    ::mmap(reinterpret_cast<void*>(live_.heap.begin), live_.heap.bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, live_.heap_fd, 0);
+}
+
+}  // namespace sft

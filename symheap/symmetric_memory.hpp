@@ -1,0 +1,95 @@
+// The symmetric memory of this process: the heap, with what the library keeps around it, and the globals of the
+// executable. The memory file of the heap, which has one address in all processes:
+//
+//   record of the start-up | heap | table of blocks | marks of writes
+//
+// All but the marks is live().heap: saved in every version, and restored. Record and marks exist if the start-up is
+// recorded, the table if calls are checked.
+//
+// Threads: heap calls are collective and made by one thread; any thread may look into blocks() with its mutex. The rest
+// is fixed once create() has returned, but for end_startup().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/address_range.hpp"
+#include "base/config.hpp"
+#include "base/result.hpp"
+#include "symheap/block_table.hpp"
+#include "symheap/globals.hpp"
+#include "symheap/heap.hpp"
+#include "symheap/live_state.hpp"
+#include "symheap/segment.hpp"
+#include "symheap/stray_words.hpp"
+#include "transport/shm/write_marks.hpp"
+
+namespace sft {
+
+class SymmetricMemory {
+public:
+    struct Options {
+        GlobalsMode globals = GlobalsMode::automatic;
+        std::uintptr_t heap_base = 0;  // of the memory file
+        std::size_t heap_bytes = 0;    // that the program has asked for
+        std::size_t record_bytes = 0;  // of the record of the start-up; 0: none
+        bool has_block_table = false;
+        AddressRange library;  // the library's own state that goes back with the program's
+    };
+    // Once. The failure is a line for the user.
+    [[nodiscard]] Result<> create(const Options& options);
+
+    [[nodiscard]] const LiveState& live() const noexcept { return live_; }
+    [[nodiscard]] const Segment& heap_segment() const noexcept { return heap_segment_; }
+    [[nodiscard]] const Segment& globals_segment() const noexcept { return globals_.segment(); }
+    [[nodiscard]] AddressRange heap() const noexcept { return heap_.range(); }
+    [[nodiscard]] const BlockTable& blocks() const noexcept { return blocks_; }
+    [[nodiscard]] StrayWords::Options stray_words() const;
+
+    // ---- heap calls ----
+
+    // Carries it out and records it, without the barriers of the specification. first and second as in HeapRecord.
+    void* carry_out(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
+    // What heap call `number` (from 0) returned, in a process that repeats the program. The failure says that the
+    // program makes another call, in words that follow the name of its PE.
+    [[nodiscard]] Result<void*> recorded_result(std::uint64_t number, HeapCall call, std::uint64_t first,
+                                                std::uint64_t second) const;
+    [[nodiscard]] std::uint64_t offset_of(const void* block) const noexcept { return heap_.encode(block); }
+    void zero(void* block, std::size_t bytes) noexcept { heap_.zero(block, bytes); }
+    // The symmetric object at the address; empty: none that is known.
+    [[nodiscard]] AddressRange object_at(const void* address) const noexcept;
+
+    // ---- the start-up ----
+
+    [[nodiscard]] bool has_startup_record() const noexcept { return record_bytes_ != 0; }
+    [[nodiscard]] std::span<std::byte> startup_record() const noexcept;
+    [[nodiscard]] WriteMarks write_marks() const noexcept;
+    // Bytes from the beginning of live().heap that a substitute needs before it joins: the record and the journal.
+    [[nodiscard]] std::size_t front_bytes() const noexcept { return record_bytes_ + Heap::journal_bytes(); }
+    // The record does not change any more, and the marks are of no use: their pages go.
+    void end_startup() noexcept;
+
+    // ---- the end ----
+
+    // In a child made by fork(): it must not write into what the PEs share. Globals are copied. Of the heap it gets a
+    // private view: its own stores stay its own, while what it has not written yet shows what the parent stores.
+    void privatize_after_fork() noexcept;
+    // Gives the globals back to the process as private memory.
+    void unshare_globals() noexcept { globals_.unshare(); }
+
+private:
+    [[nodiscard]] void* perform(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
+    void note_block(const HeapRecord& record) noexcept;
+    [[nodiscard]] std::size_t marks_bytes() const noexcept { return heap_segment_.bytes() - live_.heap.bytes; }
+
+    Globals globals_;
+    Segment heap_segment_;
+    Heap heap_;
+    BlockTable blocks_;
+    bool has_block_table_ = false;
+    std::size_t record_bytes_ = 0;
+    LiveState live_;
+};
+
+}  // namespace sft
