@@ -81,6 +81,13 @@ class Layering(Base):
         files = {"include/shmem.h": "", "shmem_ft/ops/rma.cpp": "#include <shmem.h>\n"}
         self.assert_one(found(layering.check_layering, files), "ops must not include include")
 
+    def test_an_edge_that_nobody_uses(self):
+        files = {"base/ids.hpp": "", "include/shmem.h": "", "apps/a.c": "#include <shmem.h>\n",
+                 "symheap/heap.cpp": '#include "base/ids.hpp"\n'}
+        unused = found(layering.check_unused_edges, files)
+        self.assertTrue(any("benchmarks includes nothing of include" in line for line in unused))
+        self.assertFalse(any("symheap includes nothing of base" in line or "apps includes" in line for line in unused))
+
     def test_commented_include_does_not_count(self):
         files = {"backup/store.hpp": "", "shmem_ft/ops/a.cpp": '/*\n#include "backup/store.hpp"\n*/\n'}
         self.assertEqual(found(layering.check_layering, files), [])

@@ -36,6 +36,23 @@ def layer_of(path):
     return parts[0]
 
 
+def _includes(code):
+    return re.finditer(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', code, re.M)
+
+
+def check_unused_edges(tree):
+    """What a folder may include and does not: the table says what is, so that a new arrow is a decision."""
+    used = {
+        (layer_of(path), "include" if name in PUBLIC_HEADERS else layer_of(name))
+        for path in tree.with_suffix(C_SUFFIXES | CPP_SUFFIXES, generated=True)
+        for name in (match[1] or match[2] for match in _includes(tree.code(path)))
+    }
+    for layer, allowed in MAY_INCLUDE.items():
+        for included in sorted(allowed or ()):
+            if (layer, included) not in used:
+                yield Finding("tools/tidy/layering.py", 1, f"{layer} includes nothing of {included}: take it out of the table")
+
+
 def check_layering(tree):
     for path in tree.with_suffix(C_SUFFIXES | CPP_SUFFIXES, generated=True):
         layer = layer_of(path)
@@ -43,7 +60,7 @@ def check_layering(tree):
             yield Finding(path, 1, f"folder '{layer}' is not in the table of tools/tidy/layering.py")
             continue
         code = tree.code(path)
-        for match in re.finditer(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', code, re.M):
+        for match in _includes(code):
             yield from _check_include(tree, path, line_of(code, match.start(1) if match[1] else match.start(2)), match)
 
 

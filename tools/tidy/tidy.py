@@ -20,6 +20,7 @@ from source_tree import SourceTree
 
 TREE_RULES = {
     "layering": layering.check_layering,
+    "unused-edges": layering.check_unused_edges,
     "file-length": text_rules.check_file_lengths,
     "function-length": text_rules.check_function_lengths,
     "banned": text_rules.check_banned,
