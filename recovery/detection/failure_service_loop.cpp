@@ -151,6 +151,7 @@ void FailureService::pump_all() {
 
 // The kernel shall tell of their ends, too.
 void FailureService::watch_joined() {
+    SFT_ASSERT(is_here());
     const JobState state = options_.coordinator->state();
     for (; n_joined_watched_ < state.joined.size(); ++n_joined_watched_) {
         const ProcId process = state.joined[n_joined_watched_].process;
@@ -193,6 +194,7 @@ void FailureService::process_ended(ProcId process) {
 
 // Processes of other nodes, which the kernel does not tell of: their ports do.
 void FailureService::handle_refused_peers() {
+    SFT_ASSERT(is_here());
     const std::vector<RemoteMail::Gone> gone = options_.coordinator->take_gone();
     if (gone.empty()) {
         return;
@@ -217,6 +219,7 @@ void FailureService::handle_refused_peers() {
 
 // A port that refuses connections proves what the launcher says.
 void FailureService::look_at_reported() {
+    SFT_ASSERT(is_here());
     std::uint64_t wakes = 0;
     [[maybe_unused]] const auto read = ::read(wake_fd_, &wakes, sizeof wakes);
     std::vector<ProcId> reported;
@@ -233,6 +236,7 @@ void FailureService::look_at_reported() {
 
 // Silent for too long: dead, or out of reach, which comes to the same here but counts against the quorum.
 void FailureService::lose(const std::vector<Death>& lost) {
+    SFT_ASSERT(is_here());
     for (const Death& death : lost) {
         if (!options_.coordinator->is_dead(death.process)) {
             reports_.death_seen(death.process, death.reason, now_ns());
@@ -248,6 +252,7 @@ std::string FailureService::own_name() const {
 
 // What has been tried in vain for too long.
 void FailureService::look_for_trouble(std::int64_t now_ns) {
+    SFT_ASSERT(is_here());
     if (const std::optional<Trouble> lack = options_.coordinator->lasting_trouble(now_ns - kLackNs)) {
         options_.host->end_by_service(
             format("%s cannot %s: %s", own_name().c_str(), lack->what.c_str(), describe_error(lack->error).c_str()));
@@ -272,6 +277,7 @@ void FailureService::look_for_trouble(std::int64_t now_ns) {
 
 // A death that everybody can see and none of whose consequences has to be thought of here: recovery is there for it.
 void FailureService::leave_with_node() noexcept {
+    SFT_ASSERT(is_here());
     options_.host->before_kill();
     watches_.kill_all();
     ::kill(::getpid(), SIGKILL);
