@@ -10,13 +10,14 @@
 
 #include "backup/far_image.hpp"
 #include "backup/image.hpp"
+#include "base/ids.hpp"
 #include "symheap/segment.hpp"
 
 namespace sft {
 
 class FarShadow {
 public:
-    FarShadow() = default;
+    explicit FarShadow(ProcId keeper) noexcept : keeper_(keeper) {}
 
     // `wire` leads to the keeper's store, in which the shadow begins at `offset`. Whatever is there is unknown yet.
     // Without `own_wire`, the owner of `wire` keeps it until this ends.
@@ -29,6 +30,7 @@ public:
         Slot& slot = slots_[version.value() % 2];
         return {slot.mirror.address(), live, &*slot.far};
     }
+    [[nodiscard]] ProcId keeper() const noexcept { return keeper_; }
     [[nodiscard]] bool gone() const noexcept { return slots_[0].far->gone() || slots_[1].far->gone(); }
 
 private:
@@ -37,6 +39,7 @@ private:
         std::optional<FarImage> far;
     };
 
+    ProcId keeper_;  // the process that it is at, dead or alive
     std::unique_ptr<StoreWire> own_wire_;
     Slot slots_[2];
 };

@@ -106,7 +106,7 @@ Reach BackupStore::use_keeper(const Door& door, PeId pe, const LiveState& live, 
     const Reach reach = show_room(shadow_, door, pe, live, trouble);
     has_shadow_ = shadow_readable_ = reach == Reach::opened;
     if (has_shadow_) {
-        // A substitute finds the shadow that its predecessor has shipped.
+        // A substitute finds the shadow that its predecessor has replicated.
         shadow_versions_[0] = slot(shadow_.address(), Version(0), live).version();
         shadow_versions_[1] = slot(shadow_.address(), Version(1), live).version();
     }
@@ -118,7 +118,7 @@ void BackupStore::forget_keeper() noexcept {
     has_shadow_ = false;
 }
 
-BackupStore::Shipped BackupStore::ship(Version version, const LiveState& live) noexcept {
+BackupStore::Replicated BackupStore::replicate(Version version, const LiveState& live) noexcept {
     const Use use(*this);
     changed_in_ = kNoVersion;
     if (!has_shadow_) {
@@ -126,25 +126,25 @@ BackupStore::Shipped BackupStore::ship(Version version, const LiveState& live) n
     }
     shadow_versions_[version.value() % 2] = kNoVersion;
     fault_point(FaultPoint::ship_begin);
-    Shipped shipped;
+    Replicated replicated;
     if (far_ == nullptr) {
         Image::Storing storing;
         storing.middle = FaultPoint::ship_middle;
-        static_cast<ImageStats&>(shipped) = slot(shadow_.address(), version, live).store(version, live, storing);
+        static_cast<ImageStats&>(replicated) = slot(shadow_.address(), version, live).store(version, live, storing);
     } else {
-        shipped.keeper_gone = !ship_far(version, live, shipped);
+        replicated.keeper_gone = !replicate_far(version, live, replicated);
     }
-    shipped_ += shipped.bytes_copied;
-    if (shipped.keeper_gone) {
+    replicated_ += replicated.bytes_copied;
+    if (replicated.keeper_gone) {
         has_shadow_ = shadow_readable_ = false;
     } else {
         shadow_versions_[version.value() % 2] = version;
     }
     fault_point(FaultPoint::ship_end);
-    return shipped;
+    return replicated;
 }
 
-ImageStats BackupStore::fold(Version version, const LiveState& live) noexcept {
+ImageStats BackupStore::update_local_copy(Version version, const LiveState& live) noexcept {
     const Use use(*this);
     committed_ = version;
     if (!has_local_copy()) {
@@ -159,7 +159,7 @@ ImageStats BackupStore::fold(Version version, const LiveState& live) noexcept {
     storing.copied = &copied;
     storing.differing = changed_in_ == version ? &changed_ : nullptr;
     const ImageStats stats = local.store(version, live, storing);
-    // The slot of this version was shipped from the same live memory, and is equal to the local copy now. The other
+    // The slot of this version was written from the same live memory, and is equal to the local copy now. The other
     // one differs in what has been copied as well.
     slot_differs_[version.value() % 2].reset(local.blocks());
     slot_differs_[(version.value() + 1) % 2].merge(copied);
@@ -206,7 +206,7 @@ BackupStore::Fetched BackupStore::with_shadow(const Door& door, PeId pe, Version
     Trouble unheard;
     Trouble& told = trouble != nullptr ? *trouble : unheard;
     Window window;
-    FarShadow far;
+    FarShadow far(door.process);
     const Reach reach = door.is_far() ? open_far(far, door, pe, live, told) : show_room(window, door, pe, live, told);
     if (reach == Reach::cannot_be_opened) {
         return Fetched::cannot_be_opened;

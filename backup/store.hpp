@@ -11,8 +11,9 @@
 // has it mapped, which is how a PE in mode single_copy can still roll back after its keeper's death. A far shadow is
 // lost with its keeper: in mode single_copy the owner then has nothing to go back to, and says so in roll_back().
 //
-// What is sent to a far shadow: a ship compares live memory with the local copy, and knows for each slot in which
-// blocks it may differ from the local copy (slot_differs_); see image.hpp. What it has found serves the fold as well.
+// What is sent to a far shadow: replicate() compares live memory with the local copy, and knows for each slot in which
+// blocks it may differ from the local copy (slot_differs_); see image.hpp. What it has found serves
+// update_local_copy() as well.
 //
 // Damage: the owner, while it lives, is the only one who writes either copy, so it mends each from the other (equal
 // version, equal contents): when it rolls back, in mend(), and in the background (scrubber.hpp). A substitute has the
@@ -66,12 +67,12 @@ public:
     void forget_keeper() noexcept;
 
     // keeper_gone: a far keeper has died, and there is no shadow until the next use_keeper().
-    struct Shipped : ImageStats {
+    struct Replicated : ImageStats {
         bool keeper_gone = false;
     };
-    Shipped ship(Version version, const LiveState& live) noexcept;
+    Replicated replicate(Version version, const LiveState& live) noexcept;
     // Also says that `version` is the committed one, which is what scrubbing checks.
-    ImageStats fold(Version version, const LiveState& live) noexcept;
+    ImageStats update_local_copy(Version version, const LiveState& live) noexcept;
     // From the local copy, mended from the shadow where it is bad, or else from the shadow. False: neither has all;
     // explanation() says what is missing.
     [[nodiscard]] bool roll_back(Version version, const LiveState& live);
@@ -87,10 +88,8 @@ public:
 
     // ---- integrity ----
 
-    // Why the last roll_back() or mend() failed: one clause that names the PE, the copy and the block. Or what
-    // explain() was given, the reason of a fetch().
+    // Why the last roll_back() or mend() failed: one clause that names the PE, the copy and the block.
     [[nodiscard]] std::string explanation() const;
-    void explain(std::string why);
     // Checks both copies of the committed version completely and mends each from the other. True: all is well now, or
     // nothing is committed yet.
     bool mend(const LiveState& live);
@@ -105,10 +104,10 @@ public:
 
     // Since the start of the process, from any thread.
     struct Counters {
-        std::uint64_t checked = 0;   // blocks
-        std::uint64_t bad = 0;       // of them; header and table of a copy count as one block
-        std::uint64_t repaired = 0;  // of the bad ones
-        std::uint64_t shipped = 0;   // bytes that differed and were written into shadows
+        std::uint64_t checked = 0;     // blocks
+        std::uint64_t bad = 0;         // of them; header and table of a copy count as one block
+        std::uint64_t repaired = 0;    // of the bad ones
+        std::uint64_t replicated = 0;  // bytes that differed and were written into shadows
     };
     [[nodiscard]] Counters counters() const noexcept;
 
@@ -142,7 +141,7 @@ private:
     [[nodiscard]] static Reach open_far(FarShadow& far, const Door& door, PeId pe, const LiveState& live,
                                         Trouble& trouble);
     [[nodiscard]] Reach use_far(const Door& door, PeId pe, const LiveState& live, Trouble& trouble);
-    [[nodiscard]] bool ship_far(Version version, const LiveState& live, ImageStats& stats) noexcept;
+    [[nodiscard]] bool replicate_far(Version version, const LiveState& live, ImageStats& stats) noexcept;
     [[nodiscard]] std::string lost_with_keeper(Version version) const;
     [[nodiscard]] Findings mend_front(Image& image, const Image* other) const;
     void describe_once(ScrubPlace& place, const Pair& pair);
@@ -159,7 +158,6 @@ private:
     Network* served_ = nullptr;
     Window shadow_;                   // own shadow, in the keeper's memory
     std::unique_ptr<FarShadow> far_;  // or on another node; not null: this is the one that counts
-    ProcId keeper_ = kNoProc;         // of far_
     bool has_shadow_ = false;
     bool shadow_readable_ = false;  // it stays so when the keeper has died
     Window local_;                  // private memory
@@ -168,16 +166,16 @@ private:
     mutable std::atomic<int> wanted_{0};  // protocols that have or wait for the mutex
     PeId pe_ = kNoPe;                     // whose copies these are
     Version committed_ = kNoVersion;      // what both copies should hold
-    Version local_version_ = kNoVersion;  // folded by this process
-    Version shadow_versions_[2] = {};     // by slot: shipped by this process, or found at the keeper
+    Version local_version_ = kNoVersion;  // as this process has updated it
+    Version shadow_versions_[2] = {};     // by slot: written by this process, or found at the keeper
     BlockSet slot_differs_[2];            // by slot: blocks in which it may differ from the local copy
     BlockSet changed_;                    // blocks in which live memory differs from the local copy,
-    Version changed_in_ = kNoVersion;     // as this version was shipped, or kNoVersion: not known
+    Version changed_in_ = kNoVersion;     // as this version was replicated, or kNoVersion: not known
     std::string explanation_;
     std::atomic<std::uint64_t> checked_{0};
     std::atomic<std::uint64_t> bad_{0};
     std::atomic<std::uint64_t> repaired_{0};
-    std::atomic<std::uint64_t> shipped_{0};
+    std::atomic<std::uint64_t> replicated_{0};
 };
 
 }  // namespace sft

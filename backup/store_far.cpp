@@ -22,15 +22,14 @@ Reach BackupStore::open_far(FarShadow& far, const Door& door, PeId pe, const Liv
 }
 
 Reach BackupStore::use_far(const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
-    auto far = std::make_unique<FarShadow>();
+    auto far = std::make_unique<FarShadow>(door.process);
     if (const Reach reach = open_far(*far, door, pe, live, trouble); reach != Reach::opened) {
         return reach;
     }
-    keeper_ = door.process;
-    // A substitute finds what its predecessor has shipped; on a new keeper there is nothing.
+    // A substitute finds what its predecessor has written; on a new keeper there is nothing.
     for (const Version parity : {Version(0), Version(1)}) {
         if (!far->read_front(parity, live)) {
-            trouble.what = format("process %d, the keeper, is gone", keeper_.value());
+            trouble.what = format("process %d, the keeper, is gone", door.process.value());
             return Reach::gone;
         }
         shadow_versions_[parity.index()] = far->slot(parity, live).version();
@@ -41,7 +40,7 @@ Reach BackupStore::use_far(const Door& door, PeId pe, const LiveState& live, Tro
     return Reach::opened;
 }
 
-bool BackupStore::ship_far(Version version, const LiveState& live, ImageStats& stats) noexcept {
+bool BackupStore::replicate_far(Version version, const LiveState& live, ImageStats& stats) noexcept {
     Image image = far_->slot(version, live);
     const Image local = has_local_copy() ? Image(local_.address(), live) : Image();
     const bool knows_local = has_local_copy() && local_version_ != kNoVersion && local.sound(local_version_);
@@ -58,7 +57,7 @@ bool BackupStore::ship_far(Version version, const LiveState& live, ImageStats& s
         slot_differs = changed_;
         changed_in_ = version;
     } else {
-        slot_differs.fill();  // until it is folded
+        slot_differs.fill();  // until the local copy is updated
     }
     return is_there;
 }
@@ -67,7 +66,7 @@ std::string BackupStore::lost_with_keeper(Version version) const {
     return format(
         "PE %d has no copy of checkpoint %u any more: the only one was with process %d on another node, which has died "
         "(SHMEM_FT_BACKUP_MODE=double keeps one in the PE as well)",
-        pe_.value(), version.value(), keeper_.value());
+        pe_.value(), version.value(), far_->keeper().value());
 }
 
 }  // namespace sft

@@ -36,13 +36,8 @@ std::string BackupStore::explanation() const {
     return explanation_;
 }
 
-void BackupStore::explain(std::string why) {
-    const Use use(*this);
-    explanation_ = std::move(why);
-}
-
 BackupStore::Counters BackupStore::counters() const noexcept {
-    return {checked_.load(), bad_.load(), repaired_.load(), shipped_.load()};
+    return {checked_.load(), bad_.load(), repaired_.load(), replicated_.load()};
 }
 
 BackupStore::Pair BackupStore::copies(const LiveState& live) const noexcept {

@@ -14,7 +14,7 @@ namespace sft {
 Coordinator::Coordinator(const Options& options)
     : shape_(options.shape),
       mailbox_(options.mailbox),
-      duties_(options.duties),
+      actions_(options.actions),
       observer_(options.observer),
       has_lease_(options.has_lease),
       waits_for_spares_(options.policy == UnreplacedPolicy::wait),
@@ -49,7 +49,7 @@ std::optional<FaultPoint> point_of(Goal goal) noexcept {
 std::optional<FaultPoint> point_of(Participant::Do next) noexcept {
     using Do = Participant::Do;
     switch (next) {
-        case Do::fold: return FaultPoint::commit_decided;
+        case Do::update_local_copy: return FaultPoint::commit_decided;
         case Do::restore: return FaultPoint::plan_decided;
         case Do::protect: return FaultPoint::restored_decided;
         case Do::fault: return FaultPoint::fault_decided;
@@ -353,7 +353,7 @@ Participant::Do Coordinator::drive(Lock& lock, Participant::Do next) {
     for (;;) {
         const JobState state = agreement_.decided();  // what `next` follows from
         visit(lock, next);
-        Participant::Done result = Participant::Done::ok;
+        Participant::Outcome result = Participant::Outcome::ok;
         switch (next) {
             case Do::wait: {
                 const Participant::Ready ready = participant_.ready();
@@ -366,21 +366,21 @@ Participant::Do Coordinator::drive(Lock& lock, Participant::Do next) {
                 next = participant_.decided(agreement_.decided());
                 continue;
             }
-            case Do::ship:
+            case Do::replicate:
                 lock.unlock();
-                duties_->ship(state.version.next());
+                actions_->replicate(state.version.next());
                 break;
-            case Do::fold:
+            case Do::update_local_copy:
                 lock.unlock();
-                duties_->fold(state.version.next());
+                actions_->update_local_copy(state.version.next());
                 break;
             case Do::restore:
                 lock.unlock();
-                result = duties_->restore(state);
+                result = actions_->restore(state);
                 break;
             case Do::protect:
                 lock.unlock();
-                result = duties_->protect(state);
+                result = actions_->protect(state);
                 break;
             default: return next;
         }

@@ -5,7 +5,7 @@
 // here is only the I/O around them.
 //
 // Threads: the application's thread makes the collective calls; the service thread calls pump() and process_died(). One
-// mutex protects the state machines and the mailbox. It is never held while a duty is carried out, nor while an
+// mutex protects the state machines and the mailbox. It is never held while an action is carried out, nor while an
 // observer is told anything.
 #pragma once
 
@@ -28,21 +28,21 @@
 namespace sft {
 
 // What the protocols ask the process to do with its memory. Called by the thread that made the call.
-class Duties {
+class CheckpointActions {
 public:
-    virtual ~Duties() = default;
+    virtual ~CheckpointActions() = default;
 
     // own live state -> keeper's slot of `version`, which is not committed yet.
-    virtual void ship(Version version) = 0;
+    virtual void replicate(Version version) = 0;
     // `version` is committed: own live state -> local copy.
-    virtual void fold(Version version) = 0;
+    virtual void update_local_copy(Version version) = 0;
 
-    using Done = Participant::Done;
+    using Outcome = Participant::Outcome;
     // Brings the own memory to state.version: rolls back, or, as a substitute, fetches the PE's state from its keeper.
-    virtual Done restore(const JobState& state) = 0;
+    virtual Outcome restore(const JobState& state) = 0;
     // The state of every PE is back; makes the own shadow exist where it belongs now, and resets what the communication
     // between PEs counts.
-    virtual Done protect(const JobState& state) = 0;
+    virtual Outcome protect(const JobState& state) = 0;
 };
 
 // What the process wants to know at once. Called by any thread, one call at a time.
@@ -66,7 +66,7 @@ public:
         bool keeps_copies = true;
         UnreplacedPolicy policy = UnreplacedPolicy::abort;
         Mailbox* mailbox = nullptr;
-        Duties* duties = nullptr;
+        CheckpointActions* actions = nullptr;
         JobObserver* observer = nullptr;
         // AgreementWorld::has_lease(), asked by any thread with the coordinator's lock; empty: always.
         std::function<bool()> has_lease = {};
@@ -187,7 +187,7 @@ private:
 
     JobShape shape_;
     Mailbox* mailbox_;
-    Duties* duties_;
+    CheckpointActions* actions_;
     JobObserver* observer_;
     std::function<bool()> has_lease_;
     bool waits_for_spares_;

@@ -8,8 +8,8 @@ namespace sft {
 
 Participant::Do Participant::checkpoint(const JobState& state) {
     call_ = Call::checkpoint;
-    has_shipped_ = false;
-    has_folded_ = false;
+    has_replicated_ = false;
+    has_updated_ = false;
     return decided(state);
 }
 
@@ -45,15 +45,15 @@ Participant::Do Participant::decided(const JobState& state) {
     return Do::wait;
 }
 
-Participant::Do Participant::done(const JobState& state, Done result) {
+Participant::Do Participant::done(const JobState& state, Outcome result) {
     const Do work = std::exchange(work_, Do::wait);
-    if (result == Done::corrupt) {
+    if (result == Outcome::corrupt) {
         return leave(Do::give_up);
     }
-    const bool is_ok = result == Done::ok;
+    const bool is_ok = result == Outcome::ok;
     switch (work) {
-        case Do::ship: has_shipped_ = is_ok; break;
-        case Do::fold: has_folded_ = is_ok; break;
+        case Do::replicate: has_replicated_ = is_ok; break;
+        case Do::update_local_copy: has_updated_ = is_ok; break;
         case Do::restore: has_restored_ = is_ok; break;
         case Do::protect:
             if (is_ok) {
@@ -91,15 +91,16 @@ Participant::Do Participant::leave(Do result) {
 
 Participant::Do Participant::step_checkpoint(const JobState& state) {
     switch (state.stage) {
-        case Stage::shipping: return has_shipped_ ? become_ready(state, Goal::ship) : work(state, Do::ship);
+        case Stage::shipping: return has_replicated_ ? become_ready(state, Goal::ship) : work(state, Do::replicate);
         case Stage::folding:
-            has_folded_ = has_folded_ || is_mutated(Mutation::skip_folding);
-            return has_folded_ ? become_ready(state, Goal::fold) : work(state, Do::fold);
+            has_updated_ = has_updated_ || is_mutated(Mutation::skip_folding);
+            return has_updated_ ? become_ready(state, Goal::fold) : work(state, Do::update_local_copy);
         case Stage::finished: return leave(Do::ended);
         default: break;
     }
-    // Whoever has folded has seen the commit; a fault that was declared straight after it is the next call's.
-    if (has_folded_) {
+    // Whoever has updated its local copy has seen the commit; a fault that was declared straight after it is the next
+    // call's.
+    if (has_updated_) {
         return leave(Do::committed);
     }
     return state.stage == Stage::running ? become_ready(state, Goal::arrive) : leave(Do::fault);

@@ -7,9 +7,8 @@
 // Fault model: that of agreement.hpp. Every wait ends with a decision, and a death that matters leads to one.
 //
 // Invariants
-//  1. ship(v + 1) writes only the slot that does not hold v; v stays whole until v + 1 is committed.
-//  2. A checkpoint returns success only after everybody has folded v + 1 into its local copy, so that no put of the
-//  next
+//  1. replicate(v + 1) writes only the slot that does not hold v; v stays whole until v + 1 is committed.
+//  2. A checkpoint returns success only after everybody has updated its local copy to v + 1, so that no put of the next
 //     step can reach memory that is still being copied.
 //  3. restore() reads copies of the committed version only and writes only the own memory; it is done once per restart,
 //     however many attempts that takes, because no application code runs in between.
@@ -27,12 +26,12 @@ namespace sft {
 class Participant {
 public:
     enum class Do : std::uint8_t {
-        wait,     // for the next decision; or the work that is under way, again, if there is any
-        ship,     // own live state -> keeper's slot of version + 1
-        fold,     // own live state -> local copy, as version + 1
-        restore,  // own memory <- version, from the local copy or, as a substitute, from the keeper
-        protect,  // map the new holders, ship version to the keeper if there is no shadow there, reset counters
-        give_up,  // a copy is corrupt: end the job
+        wait,               // for the next decision; or the work that is under way, again, if there is any
+        replicate,          // own live state -> keeper's slot of version + 1
+        update_local_copy,  // own live state -> local copy, as version + 1
+        restore,            // own memory <- version, from the local copy or, as a substitute, from the keeper
+        protect,            // map the new holders, replicate version if there is no shadow there, reset counters
+        give_up,            // a copy is corrupt: end the job
         // The call returns:
         committed,
         fault,
@@ -41,7 +40,7 @@ public:
         finished,
         ended,
     };
-    enum class Done : std::uint8_t { ok, source_gone, corrupt };
+    enum class Outcome : std::uint8_t { ok, source_gone, corrupt };
 
     struct Ready {
         Goal goal = Goal::none;
@@ -54,7 +53,7 @@ public:
     Do restart(const JobState& state, std::uint64_t list_hash, bool joins);
     Do finish(const JobState& state);
     // The work that the last answer named is finished.
-    Do done(const JobState& state, Done result);
+    Do done(const JobState& state, Outcome result);
     // A value has been decided (each in turn, or at least the last one).
     Do decided(const JobState& state);
 
@@ -79,8 +78,8 @@ private:
     std::uint32_t view_before_ = 0;
     std::uint32_t rejections_before_ = 0;
     bool joins_ = false;
-    bool has_shipped_ = false;
-    bool has_folded_ = false;
+    bool has_replicated_ = false;
+    bool has_updated_ = false;
     bool has_restored_ = false;
     std::optional<std::uint64_t> protected_under_;  // the value: the next one may ask for other keepers
     Do work_ = Do::wait;                            // under way

@@ -34,18 +34,6 @@ int code_of(int status, FailureKind kind, int otherwise) noexcept {
     return reason.kind == kind ? reason.code : otherwise;
 }
 
-// Only a failure of it is one that the program meets: who died after a commit is the next call's business.
-int checkpoint() {
-    if (sft::is_checking()) {
-        sft::compare_calls(*sft::g_engine, sft::world(*sft::g_engine), "shmem_checkpoint_all", {});
-    }
-    const int result = sft::job::checkpoint_all();
-    if (result == SHMEM_FT_FAILURE) {
-        sft::act_on_fault("shmem_checkpoint_all");
-    }
-    return result;
-}
-
 char* write_text(int status, char* buffer, std::size_t size) noexcept {
     if (size != 0) {
         std::snprintf(buffer, size, "%s", sft::describe(FailureReason::from_status(status)).c_str());
@@ -64,7 +52,15 @@ extern "C" int pshmem_checkpoint_all() {
         sft::g_engine->startup->end_replay(sft::Startup::End::checkpoint,
                                            {"shmem_checkpoint_all", __builtin_return_address(0)});
     }
-    return checkpoint();
+    if (sft::is_checking()) {
+        sft::compare_calls(*sft::g_engine, sft::world(*sft::g_engine), "shmem_checkpoint_all", {});
+    }
+    const int result = sft::job::checkpoint_all();
+    // Only a failure of it is one that the program meets: who died after a commit is the next call's business.
+    if (result == SHMEM_FT_FAILURE) {
+        sft::act_on_fault("shmem_checkpoint_all");
+    }
+    return result;
 }
 SFT_ALIAS(int, shmem_checkpoint_all, (void))
 SFT_ENTRY(void, shmem_query_fault, (int** pes, int** pes_status, std::size_t* numpes),

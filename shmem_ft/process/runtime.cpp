@@ -148,11 +148,10 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     }
     const ProcId keeper = coordinator_->shape().keeper(coordinator_->state(), me_);
     if (keeper != kNoProc && config_.backup_mode != BackupMode::none) {
-        // If it is gone there is no shadow, and its death will be known before anything is shipped.
-        Trouble trouble;
-        keeper_in_use_ = keeper;
-        if (store_.use_keeper(door_of(keeper), me_, memory_.live(), trouble) == Reach::cannot_be_opened) {
-            error = trouble.what;
+        // If it is gone there is no shadow, and its death will be known before anything is replicated.
+        const Result<> used = protector_.use_keeper(door_of(keeper), me_);
+        if (!used && used.error().failure != Failure::gone) {
+            error = used.error().line;
             return false;
         }
     }
@@ -222,7 +221,7 @@ void Runtime::tell_fault_points() {
     hook.flip = [](void* context, FaultCopy copy, std::uint64_t seed) {
         Runtime& runtime = *static_cast<Runtime*>(context);
         const auto which = copy == FaultCopy::local ? BackupStore::Copy::local : BackupStore::Copy::shadow;
-        return !runtime.store_.flip_bit(which, seed, runtime.memory_.live()).empty();
+        return !runtime.protector_.store().flip_bit(which, seed, runtime.memory_.live()).empty();
     };
     hook.cut = [](void* context, std::int64_t duration_ms) {
         Runtime& runtime = *static_cast<Runtime*>(context);
@@ -272,13 +271,13 @@ void Runtime::create_coordinator() {
                              .keeps_copies = config_.backup_mode != BackupMode::none,
                              .policy = policy,
                              .mailbox = &mailbox_,
-                             .duties = this,
+                             .actions = this,
                              .observer = this,
                              .has_lease = [this] { return service_->has_lease(); }});
     status_ = std::make_unique<StatusPublisher>(StatusPublisher::Options{
         .control = &control_,
         .coordinator = coordinator_.get(),
-        .store = &store_,
+        .protector = &protector_,
         .self = self(),
         .keeps_copies = config_.backup_mode != BackupMode::none,
         .n_on_demand = config_.unreplaced == Unreplaced::abort ? 0 : static_cast<std::int32_t>(config_.on_demand)});
@@ -352,7 +351,7 @@ bool Runtime::start(int generation, std::string& error) {
         return become_substitute(error);
     }
     record_startup();
-    return start_scrubber(error);
+    return holds(protector_.start_scrubber(config_), error);
 }
 
 bool Runtime::become_substitute(std::string& error) {
@@ -370,14 +369,6 @@ bool Runtime::become_substitute(std::string& error) {
     report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
     repeat_startup();  // oshrun gives what PE 0 had read to who has taken it
     fault_point(FaultPoint::substitute_prepared);
-    return true;
-}
-
-bool Runtime::start_scrubber(std::string& error) {
-    if (!scrubber_.start(store_, memory_.live(), config_)) {
-        error = "SHMEM_FT_SCRUB: the system gives no thread for it";
-        return false;
-    }
     return true;
 }
 

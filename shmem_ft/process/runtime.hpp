@@ -23,8 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "backup/scrubber.hpp"
-#include "backup/store.hpp"
+#include "backup/protector.hpp"
 #include "base/config.hpp"
 #include "base/domain_map.hpp"
 #include "base/fault_action.hpp"
@@ -52,7 +51,7 @@
 
 namespace sft {
 
-class Runtime final : public Duties, private JobObserver, private ServiceHost {
+class Runtime final : public CheckpointActions, private JobObserver, private ServiceHost {
 public:
     Runtime() = default;
     ~Runtime() override;
@@ -109,11 +108,11 @@ public:
     // The library ends this process with exit(), whose handlers may call it.
     void wait_for_nobody(int status) noexcept;
 
-    // Duties
-    void ship(Version version) override;
-    void fold(Version version) override;
-    Done restore(const JobState& state) override;
-    Done protect(const JobState& state) override;
+    // CheckpointActions
+    void replicate(Version version) override;
+    void update_local_copy(Version version) override;
+    Outcome restore(const JobState& state) override;
+    Outcome protect(const JobState& state) override;
 
 private:
     // JobObserver: runtime_service.cpp
@@ -141,7 +140,6 @@ private:
     [[nodiscard]] bool take_pe(PeId pe, std::string& error);
     [[nodiscard]] bool show_first_holders(std::string& error);
     [[nodiscard]] bool become_substitute(std::string& error);
-    [[nodiscard]] bool start_scrubber(std::string& error);
     void create_coordinator();
     void connect_channels();
     void reset_channels(const JobState& state);
@@ -165,7 +163,7 @@ private:
     void connect_network();
     void forget_dead() noexcept;
     void say_goodbye(Stage how) noexcept;
-    [[nodiscard]] BackupStore::Door door_of(ProcId process) const;
+    [[nodiscard]] Protector::Door door_of(ProcId process) const;
 
     // runtime_service.cpp
     [[nodiscard]] bool start_service(std::string& error);
@@ -179,11 +177,11 @@ private:
     [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
-    [[nodiscard]] Done must_be_gone(ProcId process, const Error& error) noexcept SFT_EXCLUDES(view_mutex_);
+    [[nodiscard]] Outcome must_be_gone(ProcId process, const Error& error) noexcept SFT_EXCLUDES(view_mutex_);
     // The process that could not be reached, and why; the first one in the order of the PEs.
     [[nodiscard]] std::optional<std::pair<ProcId, Error>> show_holders(const JobState& state);
     [[nodiscard]] std::string lost_copy(const JobState& state) const;
-    [[nodiscard]] Done become_restored(const JobState& state);
+    [[nodiscard]] Outcome become_restored(const JobState& state);
     void tell_end(const std::string& line) noexcept;
     void note_last_line(const std::string& line) noexcept SFT_EXCLUDES(view_mutex_);
     [[noreturn]] void leave_alone() noexcept;
@@ -235,8 +233,7 @@ private:
     std::unique_ptr<Startup> startup_;  // before the first commit, and in a substitute that has not joined
     std::unique_ptr<Checker> checker_;
     std::unique_ptr<StrayWords> stray_words_;  // if calls are checked
-    BackupStore store_;
-    Scrubber scrubber_;
+    Protector protector_{memory_.live()};
     Mailbox mailbox_;
     DomainMap domains_;  // in a job on one node
     NodeLinks links_{{.config = &config_, .bootstrap = &bootstrap_, .control = &control_, .mailbox = &mailbox_}};
@@ -249,7 +246,6 @@ private:
 
     Engine engine_;
     PeerMap peers_;
-    ProcId keeper_in_use_ = kNoProc;  // where store_ ships to
 
     std::atomic<PeId> me_{kNoPe};        // the service thread of a substitute names it, too
     bool is_substitute_ = false;         // started as a spare
@@ -274,6 +270,7 @@ private:
     std::atomic_flag told_no_way_out_ = ATOMIC_FLAG_INIT;
     PendingWatch pending_watch_;
     std::atomic<std::uint32_t> restarts_{0};            // calls of restart() that have been decided
+    std::string why_lost_;                              // what restore() found missing; the thread of restart() only
     JobState recovered_from_;                           // as of the last protect(); the thread of restart() only
     std::atomic<Version> version_of_view_{kNoVersion};  // to which the last recovery went back
     std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;

@@ -78,22 +78,18 @@ int Runtime::checkpoint() noexcept {
     }
 }
 
-void Runtime::ship(Version version) {
+void Runtime::replicate(Version version) {
     engine_.init_calls = logical_init_calls();
     close_startup();
-    const BackupStore::Shipped shipped = store_.ship(version, memory_.live());
-    status_->set_stored_bytes(shipped.bytes_stored);
-    if (shipped.keeper_gone) {
+    if (const Result<> replicated = protector_.replicate(version); !replicated) {
         // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
-        keeper_in_use_ = kNoProc;
         const JobState state = coordinator_->state();
-        static_cast<void>(must_be_gone(coordinator_->shape().keeper_to_be(state, me_),
-                                       {Failure::refused, "it does not take the copy"}));
+        static_cast<void>(must_be_gone(coordinator_->shape().keeper_to_be(state, me_), replicated.error()));
     }
 }
 
-void Runtime::fold(Version version) {
-    store_.fold(version, memory_.live());
+void Runtime::update_local_copy(Version version) {
+    protector_.update_local_copy(version);
     committed_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
     end_startup();
 }
@@ -217,7 +213,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const Participant::Do outcome = coordinator_->restart(given, !joined_);
     restarts_.fetch_add(1);
     if (outcome == Participant::Do::give_up) {
-        fail_job(store_.explanation() + ": the data is lost");
+        fail_job(why_lost_ + ": the data is lost");
     }
     if (outcome == Participant::Do::ended) {
         leave_ended_job();
@@ -230,9 +226,10 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         return;
     }
     set_failed({});
-    std::string no_thread;
-    if (!joined_ && !start_scrubber(no_thread)) {
-        say("warning: %s", no_thread.c_str());
+    if (!joined_) {
+        if (const Result<> started = protector_.start_scrubber(config_); !started) {
+            say("warning: %s", started.error().line.c_str());
+        }
     }
     joined_ = true;
     engine_.replay.active = false;
@@ -254,50 +251,46 @@ std::string Runtime::lost_copy(const JobState& state) const {
     return name_failed(state, {me_}) + ", and so has the process that kept the copy of the last checkpoint";
 }
 
-Duties::Done Runtime::become_restored(const JobState& state) {
-    if (joined_) {
-        return store_.roll_back(state.version, memory_.live()) ? Done::ok : Done::corrupt;
-    }
+CheckpointActions::Outcome Runtime::become_restored(const JobState& state) {
     // The keeper may be this process itself: a shadow that it kept while it slept.
-    const ProcId keeper = coordinator_->shape().keeper(state, me_);
-    if (keeper == kNoProc) {
+    const ProcId keeper = joined_ ? kNoProc : coordinator_->shape().keeper(state, me_);
+    if (!joined_ && keeper == kNoProc) {
         // It died before this process had the copy, and nobody else has one. The rules cannot know how far this process
         // had come, so it is the one that has to say so.
-        store_.explain(lost_copy(state));
-        return Done::corrupt;
+        why_lost_ = lost_copy(state);
+        return Outcome::corrupt;
     }
-    Trouble trouble;
-    switch (BackupStore::fetch(door_of(keeper), me_, state.version, memory_.live(), &trouble)) {
-        case BackupStore::Fetched::done: return Done::ok;
-        case BackupStore::Fetched::keeper_gone:
-            return must_be_gone(keeper, {Failure::gone, trouble.what, trouble.error});
-        case BackupStore::Fetched::cannot_be_opened:
-            return must_be_gone(keeper, {Failure::cannot_be_opened, trouble.what, trouble.error});
-        case BackupStore::Fetched::corrupt: break;
+    const Result<> restored =
+        joined_ ? protector_.roll_back(state.version) : protector_.fetch(door_of(keeper), me_, state.version);
+    if (restored) {
+        return Outcome::ok;
     }
-    store_.explain(trouble.what);
-    return Done::corrupt;
+    if (restored.error().failure != Failure::failed) {
+        return must_be_gone(keeper, restored.error());
+    }
+    why_lost_ = restored.error().line;
+    return Outcome::corrupt;
 }
 
-Duties::Done Runtime::restore(const JobState& state) {
+CheckpointActions::Outcome Runtime::restore(const JobState& state) {
     fault_point(FaultPoint::restore_begin);
     forget_dead();
-    const Done result = become_restored(state);
-    if (result == Done::ok) {
+    const Outcome result = become_restored(state);
+    if (result == Outcome::ok) {
         take_thread_level();
     }
     if (checker_ != nullptr) {
         checker_->forget_users();
     }
     fault_point(FaultPoint::restore_end);
-    if (result == Done::ok && !joined_) {
-        store_.fold(state.version, memory_.live());
+    if (result == Outcome::ok && !joined_) {
+        protector_.update_local_copy(state.version);
         committed_init_calls_ = restored_init_calls_;
     }
     return result;
 }
 
-Duties::Done Runtime::protect(const JobState& state) {
+CheckpointActions::Outcome Runtime::protect(const JobState& state) {
     // The new holders are known now: show their memory where that of the dead ones was.
     const JobShape& shape = coordinator_->shape();
     fault_point(FaultPoint::remap);
@@ -307,37 +300,19 @@ Duties::Done Runtime::protect(const JobState& state) {
     fault_point(FaultPoint::protect_begin);
     forget_dead();
     const ProcId keeper = shape.keeper_to_be(state, me_);
-    const bool moved = shape.needs_new_shadow(state, me_);
-    const Version version = state.version;
-    if (config_.backup_mode != BackupMode::none && keeper != kNoProc) {
-        // A shadow that has not moved is looked for again, too, if the one before in this recovery, which died, was to
-        // get it.
-        if (moved || keeper != keeper_in_use_) {
-            keeper_in_use_ = kNoProc;
-            Trouble trouble;
-            const Reach reach = store_.use_keeper(door_of(keeper), me_, memory_.live(), trouble);
-            if (reach != Reach::opened) {
-                const Failure failure = reach == Reach::gone ? Failure::gone : Failure::cannot_be_opened;
-                return must_be_gone(keeper, {failure, trouble.what, trouble.error});
-            }
-            keeper_in_use_ = keeper;
-        }
-        if (moved) {
-            const BackupStore::Shipped shipped = store_.ship(version, memory_.live());
-            if (shipped.keeper_gone) {
-                keeper_in_use_ = kNoProc;
-                return must_be_gone(keeper, {Failure::refused, "it does not take the copy"});
-            }
-            status_->set_stored_bytes(shipped.bytes_stored);
-        }
+    if (config_.backup_mode == BackupMode::none || keeper == kNoProc) {
+        protector_.protect_by_nobody();
     } else {
-        keeper_in_use_ = kNoProc;
-        store_.forget_keeper();
+        const Protector::Shadow shadow{
+            .keeper = door_of(keeper), .pe = me_, .is_there = !shape.needs_new_shadow(state, me_)};
+        if (const Result<> is_protected = protector_.protect(shadow, state.version); !is_protected) {
+            return must_be_gone(keeper, is_protected.error());
+        }
     }
     reset_channels(state);
     recovered_from_ = state;
     fault_point(FaultPoint::protect_end);
-    return Done::ok;
+    return Outcome::ok;
 }
 
 // ---- a substitute before it joins ----
@@ -351,24 +326,20 @@ bool Runtime::prepare_as_substitute() {
             return false;
         }
         const ProcId keeper = coordinator_->shape().keeper(state, me_);
-        Trouble trouble;
         if (keeper == kNoProc) {
             fail_job(lost_copy(state) + ": the data is lost");
         }
-        const auto fetched = BackupStore::fetch_front(door_of(keeper), me_, state.version, memory_.live(),
-                                                      memory_.front_bytes(), &trouble);
-        if (fetched == BackupStore::Fetched::done) {
+        const Result<> fetched = protector_.fetch_front(door_of(keeper), me_, state.version, memory_.front_bytes());
+        if (fetched) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
             engine_.init_depth = 0;  // the program's own calls count until the version's number comes with its memory
             begin_replay(engine_);
             return true;
         }
-        if (fetched == BackupStore::Fetched::corrupt) {
-            fail_job(trouble.what + ": the data is lost");  // nobody else would notice
+        if (fetched.error().failure == Failure::failed) {
+            fail_job(fetched.error().line + ": the data is lost");  // nobody else would notice
         }
-        const bool is_gone = fetched == BackupStore::Fetched::keeper_gone;
-        static_cast<void>(
-            must_be_gone(keeper, {is_gone ? Failure::gone : Failure::cannot_be_opened, trouble.what, trouble.error}));
+        static_cast<void>(must_be_gone(keeper, fetched.error()));
         // The keeper has died, and its death will be decided about.
         coordinator_->wait_until([&](const JobState& now) { return now.index != state.index; });
     }

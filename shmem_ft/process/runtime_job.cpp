@@ -298,9 +298,9 @@ void Runtime::finish() noexcept {
     stop_service();
     say_goodbye(Stage::finished);
     mailbox_.close();
-    scrubber_.stop();
+    protector_.stop_scrubber();
     links_.close();  // others may still be checking what is in the store
-    store_.release();
+    protector_.release();
 }
 
 // ---- ops/job.hpp ----

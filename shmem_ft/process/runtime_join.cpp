@@ -48,7 +48,7 @@ bool Runtime::join_running_job(std::string& error) {
     std::memcpy(&first, control_.header().card, sizeof first);
     if (!create_memory(error) ||
         !holds(compare_cards(own_card(config_, memory_.live().heap, memory_.live().globals), first, self), error) ||
-        !store_.create(config_.backup_mode, memory_.live(), control_.n_pes(), error) ||
+        !holds(protector_.create(config_.backup_mode, control_.n_pes()), error) ||
         (!bootstrap_.is_one_node() && !holds(links_.read_nodes(), error)) || !open_links(first, error)) {
         return false;
     }

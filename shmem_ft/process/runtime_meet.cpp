@@ -62,7 +62,7 @@ bool Runtime::publish_slot(std::string& error) {
     }
     slot.heap_fd = memory_.heap_segment().fd();
     slot.globals_fd = memory_.globals_segment().fd();
-    slot.store_fd = store_.fd();
+    slot.store_fd = protector_.store().fd();
     slot.memory_domain = find_domain().value() + 1;
     slot.state.store(ProcessState::ready, std::memory_order_release);
     return true;
@@ -76,7 +76,8 @@ DomainId Runtime::find_domain() const {
     }
     const DomainId domain = find_memory_domain();
     bool is_placed = domain != kNoDomain;
-    for (const Segment* segment : {&memory_.heap_segment(), &memory_.globals_segment(), &store_.segment()}) {
+    for (const Segment* segment :
+         {&memory_.heap_segment(), &memory_.globals_segment(), &protector_.store().segment()}) {
         is_placed = is_placed && (segment->fd() < 0 || place_in_domain(segment->fd(), segment->bytes(), domain));
     }
     if (config_.debug && domain != kNoDomain) {
@@ -144,7 +145,7 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
         std::memcpy(control_.header().card, &first, sizeof first);
     }
     enter(StartStep::opening_doors);
-    if (!store_.create(config_.backup_mode, memory_.live(), control_.n_pes(), error) || !open_links(first, error) ||
+    if (!holds(protector_.create(config_.backup_mode, control_.n_pes()), error) || !open_links(first, error) ||
         !publish_slot(error)) {
         return false;
     }

@@ -27,7 +27,7 @@ bool Runtime::open_links(const JobCard& first, std::string& error) {
         error = opened.error().line;
         return false;
     }
-    return links_.network() == nullptr || store_.serve(*links_.network(), error);
+    return links_.network() == nullptr || protector_.store().serve(*links_.network(), error);
 }
 
 // By the network's own thread. Processes that have started earlier may send something to this one before it can ask for
@@ -93,7 +93,7 @@ void Runtime::say_goodbye(Stage how) noexcept {
     }
 }
 
-BackupStore::Door Runtime::door_of(ProcId process) const {
+Protector::Door Runtime::door_of(ProcId process) const {
     const ProcessSlot& slot = control_.slot(process);
     return {.pid = slot.pid,
             .start_time = slot.start_time,

@@ -87,7 +87,7 @@ void Runtime::take_input() noexcept {
     static_cast<void>(::close(input));
 }
 
-// What was recorded goes into the version that is shipped now.
+// What was recorded goes into the version that is replicated now.
 void Runtime::close_startup() noexcept {
     if (startup_ == nullptr || !startup_->is_recording()) {
         return;

@@ -28,7 +28,7 @@ constexpr std::int64_t kUntilEndedNs = 10'000 * kNsPerMs;
 
 // What could not be opened at `process`. If that has died, its death will be decided about. If it has not, nobody would
 // decide anything, so this process has to say what is wrong.
-Duties::Done Runtime::must_be_gone(ProcId process, const Error& error) noexcept {
+CheckpointActions::Outcome Runtime::must_be_gone(ProcId process, const Error& error) noexcept {
     const bool is_own_lack = error.failure == Failure::cannot_be_opened && is_lack(error.number);
     const std::int64_t patience_ns = error.failure == Failure::gone ? kUntilHeardNs : FailureService::kUntilGoneNs;
     if (is_own_lack || !coordinator_->await_death(process, now_ns() + patience_ns)) {
@@ -36,7 +36,7 @@ Duties::Done Runtime::must_be_gone(ProcId process, const Error& error) noexcept 
         fail_job(format("PE %d cannot reach the memory of process %d%s, which lives: %s", me_.load().value(),
                         process.value(), is_far ? " on another node" : "", error.line.c_str()));
     }
-    return Done::source_gone;
+    return Outcome::source_gone;
 }
 
 // ---- the memory of peers ----

@@ -61,11 +61,11 @@ void StatusPublisher::publish(std::int64_t now_ns) noexcept {
                         .keeps_copies = options_.keeps_copies,
                         .n_on_demand = options_.n_on_demand,
                         .committed_ns = committed_ns_.load(),
-                        .stored_bytes = stored_bytes_.load(),
+                        .stored_bytes = options_.protector->stored_bytes(),
                         .incarnation = incarnation_.load(),
                         .startup = startup_.load(),
                         .startup_bytes = startup_bytes_.load(),
-                        .blocks = options_.store->counters()};
+                        .blocks = options_.protector->store().counters()};
     ProcessStatus status = make_status(options_.coordinator->shape(), known, own, now_ns);
     add_node_losses(status, options_.coordinator->node_losses(known, status.spares_on_demand));
     options_.control->slot(options_.self).status.write(status);
@@ -74,7 +74,8 @@ void StatusPublisher::publish(std::int64_t now_ns) noexcept {
 }
 
 void StatusPublisher::refresh(std::int64_t now_ns) noexcept {
-    if (options_.store->counters().checked != published_checked_.load() && now_ns - published_ns_.load() > kRefreshNs) {
+    if (options_.protector->store().counters().checked != published_checked_.load() &&
+        now_ns - published_ns_.load() > kRefreshNs) {
         publish(now_ns);
     }
 }

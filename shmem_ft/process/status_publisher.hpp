@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "backup/store.hpp"
+#include "backup/protector.hpp"
 #include "base/mutex.hpp"
 #include "recovery/coordinator.hpp"
 #include "transport/shm/control.hpp"
@@ -36,7 +36,7 @@ public:
     struct Options {
         ControlSegment* control = nullptr;
         const Coordinator* coordinator = nullptr;
-        const BackupStore* store = nullptr;
+        const Protector* protector = nullptr;
         ProcId self = kNoProc;
         bool keeps_copies = false;
         std::int32_t n_on_demand = 0;
@@ -52,7 +52,6 @@ public:
 
     // These are shown from the next publish() on.
     void set_committed(std::int64_t committed_ns) noexcept { committed_ns_.store(committed_ns); }
-    void set_stored_bytes(std::uint64_t bytes) noexcept { stored_bytes_.store(bytes); }
     void set_incarnation(std::uint32_t incarnation) noexcept { incarnation_.store(incarnation); }
     void set_startup(StartupPhase phase) noexcept { startup_.store(phase); }
     [[nodiscard]] StartupPhase startup() const noexcept { return startup_.load(); }
@@ -64,7 +63,6 @@ private:
 
     const Options options_;
     std::atomic<std::int64_t> committed_ns_{0};
-    std::atomic<std::uint64_t> stored_bytes_{0};
     std::atomic<std::uint32_t> incarnation_{0};
     std::atomic<StartupPhase> startup_{StartupPhase::none};
     std::atomic<std::uint64_t> startup_bytes_{0};

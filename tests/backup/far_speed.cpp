@@ -107,8 +107,8 @@ void measure(NetNode& node, std::size_t bytes) {
         store.use_keeper(door, kMe, bench.live, trouble) != Reach::opened) {
         die("%s", error.c_str());
     }
-    const auto ship = [&] { store.ship(Version(++bench.version), bench.live); };
-    const auto fold = [&] { store.fold(Version(bench.version), bench.live); };
+    const auto ship = [&] { store.replicate(Version(++bench.version), bench.live); };
+    const auto fold = [&] { store.update_local_copy(Version(bench.version), bench.live); };
     const auto both = [&] {
         ship();
         fold();

@@ -38,8 +38,8 @@ protected:
     }
     void checkpoint() {
         version = version.next();
-        ASSERT_FALSE(owner.ship(version, live.state).keeper_gone);
-        owner.fold(version, live.state);
+        ASSERT_FALSE(owner.replicate(version, live.state).keeper_gone);
+        owner.update_local_copy(version, live.state);
     }
     void expect_at(FakeWire& keeper, Version wanted, const State& stored) {
         LiveMemory substitute(kBlocks);
@@ -90,7 +90,7 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
         switch (random() % 8) {
             case 0: {  // shipped, not committed, and back
                 change();
-                ASSERT_FALSE(owner.ship(version.next(), live.state).keeper_gone);
+                ASSERT_FALSE(owner.replicate(version.next(), live.state).keeper_gone);
                 change();
                 ASSERT_TRUE(owner.roll_back(version, live.state)) << owner.explanation();
                 ASSERT_TRUE(State(live) == stored);
@@ -102,7 +102,7 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
                 std::string error;
                 Trouble trouble;
                 ASSERT_EQ(owner.use_keeper(door(*keeper), kMe, live.state, trouble), Reach::opened) << trouble.what;
-                ASSERT_FALSE(owner.ship(version, live.state).keeper_gone);
+                ASSERT_FALSE(owner.replicate(version, live.state).keeper_gone);
                 expect_at(*keeper, version, stored);
                 expect_at(*unused, version, stored);  // stays until everybody is protected
                 break;
@@ -114,7 +114,7 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
                 ASSERT_TRUE(State(live) == stored);
                 std::string error;
                 ASSERT_TRUE(owner.create(GetParam(), live.state, 3, error)) << error;
-                owner.fold(version, live.state);
+                owner.update_local_copy(version, live.state);
                 Trouble trouble;
                 ASSERT_EQ(owner.use_keeper(door(*keeper), kMe, live.state, trouble), Reach::opened) << trouble.what;
                 break;
@@ -134,16 +134,16 @@ TEST_P(Far, OnlyWhatChangedIsSent) {
     const std::size_t before = wire.bytes_written;
     live.heap.address()[17 * kBlockBytes + 5] = std::byte{2};
     version = version.next();
-    const BackupStore::Shipped one = owner.ship(version, live.state);
-    owner.fold(version, live.state);
+    const BackupStore::Replicated one = owner.replicate(version, live.state);
+    owner.update_local_copy(version, live.state);
     EXPECT_EQ(one.bytes_copied, kBlockBytes);
     EXPECT_LT(wire.bytes_written - before, kBlockBytes + 4096 + 200) << "a block, a page of table, two headers";
     version = version.next();
-    EXPECT_EQ(owner.ship(version, live.state).bytes_copied, kBlockBytes) << "the other slot has not got it yet";
-    owner.fold(version, live.state);
+    EXPECT_EQ(owner.replicate(version, live.state).bytes_copied, kBlockBytes) << "the other slot has not got it yet";
+    owner.update_local_copy(version, live.state);
     version = version.next();
-    EXPECT_EQ(owner.ship(version, live.state).bytes_copied, 0U);
-    EXPECT_EQ(owner.counters().shipped, 2 * one.bytes_stored + 2 * kBlockBytes);
+    EXPECT_EQ(owner.replicate(version, live.state).bytes_copied, 0U);
+    EXPECT_EQ(owner.counters().replicated, 2 * one.bytes_stored + 2 * kBlockBytes);
 }
 
 TEST_P(Far, ASubstituteKnowsWhatItsPredecessorHasShipped) {
@@ -154,11 +154,11 @@ TEST_P(Far, ASubstituteKnowsWhatItsPredecessorHasShipped) {
     BackupStore substitute;
     std::string error;
     ASSERT_TRUE(substitute.create(GetParam(), live.state, 3, error)) << error;
-    substitute.fold(version, live.state);
+    substitute.update_local_copy(version, live.state);
     Trouble trouble;
     ASSERT_EQ(substitute.use_keeper(door(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
     live.heap.address()[3 * kBlockBytes] ^= std::byte{1};
-    EXPECT_EQ(substitute.ship(version.next(), live.state).bytes_copied, kBlockBytes);
+    EXPECT_EQ(substitute.replicate(version.next(), live.state).bytes_copied, kBlockBytes);
 }
 
 // A heap that shrinks leaves entries in the far table that mean nothing, and that a substitute has not read. They must
@@ -175,8 +175,8 @@ TEST_P(Far, EntriesBehindAHeapThatShrankDoNotComeBack) {
         ASSERT_EQ(store.use_keeper(door(keeper), kMe, large.state, trouble), Reach::opened) << trouble.what;
     };
     const auto ship = [&](std::uint32_t number) {
-        ASSERT_FALSE(store.ship(Version(number), large.state).keeper_gone);
-        store.fold(Version(number), large.state);
+        ASSERT_FALSE(store.replicate(Version(number), large.state).keeper_gone);
+        store.update_local_copy(Version(number), large.state);
     };
     const auto punch_from = [&](std::size_t block) {
         ASSERT_EQ(::fallocate(large.heap.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -222,7 +222,7 @@ TEST_P(Far, AShipMayEndAnywhere) {
         Trouble trouble;
         ASSERT_EQ(store.use_keeper(door(dying), kMe, live.state, trouble), Reach::opened) << trouble.what;
         dying.lives_for = steps;
-        was_complete = !store.ship(version.next(), live.state).keeper_gone;
+        was_complete = !store.replicate(version.next(), live.state).keeper_gone;
         // The owner is dead and not the keeper: what had arrived is what its substitute finds.
         FakeWire found(0);
         found.memory = dying.memory;
@@ -238,9 +238,9 @@ TEST_P(Far, AShipMayEndAnywhere) {
         ASSERT_EQ(BackupStore::fetch(door(found), kMe, version, substitute.state), Fetched::done);
         BackupStore successor;
         ASSERT_TRUE(successor.create(GetParam(), substitute.state, 3, error)) << error;
-        successor.fold(version, substitute.state);
+        successor.update_local_copy(version, substitute.state);
         ASSERT_EQ(successor.use_keeper(door(found), kMe, substitute.state, trouble), Reach::opened) << trouble.what;
-        ASSERT_FALSE(successor.ship(version.next(), substitute.state).keeper_gone);
+        ASSERT_FALSE(successor.replicate(version.next(), substitute.state).keeper_gone);
         expect_at(found, version.next(), before);
     }
     EXPECT_GT(torn, 10);
@@ -260,7 +260,7 @@ TEST_P(Far, AKeeperMayDieAnywhereInAShip) {
         ASSERT_EQ(owner.use_keeper(door(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
         wire.lives_for = steps;
         live.scribble(random, 100);
-        survived = !owner.ship(version.next(), live.state).keeper_gone;
+        survived = !owner.replicate(version.next(), live.state).keeper_gone;
         if (GetParam() == BackupMode::double_copy) {
             ASSERT_TRUE(owner.roll_back(version, live.state)) << owner.explanation();
             ASSERT_TRUE(State(live) == stored);
@@ -276,7 +276,7 @@ TEST_P(Far, AKeeperMayDieAnywhereInAShip) {
     std::string error;
     Trouble trouble;
     ASSERT_EQ(owner.use_keeper(door(fresh), kMe, live.state, trouble), Reach::opened) << trouble.what;
-    const BackupStore::Shipped all = owner.ship(version, live.state);
+    const BackupStore::Replicated all = owner.replicate(version, live.state);
     EXPECT_EQ(all.bytes_copied, all.bytes_stored);
     expect_at(fresh, version, State(live));
 }
@@ -331,7 +331,7 @@ TEST_P(Far, KeepersChangeBetweenNodes) {
         const BackupStore::Door next = to_far ? door(wire) : near_door;
         Trouble trouble;
         ASSERT_EQ(owner.use_keeper(next, kMe, live.state, trouble), Reach::opened) << trouble.what;
-        ASSERT_FALSE(owner.ship(version, live.state).keeper_gone);
+        ASSERT_FALSE(owner.replicate(version, live.state).keeper_gone);
         LiveMemory substitute(kBlocks);
         for (const BackupStore::Door& where : {near_door, door(wire)}) {
             ASSERT_EQ(BackupStore::fetch(where, kMe, version, substitute.state), Fetched::done);

@@ -146,8 +146,8 @@ protected:
     }
     void checkpoint() {
         version = version.next();
-        owner.ship(version, live.state);
-        owner.fold(version, live.state);
+        owner.replicate(version, live.state);
+        owner.update_local_copy(version, live.state);
     }
     [[nodiscard]] BackupStore::Door door() const { return {::getpid(), process_start_time(::getpid()), keeper.fd()}; }
 
@@ -289,7 +289,7 @@ TEST_F(Damage, AStoreTornByADeathStaysDetectedAndLeavesNothingBehind) {
         }
         std::memset(live.heap.address(), 7, live.heap.bytes());
         ::mprotect(live.heap.address() + 30 * kBlockBytes, kBlockBytes, PROT_NONE);
-        dying.ship(next, live.state);
+        dying.replicate(next, live.state);
         ::_exit(0);
     }
     int status = 0;
@@ -310,8 +310,8 @@ TEST_F(Damage, AStoreTornByADeathStaysDetectedAndLeavesNothingBehind) {
     ASSERT_TRUE(store.create(BackupMode::double_copy, successor.state, 3, error)) << error;
     Trouble trouble;
     ASSERT_EQ(store.use_keeper(door(), kMe, successor.state, trouble), Reach::opened) << trouble.what;
-    store.ship(next, successor.state);
-    store.fold(next, successor.state);
+    store.replicate(next, successor.state);
+    store.update_local_copy(next, successor.state);
     EXPECT_TRUE(store.mend(successor.state)) << store.explanation();
     ASSERT_EQ(BackupStore::fetch(door(), kMe, next, substitute.state), BackupStore::Fetched::done);
     EXPECT_EQ(State(substitute), State(successor));
@@ -350,7 +350,7 @@ TEST_F(Damage, ScrubbingGoesWithCheckpointsAndRollbacks) {
         if (i % 3 == 0) {
             const State stored(live);
             live.scribble(random, 10);
-            owner.ship(version.next(), live.state);  // and is not committed
+            owner.replicate(version.next(), live.state);  // and is not committed
             ASSERT_TRUE(owner.roll_back(version, live.state));
             ASSERT_EQ(State(live), stored);
         }

@@ -97,8 +97,8 @@ TEST_P(NetBackup, WhatIsShippedComesBack) {
         for (std::uint32_t number = 1; number <= 60; ++number) {
             live.scribble(random, static_cast<int>(random() % 100));
             const Version version(number);
-            ASSERT_FALSE(owner.ship(version, live.state).keeper_gone);
-            owner.fold(version, live.state);
+            ASSERT_FALSE(owner.replicate(version, live.state).keeper_gone);
+            owner.update_local_copy(version, live.state);
             Trouble trouble;
             ASSERT_EQ(BackupStore::fetch(door(node), kMe, version, substitute.state, &trouble), Fetched::done)
                 << trouble.what;
@@ -129,8 +129,8 @@ TEST_P(NetBackup, AnOwnerMayBeKilledWhileItShips) {
             for (std::uint32_t number = 1;; ++number) {
                 live.become(Version(number));
                 node.board.values[1] = number;
-                owner.ship(Version(number), live.state);
-                owner.fold(Version(number), live.state);
+                owner.replicate(Version(number), live.state);
+                owner.update_local_copy(Version(number), live.state);
                 node.board.values[2] = number;
             }
         });
@@ -153,8 +153,8 @@ TEST_P(NetBackup, AnOwnerMayBeKilledWhileItShips) {
             ASSERT_EQ(BackupStore::fetch(door(node), kMe, committed, live.state), Fetched::done);
             BackupStore store;
             begin(node, store, live);
-            store.fold(committed, live.state);
-            ASSERT_FALSE(store.ship(next, live.state).keeper_gone);
+            store.update_local_copy(committed, live.state);
+            ASSERT_FALSE(store.replicate(next, live.state).keeper_gone);
             LiveMemory again(kBlocks);
             ASSERT_EQ(BackupStore::fetch(door(node), kMe, next, again.state, &trouble), Fetched::done) << trouble.what;
             EXPECT_TRUE(State(again) == State(live));
@@ -185,14 +185,14 @@ TEST_P(NetBackup, AKeeperMayBeKilledWhileAPeShips) {
             node.network.forget(ProcId(kKeeper));
         });
         Version version(0);
-        BackupStore::Shipped shipped;
+        BackupStore::Replicated shipped;
         while (!shipped.keeper_gone) {
             version = version.next();
             live.become(version);
             node.board.values[1] = version.value();
-            shipped = owner.ship(version, live.state);
+            shipped = owner.replicate(version, live.state);
             if (!shipped.keeper_gone) {
-                owner.fold(version, live.state);
+                owner.update_local_copy(version, live.state);
             }
         }
         service.join();

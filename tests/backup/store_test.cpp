@@ -31,8 +31,8 @@ protected:
 TEST_P(StoreTest, ACommittedVersionComesBackToOwnerAndSubstitute) {
     for (std::uint32_t version = 1; version <= 6; ++version) {
         live.scribble(random, 50);
-        owner.ship(Version(version), live.state);
-        owner.fold(Version(version), live.state);
+        owner.replicate(Version(version), live.state);
+        owner.update_local_copy(Version(version), live.state);
         const auto heap = live.heap_bytes();
         live.scribble(random, 50);
         ASSERT_TRUE(owner.roll_back(Version(version), live.state));
@@ -46,11 +46,11 @@ TEST_P(StoreTest, ACommittedVersionComesBackToOwnerAndSubstitute) {
 
 TEST_P(StoreTest, AVersionThatIsNotCommittedDisturbsNothing) {
     live.scribble(random, 50);
-    owner.ship(Version(1), live.state);
-    owner.fold(Version(1), live.state);
+    owner.replicate(Version(1), live.state);
+    owner.update_local_copy(Version(1), live.state);
     const auto heap = live.heap_bytes();
     live.scribble(random, 50);
-    owner.ship(Version(2), live.state);  // and then somebody dies: 2 is never committed
+    owner.replicate(Version(2), live.state);  // and then somebody dies: 2 is never committed
     ASSERT_TRUE(owner.roll_back(Version(1), live.state));
     EXPECT_EQ(live.heap_bytes(), heap);
     LiveMemory substitute(20);
@@ -60,8 +60,8 @@ TEST_P(StoreTest, AVersionThatIsNotCommittedDisturbsNothing) {
 
 TEST_P(StoreTest, ADeadKeeperIsNoticedAndItsMemoryStillServesTheOwner) {
     live.scribble(random, 50);
-    owner.ship(Version(1), live.state);
-    owner.fold(Version(1), live.state);
+    owner.replicate(Version(1), live.state);
+    owner.update_local_copy(Version(1), live.state);
     const auto heap = live.heap_bytes();
     const BackupStore::Door closed = door();
     BackupStore::Door gone = closed;
@@ -79,7 +79,7 @@ TEST_P(StoreTest, ADeadKeeperIsNoticedAndItsMemoryStillServesTheOwner) {
 }
 
 TEST_P(StoreTest, AVersionThatIsNotThereIsNotReturned) {
-    owner.ship(Version(1), live.state);
+    owner.replicate(Version(1), live.state);
     EXPECT_EQ(BackupStore::fetch(door(), kMe, Version(2), live.state), BackupStore::Fetched::corrupt);
     EXPECT_EQ(BackupStore::fetch(door(), PeId(0), Version(1), live.state), BackupStore::Fetched::corrupt);
 }

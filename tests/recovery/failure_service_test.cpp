@@ -27,7 +27,7 @@ constexpr ProcId kSelf{1};   // its spare
 constexpr std::chrono::seconds kPatience{20};
 
 // What the service and the agreement have told.
-class Told final : public JobObserver, public ServiceHost, public Duties {
+class Told final : public JobObserver, public ServiceHost, public CheckpointActions {
 public:
     // JobObserver
     void heard_of_death(const Death& death) override {
@@ -51,11 +51,11 @@ public:
     }
     void before_kill() noexcept override {}
 
-    // Duties
-    void ship(Version /*version*/) override {}
-    void fold(Version /*version*/) override {}
-    Done restore(const JobState& /*state*/) override { return Done::ok; }
-    Done protect(const JobState& /*state*/) override { return Done::ok; }
+    // CheckpointActions
+    void replicate(Version /*version*/) override {}
+    void update_local_copy(Version /*version*/) override {}
+    Outcome restore(const JobState& /*state*/) override { return Outcome::ok; }
+    Outcome protect(const JobState& /*state*/) override { return Outcome::ok; }
 
     template <class Condition>
     [[nodiscard]] bool await(Condition condition) {
@@ -92,7 +92,7 @@ protected:
         coordinator_ = std::make_unique<Coordinator>(Coordinator::Options{.shape = {.n_pes = 1, .n_processes = 2},
                                                                           .self = kSelf,
                                                                           .mailbox = &mailbox_,
-                                                                          .duties = &told_,
+                                                                          .actions = &told_,
                                                                           .observer = &told_});
         child_ = ::fork();
         if (child_ == 0) {

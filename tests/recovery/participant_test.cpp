@@ -8,7 +8,7 @@ namespace sft {
 namespace {
 
 using Do = Participant::Do;
-using Done = Participant::Done;
+using Outcome = Participant::Outcome;
 
 constexpr std::uint64_t kHash = 77;
 
@@ -41,13 +41,13 @@ protected:
 TEST_F(InACall, ACheckpointShipsAndFoldsAndReturns) {
     EXPECT_EQ(participant_.checkpoint(value(Stage::running)), Do::wait);
     expect_ready(Goal::arrive);
-    EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::ship);
+    EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::replicate);
     expect_ready(Goal::none);
-    EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+    EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
     expect_ready(Goal::ship);
-    EXPECT_EQ(participant_.decided(value(Stage::folding)), Do::fold);
+    EXPECT_EQ(participant_.decided(value(Stage::folding)), Do::update_local_copy);
     expect_ready(Goal::none);
-    EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+    EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
     expect_ready(Goal::fold);
     EXPECT_EQ(participant_.decided(value(Stage::running)), Do::committed);
     expect_ready(Goal::none);
@@ -58,12 +58,12 @@ TEST_F(InACall, ACheckpointShipsAndFoldsAndReturns) {
 TEST_F(InACall, EveryCheckpointShipsAndFoldsAnew) {
     for (int i = 0; i < 2; ++i) {
         EXPECT_EQ(participant_.checkpoint(value(Stage::running)), Do::wait);
-        EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::ship);
-        EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+        EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::replicate);
+        EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
         EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::wait) << "without the witness: it has shipped";
         expect_ready(Goal::ship);
-        EXPECT_EQ(participant_.decided(value(Stage::folding)), Do::fold);
-        EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+        EXPECT_EQ(participant_.decided(value(Stage::folding)), Do::update_local_copy);
+        EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
         EXPECT_EQ(participant_.decided(value(Stage::folding)), Do::wait) << "it has folded";
         expect_ready(Goal::fold);
         EXPECT_EQ(participant_.decided(value(Stage::running)), Do::committed);
@@ -80,10 +80,10 @@ TEST_F(InACall, ACheckpointThatMeetsAFaultFails) {
 
 TEST_F(InACall, AFaultBehindACommitIsTheNextCalls) {
     EXPECT_EQ(participant_.checkpoint(value(Stage::running)), Do::wait);
-    EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::ship);
-    EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
-    EXPECT_EQ(participant_.decided(value(Stage::folding)), Do::fold);
-    EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+    EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::replicate);
+    EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
+    EXPECT_EQ(participant_.decided(value(Stage::folding)), Do::update_local_copy);
+    EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
     EXPECT_EQ(participant_.decided(value(Stage::faulted)), Do::committed);
 }
 
@@ -94,40 +94,40 @@ TEST_F(InACall, WhoIsAtItsEndHasEndedACheckpoint) {
 }
 
 TEST_F(InACall, WorkIsCompletedWhateverIsDecidedMeanwhile) {
-    EXPECT_EQ(participant_.checkpoint(value(Stage::shipping)), Do::ship);
-    EXPECT_EQ(participant_.decided(value(Stage::faulted)), Do::ship);
+    EXPECT_EQ(participant_.checkpoint(value(Stage::shipping)), Do::replicate);
+    EXPECT_EQ(participant_.decided(value(Stage::faulted)), Do::replicate);
     expect_ready(Goal::none);
-    EXPECT_EQ(participant_.done(now_, Done::ok), Do::fault);
+    EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::fault);
 }
 
 TEST_F(InACall, WorkThatIsOvertakenIsNotDoneAgain) {
     EXPECT_EQ(participant_.restart(value(Stage::planned), kHash, true), Do::restore);
     EXPECT_EQ(participant_.decided(value(Stage::planned)), Do::restore);
-    EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+    EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
     expect_ready(Goal::restore);
 }
 
 TEST_F(InACall, WhoseSourceIsGoneWaitsForWhatFollowsFromThat) {
     EXPECT_EQ(participant_.restart(value(Stage::planned), kHash, true), Do::restore);
-    EXPECT_EQ(participant_.done(now_, Done::source_gone), Do::wait);
+    EXPECT_EQ(participant_.done(now_, Outcome::source_gone), Do::wait);
     expect_ready(Goal::none);
     EXPECT_EQ(participant_.decided(value(Stage::planned)), Do::restore) << "from another one";
     EXPECT_EQ(participant_.decided(value(Stage::planned)), Do::restore);
-    EXPECT_EQ(participant_.done(now_, Done::source_gone), Do::restore) << "what follows has been decided already";
-    EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+    EXPECT_EQ(participant_.done(now_, Outcome::source_gone), Do::restore) << "what follows has been decided already";
+    EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
     EXPECT_EQ(participant_.decided(value(Stage::restored)), Do::protect);
-    EXPECT_EQ(participant_.done(now_, Done::source_gone), Do::wait);
+    EXPECT_EQ(participant_.done(now_, Outcome::source_gone), Do::wait);
     expect_ready(Goal::none);
     EXPECT_EQ(participant_.decided(value(Stage::planned)), Do::wait) << "it is restored";
     expect_ready(Goal::restore);
     EXPECT_EQ(participant_.decided(value(Stage::restored)), Do::protect) << "the keepers may be others";
-    EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+    EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
     expect_ready(Goal::protect);
 }
 
 TEST_F(InACall, ACorruptCopyIsGivenUp) {
     EXPECT_EQ(participant_.restart(value(Stage::planned), kHash, false), Do::restore);
-    EXPECT_EQ(participant_.done(now_, Done::corrupt), Do::give_up);
+    EXPECT_EQ(participant_.done(now_, Outcome::corrupt), Do::give_up);
     EXPECT_EQ(participant_.decided(value(Stage::planned)), Do::wait) << "it has left the call";
 }
 
@@ -135,10 +135,10 @@ TEST_F(InACall, ARestartRestoresProtectsAndResumes) {
     EXPECT_EQ(participant_.restart(value(Stage::faulted), kHash, false), Do::wait);
     expect_ready(Goal::restart, kHash);
     EXPECT_EQ(participant_.decided(value(Stage::planned)), Do::restore);
-    EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+    EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
     expect_ready(Goal::restore);
     EXPECT_EQ(participant_.decided(value(Stage::restored)), Do::protect);
-    EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+    EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
     expect_ready(Goal::protect);
     EXPECT_EQ(participant_.decided(now_), Do::wait) << "nothing has changed";
     expect_ready(Goal::protect);
@@ -151,9 +151,9 @@ TEST_F(InACall, EveryRestartRestoresAndProtectsAnew) {
     for (int i = 0; i < 2; ++i) {
         EXPECT_EQ(participant_.restart(value(Stage::faulted), kHash, false), Do::wait);
         EXPECT_EQ(participant_.decided(value(Stage::planned)), Do::restore);
-        EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+        EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
         EXPECT_EQ(participant_.decided(value(Stage::restored)), Do::protect);
-        EXPECT_EQ(participant_.done(now_, Done::ok), Do::wait);
+        EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
         ++view_;
         EXPECT_EQ(participant_.decided(value(Stage::running)), Do::resumed);
     }

@@ -18,8 +18,8 @@ const char* name_of(Call call) noexcept {
 const char* name_of(Participant::Do what) noexcept {
     switch (what) {
         case Participant::Do::wait: return "wait";
-        case Participant::Do::ship: return "ship";
-        case Participant::Do::fold: return "fold";
+        case Participant::Do::replicate: return "replicate";
+        case Participant::Do::update_local_copy: return "update its local copy";
         case Participant::Do::restore: return "restore";
         case Participant::Do::protect: return "protect";
         case Participant::Do::give_up: return "give up";

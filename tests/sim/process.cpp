@@ -196,8 +196,8 @@ void SimProcess::act(Participant::Do what) {
             }
             return;
         }
-        case Participant::Do::ship:
-        case Participant::Do::fold:
+        case Participant::Do::replicate:
+        case Participant::Do::update_local_copy:
         case Participant::Do::restore:
         case Participant::Do::protect: begin_work(what); return;
         case Participant::Do::give_up:

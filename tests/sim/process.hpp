@@ -84,11 +84,11 @@ private:
     [[nodiscard]] bool is_alive() const noexcept { return world_.is_alive(self_); }
     [[nodiscard]] const JobState& state() const noexcept { return agreement_.decided(); }
 
-    // duties.cpp: work on memory, word by word
+    // checkpoint_actions.cpp: work on memory, word by word
     void begin_work(Participant::Do work);
-    void work_done(Participant::Done result);
-    void ship(ProcId keeper, Version version);
-    void fold(Version version);
+    void work_done(Participant::Outcome result);
+    void replicate(ProcId keeper, Version version);
+    void update_local_copy(Version version);
     void restore(Version version);
     void protect();
     void show_new_holders(std::vector<ProcId> holders);
@@ -97,7 +97,7 @@ private:
         ProcId keeper;
         std::size_t slot;
         Version version;
-        Participant::Done if_gone;  // what is done then
+        Participant::Outcome if_gone;  // what is done then
     };
     void write_word(const Writing& writing, std::size_t word);
     void mend(Version version);

@@ -49,8 +49,8 @@ Kill random_kill(Random& random, const Scenario& scenario) {
         kill.victim = random.percent(50) ? Victim::leader : Victim::actor;
     }
     kill.stage = static_cast<Stage>(random.pick(1, static_cast<std::int32_t>(Stage::ended)));
-    static constexpr Participant::Do kWork[] = {Participant::Do::ship, Participant::Do::fold, Participant::Do::restore,
-                                                Participant::Do::protect};
+    static constexpr Participant::Do kWork[] = {Participant::Do::replicate, Participant::Do::update_local_copy,
+                                                Participant::Do::restore, Participant::Do::protect};
     kill.work = kWork[random.pick(0, 3)];
     const std::int32_t n = std::min(scenario.shape.n_pes, 12);
     kill.nth = random.pick(1, random.percent(40) ? n : 5 * n);

@@ -16,28 +16,28 @@ void SimProcess::begin_work(Participant::Do work) {
     }
     const JobState now = state();
     switch (work) {
-        case Participant::Do::ship: ship(world_.scenario().shape.keeper(now, pe_), now.version.next()); break;
-        case Participant::Do::fold: fold(now.version.next()); break;
+        case Participant::Do::replicate: replicate(world_.scenario().shape.keeper(now, pe_), now.version.next()); break;
+        case Participant::Do::update_local_copy: update_local_copy(now.version.next()); break;
         case Participant::Do::restore: restore(now.version); break;
         default: protect(); break;
     }
 }
 
-void SimProcess::work_done(Participant::Done result) {
+void SimProcess::work_done(Participant::Outcome result) {
     is_working_ = false;
     world_.note_progress();
-    world_.trace(self_, result == Participant::Done::ok            ? "has done it"
-                        : result == Participant::Done::source_gone ? "cannot: the other one is gone"
-                                                                   : "cannot: the copy is corrupt");
+    world_.trace(self_, result == Participant::Outcome::ok            ? "has done it"
+                        : result == Participant::Outcome::source_gone ? "cannot: the other one is gone"
+                                                                      : "cannot: the copy is corrupt");
     act(participant_.done(state(), result));
 }
 
 // As in the library: if the keeper is gone, so is the shadow in any case, and the checkpoint goes on.
-void SimProcess::ship(ProcId keeper, Version version) {
+void SimProcess::replicate(ProcId keeper, Version version) {
     if (keeper == kNoProc) {
-        world_.later(self_, work_delay(), [this] { work_done(Participant::Done::ok); });
+        world_.later(self_, work_delay(), [this] { work_done(Participant::Outcome::ok); });
     } else {
-        write_word({keeper, version.value() % 2, version, Participant::Done::ok}, 0);
+        write_word({keeper, version.value() % 2, version, Participant::Outcome::ok}, 0);
     }
 }
 
@@ -61,7 +61,7 @@ void SimProcess::show_new_holders(std::vector<ProcId> holders) {
     holders.pop_back();
     open(next, [this, next, holders = std::move(holders)](Reach reach) {
         if (reach == Reach::gone) {
-            work_done(Participant::Done::source_gone);
+            work_done(Participant::Outcome::source_gone);
             return;
         }
         shown_.insert(next);
@@ -76,22 +76,22 @@ void SimProcess::protect_own() {
     const bool is_new = shape.needs_new_shadow(now, pe_);
     if (keeper == kNoProc || (!is_new && keeper == keeper_in_use_)) {
         keeper_in_use_ = keeper;
-        world_.later(self_, work_delay(), [this] { work_done(Participant::Done::ok); });
+        world_.later(self_, work_delay(), [this] { work_done(Participant::Outcome::ok); });
         return;
     }
     keeper_in_use_ = kNoProc;
     open(keeper, [this, keeper, is_new, version = now.version](Reach reach) {
         if (reach == Reach::gone) {
-            work_done(Participant::Done::source_gone);
+            work_done(Participant::Outcome::source_gone);
             return;
         }
         keeper_in_use_ = keeper;
         if (!is_new) {
-            work_done(Participant::Done::ok);
+            work_done(Participant::Outcome::ok);
             return;
         }
         world_.tell(&Observer::shadow_sent_anew, self_);
-        write_word({keeper, version.value() % 2, version, Participant::Done::source_gone}, 0);
+        write_word({keeper, version.value() % 2, version, Participant::Outcome::source_gone}, 0);
     });
 }
 
@@ -122,11 +122,11 @@ void SimProcess::write_word(const Writing& writing, std::size_t word) {
         }
         copy.seal(writing.version);
         world_.tell(&Observer::copy_done, place, writing.version, copy.content);
-        work_done(Participant::Done::ok);
+        work_done(Participant::Outcome::ok);
     });
 }
 
-void SimProcess::fold(Version version) {
+void SimProcess::update_local_copy(Version version) {
     local_.version = kNoVersion;
     const Place place{self_, pe_, -1};
     world_.tell(&Observer::copy_begun, place);
@@ -134,7 +134,7 @@ void SimProcess::fold(Version version) {
         local_.content = live_;
         local_.seal(version);
         world_.tell(&Observer::copy_done, place, version, local_.content);
-        work_done(Participant::Done::ok);
+        work_done(Participant::Outcome::ok);
     });
 }
 
@@ -148,7 +148,7 @@ void SimProcess::restore(Version version) {
         } else if (local_.version == version && local_.is_intact()) {
             live_ = local_.content;
             world_.tell(&Observer::restored, self_, state().view, RestoredFrom::own_copy);
-            work_done(Participant::Done::ok);
+            work_done(Participant::Outcome::ok);
         } else {
             mend(version);
         }
@@ -160,7 +160,7 @@ void SimProcess::mend(Version version) {
     world_.later(self_, work_delay(), [this, version] {
         const ProcId keeper = keeper_in_use_;
         if (keeper == kNoProc || (!is_near(keeper) && contains(agreement_.known_deaths(), keeper))) {
-            work_done(Participant::Done::corrupt);
+            work_done(Participant::Outcome::corrupt);
         } else if (!can_reach(keeper)) {
             world_.later(self_, 50 * kMicro, [this, version] { mend(version); });
         } else {
@@ -172,12 +172,12 @@ void SimProcess::mend(Version version) {
 
 void SimProcess::fetch(ProcId keeper, Version version) {
     if (keeper == kNoProc) {
-        work_done(Participant::Done::corrupt);
+        work_done(Participant::Outcome::corrupt);
         return;
     }
     open(keeper, [this, keeper, version](Reach reach) {
         if (reach == Reach::gone) {
-            work_done(Participant::Done::source_gone);
+            work_done(Participant::Outcome::source_gone);
             return;
         }
         // What was opened on the own node can be read whether its owner lives or not.
@@ -193,7 +193,7 @@ void SimProcess::fetch(ProcId keeper, Version version) {
 
 void SimProcess::take_copy(const Copy& copy, Version version, RestoredFrom where) {
     if (copy.version != version || !copy.is_intact() || is_mutated(Mutation::shadow_reads_corrupt)) {
-        work_done(Participant::Done::corrupt);
+        work_done(Participant::Outcome::corrupt);
         return;
     }
     const Place place{self_, pe_, -1};
@@ -202,7 +202,7 @@ void SimProcess::take_copy(const Copy& copy, Version version, RestoredFrom where
     live_ = copy.content;
     world_.tell(&Observer::copy_done, place, version, local_.content);
     world_.tell(&Observer::restored, self_, state().view, where);
-    work_done(Participant::Done::ok);
+    work_done(Participant::Outcome::ok);
 }
 
 // In shmem_init, before the program runs: the records of the version are read from the shadow.

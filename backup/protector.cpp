@@ -1,0 +1,113 @@
+#include "backup/protector.hpp"
+
+#include <string>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace sft {
+namespace {
+
+Result<> result_of(BackupStore::Fetched fetched, Trouble trouble) {
+    Failure failure = Failure::failed;
+    switch (fetched) {
+        case BackupStore::Fetched::done: return {};
+        case BackupStore::Fetched::keeper_gone: failure = Failure::gone; break;
+        case BackupStore::Fetched::cannot_be_opened: failure = Failure::cannot_be_opened; break;
+        case BackupStore::Fetched::corrupt: break;
+    }
+    return fails(Error{failure, std::move(trouble.what), trouble.error});
+}
+
+}  // namespace
+
+Result<> Protector::create(BackupMode mode, std::int32_t n_pes) {
+    SFT_ASSERT(n_pes > 0 && live_.heap.bytes != 0);
+    std::string error;
+    if (!store_.create(mode, live_, n_pes, error)) {
+        return fails(std::move(error));
+    }
+    return {};
+}
+
+Result<> Protector::start_scrubber(const Config& config) {
+    if (!scrubber_.start(store_, live_, config)) {
+        return fails("SHMEM_FT_SCRUB: the system gives no thread for it");
+    }
+    return {};
+}
+
+void Protector::release() noexcept {
+    scrubber_.stop();
+    keeper_ = kNoProc;
+    store_.release();
+}
+
+Result<> Protector::use_keeper(const Door& keeper, PeId pe) {
+    SFT_ASSERT(keeper.process != kNoProc && pe != kNoPe);
+    keeper_ = kNoProc;
+    Trouble trouble;
+    const Reach reach = store_.use_keeper(keeper, pe, live_, trouble);
+    if (reach != Reach::opened) {
+        const Failure failure = reach == Reach::gone ? Failure::gone : Failure::cannot_be_opened;
+        return fails(Error{failure, std::move(trouble.what), trouble.error});
+    }
+    keeper_ = keeper.process;
+    return {};
+}
+
+Result<> Protector::replicate(Version version) {
+    SFT_ASSERT(version != kNoVersion);
+    const BackupStore::Replicated replicated = store_.replicate(version, live_);
+    stored_bytes_.store(replicated.bytes_stored);
+    if (replicated.keeper_gone) {
+        keeper_ = kNoProc;
+        return fails(Error{Failure::refused, "it does not take the copy"});
+    }
+    return {};
+}
+
+void Protector::update_local_copy(Version version) {
+    SFT_ASSERT(version != kNoVersion);
+    store_.update_local_copy(version, live_);
+}
+
+Result<> Protector::roll_back(Version version) {
+    SFT_ASSERT(version != kNoVersion);
+    if (!store_.roll_back(version, live_)) {
+        return fails(store_.explanation());
+    }
+    return {};
+}
+
+// A shadow that is there is looked for again, too, if the keeper before in this recovery, which died, was to get it.
+Result<> Protector::protect(const Shadow& shadow, Version version) {
+    if (!shadow.is_there || shadow.keeper.process != keeper_) {
+        if (Result<> used = use_keeper(shadow.keeper, shadow.pe); !used) {
+            return used;
+        }
+    }
+    SFT_ASSERT(keeper_ == shadow.keeper.process);
+    return shadow.is_there ? Result<>() : replicate(version);
+}
+
+void Protector::protect_by_nobody() {
+    keeper_ = kNoProc;
+    store_.forget_keeper();
+}
+
+Result<> Protector::fetch(const Door& keeper, PeId pe, Version version) {
+    SFT_ASSERT(pe != kNoPe && version != kNoVersion);
+    Trouble trouble;
+    const BackupStore::Fetched fetched = BackupStore::fetch(keeper, pe, version, live_, &trouble);
+    return result_of(fetched, std::move(trouble));
+}
+
+Result<> Protector::fetch_front(const Door& keeper, PeId pe, Version version, std::size_t heap_bytes) {
+    SFT_ASSERT(pe != kNoPe && version != kNoVersion);
+    Trouble trouble;
+    const BackupStore::Fetched fetched = BackupStore::fetch_front(keeper, pe, version, live_, heap_bytes, &trouble);
+    return result_of(fetched, std::move(trouble));
+}
+
+}  // namespace sft

@@ -1,0 +1,89 @@
+// Who keeps the copies of this process's symmetric state, and what the protocols of recovery/ do with them. Who is
+// dead, what is committed and what follows is for others to decide: functions take a version and a keeper, and a
+// failure says what the keeper, or its copy, is found to be.
+//
+// Invariants
+//  1. keeper() is where replicate() writes. kNoProc: nowhere, until the next use_keeper() that succeeds.
+//  2. Scrubbing has ended before the copies are released.
+//
+// Threads: that of the protocols; stored_bytes() and the store's counters any. The scrubber has a thread of its own,
+// which the store's mutex keeps apart.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "backup/scrubber.hpp"
+#include "backup/store.hpp"
+#include "base/config.hpp"
+#include "base/ids.hpp"
+#include "base/result.hpp"
+#include "symheap/live_state.hpp"
+
+namespace sft {
+
+class Protector {
+public:
+    using Door = BackupStore::Door;
+
+    // `live`: what copies are made of and loaded into; outlives this, and is there before create().
+    explicit Protector(const LiveState& live) noexcept : live_(live) {}
+    Protector(const Protector&) = delete;
+    Protector& operator=(const Protector&) = delete;
+
+    [[nodiscard]] Result<> create(BackupMode mode, std::int32_t n_pes);
+    // Starts if the settings say so, once there is a keeper. The failure is a line for the user.
+    [[nodiscard]] Result<> start_scrubber(const Config& config);
+    void stop_scrubber() noexcept { scrubber_.stop(); }
+    void release() noexcept;
+
+    // ---- a PE that has its state ----
+
+    // The shadow of `pe`, this process's own, is at that process from now on. Failures: gone, cannot_be_opened.
+    [[nodiscard]] Result<> use_keeper(const Door& keeper, PeId pe);
+    [[nodiscard]] ProcId keeper() const noexcept { return keeper_; }
+    // Own live state -> shadow; nothing if there is no keeper. Failure::refused: the keeper, on another node, does not
+    // take the copy, which it does not when it is dead.
+    [[nodiscard]] Result<> replicate(Version version);
+    // `version` is committed: own live state -> local copy.
+    void update_local_copy(Version version);
+    // Own live state <- the copies of `version`. The failure says what is missing.
+    [[nodiscard]] Result<> roll_back(Version version);
+
+    // After a restore of `version`: what `pe` is protected by, where it belongs now.
+    struct Shadow {
+        Door keeper;
+        PeId pe;
+        bool is_there = false;  // written by this process, or by the one before, as long as that keeper is the same
+    };
+    // Failures as of use_keeper() and replicate().
+    [[nodiscard]] Result<> protect(const Shadow& shadow, Version version);
+    // Nobody is there to keep it.
+    void protect_by_nobody();
+
+    // ---- a substitute ----
+
+    // Own live state <- shadow of `pe`. Failures: gone, cannot_be_opened; failed: the copy is bad, and there is no
+    // other.
+    [[nodiscard]] Result<> fetch(const Door& keeper, PeId pe, Version version);
+    // Only the first `heap_bytes` of the heap, and the library's state.
+    [[nodiscard]] Result<> fetch_front(const Door& keeper, PeId pe, Version version, std::size_t heap_bytes);
+
+    // ---- for onlookers ----
+
+    // Of the own state, in the last replicate().
+    [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return stored_bytes_.load(); }
+    // The copies themselves, for those that serve, place, count or damage them.
+    [[nodiscard]] BackupStore& store() noexcept { return store_; }
+    [[nodiscard]] const BackupStore& store() const noexcept { return store_; }
+
+private:
+    const LiveState& live_;
+    BackupStore store_;
+    Scrubber scrubber_;
+    ProcId keeper_ = kNoProc;
+    std::atomic<std::uint64_t> stored_bytes_{0};
+};
+
+}  // namespace sft

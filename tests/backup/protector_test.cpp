@@ -1,0 +1,241 @@
+// The owner of a process's copies: where they are kept, what each step leaves, and what its failures say.
+#include "backup/protector.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <random>
+#include <string>
+
+#include "base/process_watch.hpp"
+#include "tests/backup/fake_wire.hpp"
+#include "tests/backup/live_memory.hpp"
+
+namespace sft {
+namespace {
+
+constexpr PeId kMe{1};
+constexpr std::int32_t kPes = 3;
+constexpr std::size_t kBlocks = 20;
+
+// A process that has its state, and its copies.
+struct Member {
+    explicit Member(BackupMode mode) {
+        const Result<> created = protector.create(mode, kPes);
+        EXPECT_TRUE(created) << created.error().line;
+    }
+
+    LiveMemory live{kBlocks};
+    Protector protector{live.state};
+};
+
+Protector::Door door_of(const Member& keeper, ProcId process) {
+    return {.pid = ::getpid(),
+            .start_time = process_start_time(::getpid()),
+            .store_fd = keeper.protector.store().fd(),
+            .process = process};
+}
+
+class ProtectorTest : public testing::TestWithParam<BackupMode> {
+protected:
+    void use(const Protector::Door& door) {
+        const Result<> used = owner.protector.use_keeper(door, kMe);
+        ASSERT_TRUE(used) << used.error().line;
+    }
+    void commit(Version version) {
+        owner.live.scribble(random, 50);
+        ASSERT_TRUE(owner.protector.replicate(version));
+        owner.protector.update_local_copy(version);
+    }
+    [[nodiscard]] std::uint64_t bytes_replicated() const { return owner.protector.store().counters().replicated; }
+
+    Member keeper{GetParam()};
+    Member owner{GetParam()};
+    const Protector::Door near{door_of(keeper, ProcId(2))};
+    std::mt19937 random{5};
+};
+
+TEST_P(ProtectorTest, ACommittedVersionComesBackToOwnerAndSubstitute) {
+    use(near);
+    EXPECT_EQ(owner.protector.keeper(), ProcId(2));
+    for (std::uint32_t version = 1; version <= 4; ++version) {
+        commit(Version(version));
+        EXPECT_GE(owner.protector.stored_bytes(), owner.live.globals.size());
+        const State committed(owner.live);
+        owner.live.scribble(random, 50);
+        ASSERT_TRUE(owner.protector.replicate(Version(version + 1)));  // which is not committed
+        ASSERT_TRUE(owner.protector.roll_back(Version(version)));
+        ASSERT_EQ(State(owner.live), committed);
+        Member substitute(GetParam());
+        ASSERT_TRUE(substitute.protector.fetch(near, kMe, Version(version)));
+        ASSERT_EQ(State(substitute.live), committed);
+    }
+}
+
+TEST_P(ProtectorTest, ASubstituteReadsTheFrontWithoutTheRest) {
+    use(near);
+    commit(Version(1));
+    Member substitute(GetParam());
+    const auto heap = substitute.live.heap_bytes();
+    ASSERT_TRUE(substitute.protector.fetch_front(near, kMe, Version(1), kBlockBytes));
+    EXPECT_EQ(substitute.live.library, owner.live.library);
+    const auto begin = [](const std::vector<std::byte>& bytes) {
+        return std::vector<std::byte>(bytes.begin(), bytes.begin() + kBlockBytes);
+    };
+    const auto rest = [](const std::vector<std::byte>& bytes) {
+        return std::vector<std::byte>(bytes.begin() + kBlockBytes, bytes.end());
+    };
+    EXPECT_EQ(begin(substitute.live.heap_bytes()), begin(owner.live.heap_bytes()));
+    EXPECT_EQ(rest(substitute.live.heap_bytes()), rest(heap));
+    EXPECT_EQ(substitute.protector.keeper(), kNoProc) << "a fetch chooses no keeper";
+}
+
+TEST_P(ProtectorTest, WithoutAKeeperNothingIsReplicated) {
+    EXPECT_EQ(owner.protector.keeper(), kNoProc);
+    EXPECT_TRUE(owner.protector.replicate(Version(1)));
+    EXPECT_EQ(owner.protector.stored_bytes(), 0U);
+    use(near);
+    commit(Version(1));
+    owner.protector.protect_by_nobody();
+    EXPECT_EQ(owner.protector.keeper(), kNoProc);
+    const std::uint64_t before = bytes_replicated();
+    owner.live.scribble(random, 50);
+    EXPECT_TRUE(owner.protector.replicate(Version(2)));
+    EXPECT_EQ(bytes_replicated(), before);
+}
+
+TEST_P(ProtectorTest, AKeeperThatIsGoneIsAnotherFailureThanOneThatCannotBeOpened) {
+    use(near);
+    Protector::Door gone = near;
+    ++gone.start_time;  // somebody else has its pid
+    const Result<> used = owner.protector.use_keeper(gone, kMe);
+    ASSERT_FALSE(used);
+    EXPECT_EQ(used.error().failure, Failure::gone);
+    EXPECT_EQ(owner.protector.keeper(), kNoProc) << "nor is it the one before";
+    EXPECT_EQ(owner.protector.fetch(gone, kMe, Version(1)).error().failure, Failure::gone);
+
+    keeper.protector.release();
+    const Result<> closed = owner.protector.use_keeper(near, kMe);
+    ASSERT_FALSE(closed);
+    EXPECT_EQ(closed.error().failure, Failure::cannot_be_opened);
+    EXPECT_EQ(closed.error().number, ENOENT);
+    EXPECT_NE(closed.error().line.find("process 2"), std::string::npos) << closed.error().line;
+    EXPECT_EQ(owner.protector.fetch(near, kMe, Version(1)).error().failure, Failure::cannot_be_opened);
+}
+
+TEST_P(ProtectorTest, ACopyThatIsBadIsAFailureThatNamesIt) {
+    use(near);
+    commit(Version(1));
+    Member substitute(GetParam());
+    const Result<> other = substitute.protector.fetch(near, kMe, Version(2));
+    ASSERT_FALSE(other);
+    EXPECT_EQ(other.error().failure, Failure::failed);
+    EXPECT_NE(other.error().line.find("PE 1"), std::string::npos) << other.error().line;
+    ASSERT_FALSE(owner.protector.store().flip_bit(BackupStore::Copy::shadow, 7, owner.live.state).empty());
+    EXPECT_EQ(substitute.protector.fetch(near, kMe, Version(1)).error().failure, Failure::failed);
+    const bool has_local = GetParam() == BackupMode::double_copy;
+    EXPECT_EQ(owner.protector.roll_back(Version(1)).has_value(), has_local) << "mended from the other copy, if any";
+}
+
+TEST_P(ProtectorTest, AShadowMovesToANewKeeper) {
+    use(near);
+    commit(Version(1));
+    const State committed(owner.live);
+    Member next(GetParam());
+    const Protector::Door other = door_of(next, ProcId(0));
+    ASSERT_TRUE(owner.protector.protect({.keeper = other, .pe = kMe, .is_there = false}, Version(1)));
+    EXPECT_EQ(owner.protector.keeper(), ProcId(0));
+    Member substitute(GetParam());
+    ASSERT_TRUE(substitute.protector.fetch(other, kMe, Version(1)));
+    EXPECT_EQ(State(substitute.live), committed);
+}
+
+TEST_P(ProtectorTest, AShadowThatIsThereIsNotWrittenAgain) {
+    use(near);
+    commit(Version(1));
+    const std::uint64_t before = bytes_replicated();
+    ASSERT_TRUE(owner.protector.protect({.keeper = near, .pe = kMe, .is_there = true}, Version(1)));
+    EXPECT_EQ(bytes_replicated(), before);
+
+    // A new substitute has not opened it yet, and goes on with what its predecessor has written.
+    Member substitute(GetParam());
+    ASSERT_TRUE(substitute.protector.fetch(near, kMe, Version(1)));
+    substitute.protector.update_local_copy(Version(1));
+    ASSERT_TRUE(substitute.protector.protect({.keeper = near, .pe = kMe, .is_there = true}, Version(1)));
+    EXPECT_EQ(substitute.protector.keeper(), ProcId(2));
+    EXPECT_EQ(substitute.protector.store().counters().replicated, 0U);
+    substitute.live.scribble(random, 50);
+    ASSERT_TRUE(substitute.protector.replicate(Version(2)));
+    substitute.protector.update_local_copy(Version(2));
+    const State committed(substitute.live);
+    substitute.live.scribble(random, 50);
+    ASSERT_TRUE(substitute.protector.roll_back(Version(2)));
+    EXPECT_EQ(State(substitute.live), committed);
+}
+
+TEST_P(ProtectorTest, ANewKeeperThatIsGoneLeavesNone) {
+    use(near);
+    commit(Version(1));
+    Protector::Door gone = near;
+    gone.process = ProcId(0);
+    ++gone.start_time;
+    const Result<> done = owner.protector.protect({.keeper = gone, .pe = kMe, .is_there = false}, Version(1));
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().failure, Failure::gone);
+    EXPECT_EQ(owner.protector.keeper(), kNoProc);
+    // The plan that follows leaves the shadow where it was; it has to be opened again.
+    ASSERT_TRUE(owner.protector.protect({.keeper = near, .pe = kMe, .is_there = true}, Version(1)));
+    EXPECT_EQ(owner.protector.keeper(), ProcId(2));
+}
+
+TEST_P(ProtectorTest, AFarKeeperThatDiesTakesNoCopy) {
+    FakeWire wire(kPes * 2 * Image::bytes_for(owner.live.state));
+    Protector::Door far;
+    far.process = ProcId(7);
+    far.wire = &wire;
+    use(far);
+    commit(Version(1));
+    const State committed(owner.live);
+    wire.lives_for = 3;
+    owner.live.scribble(random, 50);
+    const Result<> replicated = owner.protector.replicate(Version(2));
+    ASSERT_FALSE(replicated);
+    EXPECT_EQ(replicated.error().failure, Failure::refused);
+    EXPECT_EQ(owner.protector.keeper(), kNoProc);
+
+    const Result<> restored = owner.protector.roll_back(Version(1));
+    if (GetParam() == BackupMode::double_copy) {
+        ASSERT_TRUE(restored) << restored.error().line;
+        EXPECT_EQ(State(owner.live), committed);
+    } else {
+        ASSERT_FALSE(restored);
+        EXPECT_NE(restored.error().line.find("process 7 on another node"), std::string::npos) << restored.error().line;
+    }
+}
+
+TEST_P(ProtectorTest, ScrubbingEndsBeforeTheCopiesDo) {
+    use(near);
+    commit(Version(1));
+    Config config;
+    ASSERT_TRUE(owner.protector.start_scrubber(config)) << "it is off: nothing to start";
+    config.scrub_seconds = 1;
+    config.scrub_rate_bytes = 1 << 20;
+    ASSERT_TRUE(owner.protector.start_scrubber(config));
+    owner.protector.release();
+    EXPECT_EQ(owner.protector.keeper(), kNoProc);
+    owner.protector.release();
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, ProtectorTest, testing::Values(BackupMode::single_copy, BackupMode::double_copy));
+
+TEST(Protector, AJobWithoutCopiesHasNoStore) {
+    Member member(BackupMode::none);
+    EXPECT_LT(member.protector.store().fd(), 0);
+    EXPECT_TRUE(member.protector.replicate(Version(1)));
+    member.protector.update_local_copy(Version(1));
+    member.protector.protect_by_nobody();
+    EXPECT_EQ(member.protector.stored_bytes(), 0U);
+}
+
+}  // namespace
+}  // namespace sft
