@@ -10,7 +10,7 @@
 // collective call, while the others do what include/shmem_ft.h demands of them.
 //
 // Life: start() in shmem_init; a spare sleeps in there and returns as a substitute; finish() in the last
-// shmem_finalize. After fork() the child has no runtime (runtime_process.cpp).
+// shmem_finalize. After fork() the child has no runtime (runtime_job.cpp).
 #pragma once
 
 #include <poll.h>
@@ -89,12 +89,12 @@ public:
     int algo_init() noexcept;
     int protected_losses() noexcept;
     // runtime_policy.cpp
-    [[nodiscard]] bool on_fault(FaultAction action, job::FaultHandler handler, void* context) noexcept;
+    [[nodiscard]] bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept;
     [[nodiscard]] jmp_buf* rollback_point() noexcept;
     [[nodiscard]] bool must_recover() noexcept;
     void recover() noexcept;
-    [[nodiscard]] job::WayOut meet_fault(const char* routine) noexcept;
-    void on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept;
+    [[nodiscard]] WayOut meet_fault(const char* routine) noexcept;
+    void on_unreplaced(UnreplacedHandler handler, void* context) noexcept;
 
     // runtime_startup.cpp
     void zero_symmetric(void* block, std::size_t bytes) noexcept { heap_.zero(block, bytes); }
@@ -310,7 +310,7 @@ private:
     std::vector<FailedPe> failed_;  // since the last status check; protected by list_mutex_
     struct OnFault {
         FaultAction action = FaultAction::go_on;
-        job::FaultHandler handler = nullptr;
+        FaultHandler handler = nullptr;
         void* context = nullptr;
     };
     OnFault on_fault_;                      // protected by list_mutex_
@@ -353,7 +353,7 @@ private:
         std::vector<PeId> pes;
         std::int64_t give_up_ns = 0;
         bool is_handler_due = false;
-        job::UnreplacedHandler handler = nullptr;
+        UnreplacedHandler handler = nullptr;
         void* context = nullptr;
     };
     Unreplaceable unreplaceable_;

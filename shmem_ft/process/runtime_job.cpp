@@ -219,7 +219,7 @@ void Runtime::leave_ended_job() noexcept {
     if (config_.unreplaced == Unreplaced::handler && coordinator_->leader() == self() &&
         (state.end_reason == EndReason::copies_lost || state.end_reason == EndReason::nothing_committed ||
          state.end_reason == EndReason::all_died)) {
-        static_cast<void>(handler_ends(job::kDataLost, state.lost));
+        static_cast<void>(handler_ends(kDataLost, state.lost));
     }
     // What followed from the deaths everybody can tell, and oshrun takes what it hears first; without it one has to do.
     const bool is_mine = state.ended_by == self();

@@ -287,7 +287,7 @@ bool Runtime::read_node_map(std::string& error) {
     for (std::int32_t process = 0; process < control_.n_processes(); ++process) {
         const Contact* contact = control_.contact(ProcId(process));
         if (contact == nullptr) {
-            error = format("process %d of the job ended inside shmem_init", self().value());
+            error = format("process %d of the job ended inside shmem_init", process);
             return false;
         }
         nodes.emplace_back(contact->node);

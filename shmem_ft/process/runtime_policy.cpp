@@ -30,7 +30,7 @@ thread_local OnFaultOfThread t_on_fault;
 
 }  // namespace
 
-bool Runtime::on_fault(FaultAction action, job::FaultHandler handler, void* context) noexcept {
+bool Runtime::on_fault(FaultAction action, FaultHandler handler, void* context) noexcept {
     switch (action) {
         case FaultAction::call:
         case FaultAction::leave:
@@ -155,7 +155,7 @@ bool Runtime::may_leave(const char* routine) noexcept {
     return false;
 }
 
-job::WayOut Runtime::meet_fault(const char* routine) noexcept {
+WayOut Runtime::meet_fault(const char* routine) noexcept {
     OnFault chosen;
     {
         const Locked lock(list_mutex_);
@@ -220,7 +220,7 @@ void Runtime::tell_pending_fault() noexcept {
 // The rules let the job wait; how long is the leader's business. A timer wakes its service thread, at once to ask the
 // handler, and later when the bound has passed. If the leader dies, the next one begins to count anew.
 
-void Runtime::on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept {
+void Runtime::on_unreplaced(UnreplacedHandler handler, void* context) noexcept {
     const Locked lock(view_mutex_);
     unreplaceable_.handler = handler;
     unreplaceable_.context = context;
@@ -288,7 +288,7 @@ void Runtime::wait_is_due() noexcept {
     unreplaceable_.is_handler_due = false;
     const std::vector<PeId> pes = unreplaceable_.pes;
     lock.unlock();
-    if (handler_ends(job::kNoSpare, pes)) {
+    if (handler_ends(kNoSpare, pes)) {
         end_wait(lack_of_spares(coordinator_->state()));
         return;
     }
@@ -301,7 +301,7 @@ void Runtime::wait_is_due() noexcept {
 
 // Whether the job is to end. It is if nobody has registered a handler here.
 bool Runtime::handler_ends(int reason, const std::vector<PeId>& pes) noexcept {
-    job::UnreplacedHandler handler = nullptr;
+    UnreplacedHandler handler = nullptr;
     void* context = nullptr;
     {
         const Locked lock(view_mutex_);
