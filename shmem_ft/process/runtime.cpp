@@ -69,7 +69,7 @@ bool are_new_pages_locked() {
 // The service thread polls the channel, and may already run.
 void Runtime::abandon(const std::string& line) noexcept {
     start_watch_.reset();
-    tell_end(line);
+    job_exit_.tell(line);
     stop_service();
     close_network();
     mailbox_.close();
@@ -294,8 +294,7 @@ bool Runtime::start(int generation, std::string& error) {
     if (generation == 0 && config_.join.empty()) {
         watch_start();
     }
-    on_fault_.action = config_.on_fault;
-    life_ = static_cast<std::uint32_t>(generation) + 1;
+    open_policies(generation);
     if (!config_.join.empty()) {
         if (!join_running_job(error)) {
             return false;
@@ -337,6 +336,7 @@ bool Runtime::start(int generation, std::string& error) {
                              .duties = this,
                              .observer = this,
                              .is_present = [this] { return is_present(); }});
+    open_exit();
     tell_fault_points();
     publish_status();
     fault_point(FaultPoint::init_ready);
@@ -374,7 +374,7 @@ bool Runtime::become_substitute(std::string& error) {
         return false;
     }
     if (!prepare_as_substitute()) {
-        leave_ended_job();
+        job_exit_.leave_ended_job();
     }
     report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
     repeat_startup();  // oshrun gives what PE 0 had read to who has taken it

@@ -2,25 +2,22 @@
 // layers. The C interface reaches it through the functions of ops/job.hpp.
 //
 // Threads: the application's threads and one service thread, which sleeps in the kernel until a process
-// of the job ends, a control message comes or the launcher's front end goes away. view_mutex_ protects what both
-// change: whose memory is mapped and whether a fault is pending; it may be held while the coordinator is asked
-// something, never the other way round. Of the application's threads one at a time is inside the collective calls of
-// fault tolerance, which calls_mutex_ sees to: several may meet a fault at once and check the status. list_mutex_
-// protects what any of them may ask or choose meanwhile. Everything else belongs to the thread that makes the
-// collective call, while the others do what include/shmem_ft.h demands of them.
+// of the job ends, a control message comes or the launcher's front end goes away. What both change belongs to owners
+// with mutexes of their own. Of the application's threads one at a time is inside the collective calls of fault
+// tolerance, which calls_mutex_ sees to: several may meet a fault at once and check the status. Everything else belongs
+// to the thread that makes the collective call, while the others do what include/shmem_ft.h demands of them.
 //
 // Life: start() in shmem_init; a spare sleeps in there and returns as a substitute; finish() in the last
 // shmem_finalize. After fork() the child has no runtime (runtime_job.cpp).
 #pragma once
 
 #include <poll.h>
-#include <setjmp.h>
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,20 +26,22 @@
 #include "backup/scrubber.hpp"
 #include "backup/store.hpp"
 #include "base/config.hpp"
-#include "base/fault_action.hpp"
 #include "base/job_channel.hpp"
 #include "base/mutex.hpp"
-#include "base/pending_watch.hpp"
 #include "base/private_data.hpp"
 #include "recovery/coordinator.hpp"
 #include "recovery/detection/data_guard.hpp"
 #include "recovery/detection/failure_events.hpp"
+#include "recovery/explanations.hpp"
+#include "recovery/fault_policy.hpp"
 #include "recovery/membership/domain_map.hpp"
 #include "recovery/membership/node_map.hpp"
+#include "recovery/spare_wait.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/ops/startup.hpp"
+#include "shmem_ft/process/job_exit.hpp"
 #include "shmem_ft/start/bootstrap.hpp"
 #include "shmem_ft/start/start_watch.hpp"
 #include "symheap/block_table.hpp"
@@ -75,26 +74,12 @@ public:
     // The last shmem_finalize.
     void finish() noexcept;
 
-    // Ends the job on all PEs with one line.
-    [[noreturn]] void fail_job(const std::string& line, EndReason reason = EndReason::requested) noexcept
-        SFT_EXCLUDES(view_mutex_);
-    [[noreturn]] void global_exit(int status) noexcept;
-    // This process has learnt that the job has been ended by another one.
-    [[noreturn]] void leave_ended_job() noexcept SFT_EXCLUDES(view_mutex_);
-    static void flush_output() noexcept;
-
     int checkpoint() noexcept;
     void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept;
     void restart(const int* pes, std::size_t numpes) noexcept;
     int algo_init() noexcept;
     int protected_losses() noexcept;
-    // runtime_policy.cpp
-    [[nodiscard]] bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept;
-    [[nodiscard]] jmp_buf* rollback_point() noexcept;
-    [[nodiscard]] bool must_recover() noexcept;
-    void recover() noexcept;
-    [[nodiscard]] WayOut meet_fault(const char* routine) noexcept;
-    void on_unreplaced(UnreplacedHandler handler, void* context) noexcept;
+    void recover() noexcept;  // runtime_policy.cpp
 
     // runtime_startup.cpp
     void zero_symmetric(void* block, std::size_t bytes) noexcept { heap_.zero(block, bytes); }
@@ -107,13 +92,11 @@ public:
     [[nodiscard]] std::uint64_t heap_offset(const void* address, const char* routine) noexcept;
 
     [[nodiscard]] Engine& engine() noexcept { return engine_; }
-    [[nodiscard]] bool is_finished() const noexcept { return finished_; }
+    [[nodiscard]] JobExit& job_exit() noexcept { return job_exit_; }
+    [[nodiscard]] FaultPolicy& fault_policy() noexcept { return fault_policy_; }
+    [[nodiscard]] SpareWait& spare_wait() noexcept { return spare_wait_; }
     // What a nested initialisation has raised, or a rollback lowered: as on all PEs.
     void take_thread_level() noexcept;
-    // exit() was called: tell the others how, for kernels that do not.
-    void record_exit(int status) noexcept;
-    // The library ends this process with exit(), whose handlers may call it.
-    void wait_for_nobody(int status) noexcept;
     // In a child made by fork(): own copies of what the parent shares with its peers.
     void privatize_after_fork() noexcept;
 
@@ -125,7 +108,7 @@ public:
 
 private:
     // JobObserver: runtime_service.cpp
-    void heard_of_death(const Death& death) override SFT_EXCLUDES(view_mutex_);
+    void heard_of_death(const Death& death) override;
     void end_with_mpi(const Death& death);
     void decided(const JobState& before, const JobState& after) override;
     void must_stop(const Stop& why) override;
@@ -138,9 +121,7 @@ private:
     [[nodiscard]] bool await_turn(std::string& error);
     void ask_to_join();
     void watch_joined() noexcept;
-    void end_by_service(const std::string& line) noexcept SFT_EXCLUDES(view_mutex_);
     void look_for_trouble() noexcept;
-    void release_reserve() noexcept;
     [[nodiscard]] bool take_pe(PeId pe, std::string& error);
     [[nodiscard]] bool show_first_holders(std::string& error);
     [[nodiscard]] bool become_substitute(std::string& error);
@@ -208,20 +189,15 @@ private:
     [[nodiscard]] std::uint32_t incarnation_of(PeId pe) const noexcept;
 
     // runtime_ft.cpp
-    [[nodiscard]] std::string explain(const JobState& state) const;
-    [[nodiscard]] std::string lack_of_spares(const JobState& state) const;
     [[nodiscard]] std::string node_name(NodeId node) const;
-    [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
+    [[nodiscard]] JobFacts facts(const JobState& state, std::span<const Death> dead) const;
+    void tell_recovery() const;
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
-    [[nodiscard]] Done must_be_gone(ProcId process, const Error& error) noexcept SFT_EXCLUDES(view_mutex_);
+    [[nodiscard]] Done must_be_gone(ProcId process, const Error& error) noexcept;
     // The process that could not be reached, and why; the first one in the order of the PEs.
     [[nodiscard]] std::optional<std::pair<ProcId, Error>> show_holders(const JobState& state);
-    [[nodiscard]] std::string lost_copy(const JobState& state) const;
     [[nodiscard]] Done become_restored(const JobState& state);
-    void tell_end(const std::string& line) noexcept;
-    void note_last_line(const std::string& line) noexcept SFT_EXCLUDES(view_mutex_);
-    [[noreturn]] void leave_alone() noexcept;
     [[nodiscard]] bool prepare_as_substitute();
 
     // runtime_startup.cpp
@@ -233,22 +209,14 @@ private:
     void end_startup() noexcept;
     void take_input() noexcept;
 
-    // runtime_news.cpp
-    void tell_recovery() const;
-    [[nodiscard]] bool are_spares_in_vain(const JobState& state) const;
-
     // runtime_policy.cpp
+    void open_policies(int generation);
+    void open_exit();
+    [[nodiscard]] Result<> open_spare_wait();
     [[nodiscard]] bool check_status() noexcept;
-    [[nodiscard]] std::vector<FailedPe> failed() const SFT_EXCLUDES(list_mutex_);
-    void set_failed(std::vector<FailedPe> failed) SFT_EXCLUDES(list_mutex_);
     [[nodiscard]] bool is_fault_known() const;
-    [[nodiscard]] bool may_leave(const char* routine) noexcept;
     void tell_pending_fault() noexcept;
     void wait_is_due() noexcept;
-    void ask_for_spares(const std::vector<PeId>& pes) noexcept;
-    void set_wait_timer(std::int64_t at_ns) noexcept;
-    [[nodiscard]] bool handler_ends(int reason, const std::vector<PeId>& pes) noexcept;
-    void end_wait(const std::string& why) noexcept SFT_EXCLUDES(view_mutex_);
 
     // runtime_heap.cpp
     void* replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
@@ -296,33 +264,21 @@ private:
     PeerMap peers_;
     ProcId keeper_in_use_ = kNoProc;  // where store_ ships to
 
-    std::atomic<PeId> me_{kNoPe};        // the service thread of a substitute names it, too
-    bool is_substitute_ = false;         // started as a spare
-    std::atomic<bool> joined_{true};     // a substitute that has not joined yet: false
-    std::atomic<bool> finished_{false};  // past the last finalize, or on the way out by shmem_global_exit
+    std::atomic<PeId> me_{kNoPe};     // the service thread of a substitute names it, too
+    bool is_substitute_ = false;      // started as a spare
+    std::atomic<bool> joined_{true};  // a substitute that has not joined yet: false
     std::uint32_t own_init_calls_ = 0;
     std::uint32_t restored_init_calls_ = 0;
     std::uint32_t committed_init_calls_ = 0;
     std::uint64_t replayed_heap_calls_ = 0;
     bool has_told_pointer_ = false;
     Mutex calls_mutex_{MutexRank::calls};  // held during checkpoint(), restart(), finish() and a status check
-    mutable Mutex list_mutex_{MutexRank::list};
-    std::vector<FailedPe> failed_;  // since the last status check; protected by list_mutex_
-    struct OnFault {
-        FaultAction action = FaultAction::go_on;
-        FaultHandler handler = nullptr;
-        void* context = nullptr;
-    };
-    OnFault on_fault_;                      // protected by list_mutex_
-    std::uint32_t life_ = 0;                // from 1: which runtime of this process it is
-    std::atomic<bool> has_way_out_{false};  // some thread has passed a rollback point, or has chosen to throw
-    std::atomic_flag told_no_way_out_ = ATOMIC_FLAG_INIT;
-    PendingWatch pending_watch_;
-    std::atomic<std::uint32_t> restarts_{0};            // calls of restart() that have been decided
+    std::uint32_t life_ = 0;               // from 1: which runtime of this process it is
+    FaultPolicy fault_policy_;
+    SpareWait spare_wait_;
+    JobExit job_exit_{channel_, me_};
     JobState recovered_from_;                           // as of the last protect(); the thread of restart() only
     std::atomic<Version> version_of_view_{kNoVersion};  // to which the last recovery went back
-    std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
-    std::atomic<pid_t> exiting_thread_{0};  // the one that called shmem_global_exit first
 
     // What only onlookers are told. The mutex keeps the two threads that publish apart; the coordinator may be asked
     // something while it is held, never the other way round.
@@ -333,9 +289,7 @@ private:
     std::atomic<std::int64_t> published_ns_{0};
     std::atomic<std::uint64_t> published_checked_{0};  // of the counters in there
 
-    Mutex view_mutex_{MutexRank::view};
-    std::string last_line_ SFT_GUARDED_BY(view_mutex_);  // why this process ends the job, said by either thread
-    std::vector<int> pidfds_;                            // by process; -1: self, ended or finalized
+    std::vector<int> pidfds_;  // by process; -1: self, ended or finalized
     std::size_t n_joined_watched_ = 0;
     std::atomic<bool> is_stopping_{false};
     std::vector<ProcId> early_;  // had ended before anybody could watch them
@@ -343,21 +297,9 @@ private:
     Mutex told_mutex_{MutexRank::told};
     std::vector<ProcId> told_;  // failed, says the launcher; protected by told_mutex_
     int stop_fd_ = -1;
-    std::array<int, 8> reserve_ = {-1, -1, -1, -1, -1, -1, -1, -1};  // descriptors to be had for the end of the job
-    std::int64_t leave_by_ns_ = 0;         // the service thread has asked for the end of the job; 0: it has not
     std::int64_t watch_exit_ns_ = 0;       // when exit() is to be watched once more; 0: not begun
     std::int64_t unwatched_since_ns_ = 0;  // a spare that has joined cannot be watched; 0: all are
     int unwatched_error_ = 0;
-    // While a spare is awaited; protected by view_mutex_.
-    struct Unreplaceable {
-        std::vector<PeId> pes;
-        std::int64_t give_up_ns = 0;
-        bool is_handler_due = false;
-        UnreplacedHandler handler = nullptr;
-        void* context = nullptr;
-    };
-    Unreplaceable unreplaceable_;
-    int wait_timer_fd_ = -1;
     std::thread service_;
 };
 

@@ -31,7 +31,7 @@ void* Runtime::replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_
     }
     if (replayed_heap_calls_ >= journal.size()) {
         const bool recorded_all = heap_.calls() <= Heap::kJournalCalls;
-        fail_job(format(
+        job_exit_.fail_job(format(
             "PE %d, a substitute, calls %s as heap call %llu before shmem_restart_pes, but %s", me_.load().value(),
             name_of(call), static_cast<unsigned long long>(replayed_heap_calls_ + 1),
             recorded_all ? "the PE it replaces had made fewer before the last checkpoint. If it has gone past the loop "
@@ -40,7 +40,7 @@ void* Runtime::replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_
     }
     const HeapRecord& record = journal[replayed_heap_calls_++];
     if (record.call != call || record.first != first || record.second != second) {
-        fail_job(format(
+        job_exit_.fail_job(format(
             "PE %d, a substitute, calls %s(%llu, %llu) as heap call %llu before shmem_restart_pes, but the PE it "
             "replaces had called %s(%llu, %llu): the calls before the checkpoint loop must not depend on "
             "the PE or the time",
@@ -72,8 +72,8 @@ void* Runtime::do_heap_call(HeapCall call, std::uint64_t first, std::uint64_t se
 
 std::uint64_t Runtime::heap_offset(const void* address, const char* routine) noexcept {
     if (!live_.heap.contains(address)) {
-        fail_job(format("PE %d: %s was given %p, which is no block of the symmetric heap", me_.load().value(), routine,
-                        address));
+        job_exit_.fail_job(format("PE %d: %s was given %p, which is no block of the symmetric heap", me_.load().value(),
+                                  routine, address));
     }
     return heap_.encode(address);
 }

@@ -129,15 +129,10 @@ void Runtime::end_if_cut_off() noexcept {
         return;
     }
     const Contact* const contact = control_.contact(process);
-    const std::string line = format(
+    job_exit_.ask_for_end(format(
         "process %d has no data connection to process %d on %s any more, and cannot make a new one, though control "
         "messages say that it lives: something between the two refuses connections to its ports (a firewall?)",
-        self().value(), process.value(), contact == nullptr ? "another node" : contact->node_name);
-    note_last_line(line);
-    if (channel_.is_connected()) {
-        tell_end(line);
-    }
-    coordinator_->request_end(EndReason::requested, kExitError);
+        self().value(), process.value(), contact == nullptr ? "another node" : contact->node_name));
 }
 
 // Where the PEs are, for the operations.
@@ -337,7 +332,7 @@ DataGuard::Options Runtime::data_guard_options() {
 
 // A death that everybody can see and none of whose consequences has to be thought of here: recovery is there for it.
 void Runtime::leave_with_node() noexcept {
-    flush_output();
+    JobExit::flush_output();
     for (std::size_t i = 0; i < pidfds_.size(); ++i) {
         if (pidfds_[i] >= 0) {
             const ProcessSlot& slot = control_.slot(ProcId(static_cast<std::int32_t>(i)));

@@ -4,14 +4,12 @@
 // Every process watches every other one of its node through a pidfd, so whichever processes survive, somebody reports.
 // The thread sleeps in poll; it costs nothing while nothing happens.
 
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -79,14 +77,12 @@ bool Runtime::watch_processes(std::string& error) {
 
 bool Runtime::start_service(std::string& error) {
     stop_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    wait_timer_fd_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    bool has_all = stop_fd_ >= 0 && wait_timer_fd_ >= 0;
-    for (int& fd : reserve_) {
-        fd = has_all ? ::fcntl(stop_fd_, F_DUPFD_CLOEXEC, 0) : -1;
-        has_all = fd >= 0;
+    Result<> had = stop_fd_ >= 0 ? open_spare_wait() : Result<>(fails(describe_error(errno), errno));
+    if (had) {
+        had = job_exit_.reserve_descriptors(stop_fd_);
     }
-    if (!has_all) {
-        error = format("cannot have the descriptors of the service thread: %s", describe_error(errno).c_str());
+    if (!had) {
+        error = format("cannot have the descriptors of the service thread: %s", had.error().line.c_str());
         return false;
     }
     // Signals are the application's business: its threads get them.
@@ -118,12 +114,11 @@ void Runtime::stop_service() noexcept {
         [[maybe_unused]] const auto written = ::write(stop_fd_, &one, sizeof one);
         service_.join();
     }
-    release_reserve();
-    for (int* const fd : {&stop_fd_, &wait_timer_fd_}) {
-        if (*fd >= 0) {
-            ::close(*fd);
-            *fd = -1;
-        }
+    job_exit_.release_descriptors();
+    spare_wait_.close();
+    if (stop_fd_ >= 0) {
+        ::close(stop_fd_);
+        stop_fd_ = -1;
     }
     for (int& pidfd : pidfds_) {
         if (pidfd >= 0) {
@@ -136,7 +131,7 @@ void Runtime::stop_service() noexcept {
 // The first kOwnEntries are those that serve() knows by their places; then a process each.
 void Runtime::list_polled(std::vector<pollfd>& polled, std::vector<ProcId>& watched) {
     polled.assign(
-        {{stop_fd_, POLLIN, 0}, {channel_.fd(), 0, 0}, {coordinator_->fd(), POLLIN, 0}, {wait_timer_fd_, POLLIN, 0}});
+        {{stop_fd_, POLLIN, 0}, {channel_.fd(), 0, 0}, {coordinator_->fd(), POLLIN, 0}, {spare_wait_.fd(), POLLIN, 0}});
     watched.clear();
     watch_joined();
     for (std::size_t i = 0; i < pidfds_.size(); ++i) {
@@ -185,10 +180,10 @@ void Runtime::serve() noexcept {
     for (;;) {
         list_polled(polled, watched);
         const std::int64_t now = now_ns();
-        const int trouble_ms = leave_by_ns_ != 0 || unwatched_since_ns_ != 0 || coordinator_->has_trouble() ? 100 : -1;
+        const bool is_troubled = job_exit_.is_ending() || unwatched_since_ns_ != 0 || coordinator_->has_trouble();
         const int guard_ms = shorter(node_guard.timeout_ms(now), data_guard.timeout_ms(now));
-        const int watch_ms = shorter(guard_ms, shorter(hang_watch.timeout_ms(now), pending_watch_.timeout_ms(now)));
-        if (::poll(polled.data(), polled.size(), shorter(trouble_ms, watch_ms)) < 0 && errno != EINTR) {
+        const int watch_ms = shorter(guard_ms, shorter(hang_watch.timeout_ms(now), fault_policy_.timeout_ms(now)));
+        if (::poll(polled.data(), polled.size(), shorter(is_troubled ? 100 : -1, watch_ms)) < 0 && errno != EINTR) {
             die("PE %d: cannot watch the processes of the job: %s", me_.load().value(), std::strerror(errno));
         }
         if (is_stopping_.load()) {
@@ -211,7 +206,7 @@ void Runtime::serve() noexcept {
             coordinator_->pump();
             look_for_gone();
         }
-        if (trouble_ms >= 0) {
+        if (is_troubled) {
             look_for_trouble();
         }
         lose_nodes(node_guard.tick(now_ns()));
@@ -401,8 +396,8 @@ void Runtime::decided(const JobState& before, const JobState& after) {
         version_of_view_.store(after.version);
     }
     publish_status();
-    if (after.stage == Stage::ended && !finished_) {
-        leave_ended_job();
+    if (after.stage == Stage::ended && !job_exit_.is_finished()) {
+        job_exit_.leave_ended_job();
     }
     if (after.stage == Stage::faulted || after.stage == Stage::planned) {
         engine_.gate.pending.store(true);
@@ -421,7 +416,7 @@ void Runtime::must_stop(const Stop& why) {
     } else {
         say("error: process %d was declared dead by the others and ends", self().value());
     }
-    flush_output();
+    JobExit::flush_output();
     ::_exit(kExitError);
 }
 
@@ -430,7 +425,7 @@ PeId Runtime::sleep_as_spare() noexcept {
     const JobState state = coordinator_->wait_until(
         [&](const JobState& now) { return shape.held_by(now, self()) != kNoPe || is_over(now); });
     if (state.stage == Stage::ended) {
-        leave_ended_job();
+        job_exit_.leave_ended_job();
     }
     const PeId pe = shape.held_by(state, self());
     if (pe == kNoPe) {

@@ -8,9 +8,6 @@
 // names what failed. To end it takes messages, which may be what fails: then this process leaves alone, and its end
 // tells the others.
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -26,7 +23,6 @@ constexpr std::int64_t kUntilGoneNs = 5'000 * kNsPerMs;
 constexpr std::int64_t kUntilHeardNs = 60'000 * kNsPerMs;  // of one that is gone for certain
 // How long the service thread goes on trying what fails for lack of descriptors or memory.
 constexpr std::int64_t kLackNs = 5'000 * kNsPerMs;
-constexpr std::int64_t kUntilEndedNs = 10'000 * kNsPerMs;
 
 }  // namespace
 
@@ -37,8 +33,8 @@ Duties::Done Runtime::must_be_gone(ProcId process, const Error& error) noexcept 
     const std::int64_t patience_ns = error.failure == Failure::gone ? kUntilHeardNs : kUntilGoneNs;
     if (is_own_lack || !coordinator_->await_death(process, now_ns() + patience_ns)) {
         const bool is_far = is_remote(process);
-        fail_job(format("PE %d cannot reach the memory of process %d%s, which lives: %s", me_.load().value(),
-                        process.value(), is_far ? " on another node" : "", error.line.c_str()));
+        job_exit_.fail_job(format("PE %d cannot reach the memory of process %d%s, which lives: %s", me_.load().value(),
+                                  process.value(), is_far ? " on another node" : "", error.line.c_str()));
     }
     return Done::source_gone;
 }
@@ -71,69 +67,23 @@ bool Runtime::show_first_holders(std::string& error) {
     return true;
 }
 
-// ---- an end without help ----
-
-// So that the messages of the end have descriptors, whatever the program has done with all others.
-void Runtime::release_reserve() noexcept {
-    for (int& fd : reserve_) {
-        if (fd >= 0) {
-            ::close(fd);
-            fd = -1;
-        }
-    }
-}
-
-// The others do not hear, or do not decide: they will hear of the end of this process, for which it waits for nobody.
-void Runtime::leave_alone() noexcept {
-    flush_output();
-    ::_exit(kExitError);
-}
-
-void Runtime::fail_job(const std::string& line, EndReason reason) noexcept {
-    note_last_line(line);
-    if (channel_.is_connected()) {
-        tell_end(line);  // before anybody can end because of it
-    }
-    release_reserve();
-    coordinator_->request_end(reason, kExitError);
-    if (!coordinator_->await_end(now_ns() + kUntilEndedNs)) {
-        say("error: %s", line.c_str());
-        leave_alone();
-    }
-    leave_ended_job();
-}
-
-// The same by the service thread, which must go on to hear what follows: decided() ends the process.
-void Runtime::end_by_service(const std::string& line) noexcept {
-    if (leave_by_ns_ != 0) {
-        return;
-    }
-    leave_by_ns_ = now_ns() + kUntilEndedNs;
-    note_last_line(line);
-    if (channel_.is_connected()) {
-        tell_end(line);
-    }
-    release_reserve();
-    coordinator_->request_end(EndReason::requested, kExitError);
-}
+// ---- what lasts ----
 
 // What the service thread has tried in vain for too long.
 void Runtime::look_for_trouble() noexcept {
     const std::int64_t now = now_ns();
-    if (leave_by_ns_ != 0) {
-        if (now >= leave_by_ns_) {
-            leave_alone();
-        }
+    if (job_exit_.is_ending()) {
+        job_exit_.leave_if_unheard(now);
         return;
     }
     const std::string who =
         me_.load() == kNoPe ? format("process %d", self().value()) : format("PE %d", me_.load().value());
     if (const std::optional<Trouble> lack = coordinator_->lasting_trouble(now - kLackNs)) {
-        end_by_service(
+        job_exit_.end_by_service(
             format("%s cannot %s: %s", who.c_str(), lack->what.c_str(), describe_error(lack->error).c_str()));
     } else if (unwatched_since_ns_ != 0 && now - unwatched_since_ns_ > kLackNs) {
-        end_by_service(format("%s cannot watch a process that has joined the job: %s", who.c_str(),
-                              describe_error(unwatched_error_).c_str()));
+        job_exit_.end_by_service(format("%s cannot watch a process that has joined the job: %s", who.c_str(),
+                                        describe_error(unwatched_error_).c_str()));
     }
     const auto has_left = [this](ProcId process) {
         const ProcessState state = control_.slot(process).state.load();
@@ -143,8 +93,8 @@ void Runtime::look_for_trouble() noexcept {
         if (has_left(lost.process) || coordinator_->is_dead(lost.process)) {
             coordinator_->settle_lost(lost.process);
         } else if (now - lost.since_ns > kUntilGoneNs) {
-            end_by_service(format("%s has lost its connection to process %d, which lives: %s", who.c_str(),
-                                  lost.process.value(), describe_error(lost.error).c_str()));
+            job_exit_.end_by_service(format("%s has lost its connection to process %d, which lives: %s", who.c_str(),
+                                            lost.process.value(), describe_error(lost.error).c_str()));
         }
     }
 }
