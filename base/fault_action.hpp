@@ -1,5 +1,10 @@
-// What a call of the application does when it meets a fault. The values are those of SHMEM_FT_ON_FAULT_*.
+// What a program can choose for a fault: what a call does that meets it, and what the job does if nobody is left to
+// take over. The values are those of SHMEM_FT_ON_FAULT_* and of shmem_ft_on_unreplaced.
 #pragma once
+
+#include <setjmp.h>
+
+#include <cstddef>
 
 namespace sft {
 
@@ -10,5 +15,19 @@ enum class FaultAction : int {
     abort = 3,  // the job ends
     leave = 4,  // the application's handler is called, which throws
 };
+
+using FaultHandler = void (*)(const char* routine, void* context);
+
+// How an entry is left whose call has met a fault. Neither: it returns.
+struct WayOut {
+    jmp_buf* point = nullptr;        // to jump to
+    FaultHandler thrower = nullptr;  // to be called with context
+    void* context = nullptr;
+};
+
+// Called when these PEs cannot be replaced (SHMEM_FT_UNREPLACED=handler). Not 0: the job waits for a spare.
+using UnreplacedHandler = int (*)(int reason, const int* pes, std::size_t numpes, void* context);
+inline constexpr int kNoSpare = 1;
+inline constexpr int kDataLost = 2;
 
 }  // namespace sft

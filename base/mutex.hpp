@@ -20,7 +20,7 @@
 namespace sft {
 
 // From the one that is taken first to the one that is taken last. The coordinator's own mutex comes behind all of them.
-enum class MutexRank : std::uint8_t { calls, view, peers, list, status, told };
+enum class MutexRank : std::uint8_t { calls, view, peers, list, waiting, status, told, ending };
 
 class SFT_THREAD_SAFETY(capability("mutex")) Mutex {
 public:

@@ -32,8 +32,6 @@ public:
     void set_policy(UnreplacedPolicy policy) noexcept { policy_ = policy; }
     // SHMEM_FT_BACKUP_MODE=none: no PE can be brought back.
     void set_keeps_copies(bool keeps) noexcept { keeps_copies_ = keeps; }
-    // Spares may have joined.
-    void set_shape(JobShape shape) noexcept { shape_ = shape; }
 
     [[nodiscard]] JobState after_ready(const JobState& state, Goal goal) const override;
     [[nodiscard]] std::optional<JobState> after_restart(const JobState& state, const Readiness& ready,

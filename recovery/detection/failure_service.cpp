@@ -1,6 +1,5 @@
 #include "recovery/detection/failure_service.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -45,11 +44,7 @@ FailureService::FailureService(Options options)
                 .self = options_.self,
                 .is_one_node = options_.nodes == nullptr,
                 .host = options_.host}),
-      watches_(*options_.control) {
-    for (std::atomic<int>& fd : reserve_) {
-        fd.store(-1);
-    }
-}
+      watches_(*options_.control) {}
 
 Result<> FailureService::watch_processes() {
     allow_descriptors(options_.control->n_slots());
@@ -84,12 +79,7 @@ void FailureService::watch_descriptor(int fd, std::function<void()> on_readable)
 Result<> FailureService::start() {
     SFT_ASSERT(!service_.joinable() && wake_fd_ < 0);
     wake_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    bool has_all = wake_fd_ >= 0;
-    for (std::atomic<int>& fd : reserve_) {
-        fd.store(has_all ? ::fcntl(wake_fd_, F_DUPFD_CLOEXEC, 0) : -1);
-        has_all = fd.load() >= 0;
-    }
-    if (!has_all) {
+    if (wake_fd_ < 0) {
         const int error = errno;
         return fails(format("cannot have the descriptors of the service thread: %s", describe_error(error).c_str()),
                      error);
@@ -128,7 +118,6 @@ void FailureService::stop() noexcept {
         service_.join();
         thread_.store({});  // another thread may get its number
     }
-    release_reserve();
     if (wake_fd_ >= 0) {
         ::close(std::exchange(wake_fd_, -1));
     }
@@ -138,15 +127,6 @@ void FailureService::stop() noexcept {
 void FailureService::wake() noexcept {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(wake_fd_, &one, sizeof one);
-}
-
-// Both threads may be on the way to the end at once.
-void FailureService::release_reserve() noexcept {
-    for (std::atomic<int>& fd : reserve_) {
-        if (const int reserved = fd.exchange(-1); reserved >= 0) {
-            ::close(reserved);
-        }
-    }
 }
 
 bool FailureService::has_lease() const { return lease_.is_held(now_ns()); }

@@ -9,7 +9,6 @@
 // is private is the service thread's while it does.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -66,8 +65,6 @@ public:
 
     // Any thread: there may be somebody new to be watched.
     void wake() noexcept;
-    // Any thread: so that the messages of the end have descriptors, whatever the program has done with all others.
-    void release_reserve() noexcept;
     // Any thread: a refused port proves a death.
     [[nodiscard]] bool has_lease() const;
     // Any thread.
@@ -80,7 +77,6 @@ private:
         int fd = -1;
         std::function<void()> on_readable;
     };
-    static constexpr std::size_t kReserved = 8;
 
     [[nodiscard]] bool is_here() const noexcept { return thread_.load() == std::this_thread::get_id(); }
     [[nodiscard]] std::string own_name() const;
@@ -108,7 +104,6 @@ private:
     std::vector<Descriptor> descriptors_;
 
     int wake_fd_ = -1;
-    std::array<std::atomic<int>, kReserved> reserve_;
     std::atomic<bool> is_stopping_{false};
     FailureEvents failure_events_;
     Mutex reported_mutex_{MutexRank::told};

@@ -7,7 +7,7 @@
 namespace sft {
 
 void act_on_fault(const char* routine) {
-    const job::WayOut way_out = job::meet_fault(routine);
+    const WayOut way_out = job::meet_fault(routine);
     if (way_out.point != nullptr) {
         std::longjmp(*way_out.point, 1);
     }

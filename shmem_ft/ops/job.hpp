@@ -1,5 +1,5 @@
 // Life of the job and of the symmetric heap, as the C entry points call it. Implemented by the composition root
-// (shmem_ft/runtime*.cpp), which is the only place that knows all layers.
+// (shmem_ft/process/runtime*.cpp), which is the only place that knows all layers.
 #pragma once
 
 #include <setjmp.h>
@@ -33,9 +33,6 @@ void watch_exit() noexcept;
 [[nodiscard]] bool is_initialized() noexcept;
 [[nodiscard]] int thread_level() noexcept;
 
-// World barrier including the quiet of the default context: false when a fault is pending.
-// (Algorithm in ops/collectives; declared here because the heap routines need it.)
-
 // Collective heap routines: include the barriers the specification demands, and the replay in a substitute.
 void* heap_malloc(std::size_t bytes) noexcept;
 void* heap_calloc(std::size_t count, std::size_t bytes) noexcept;
@@ -58,12 +55,7 @@ void restart_pes(const int* pes, std::size_t numpes) noexcept;
 int algo_init() noexcept;
 int protected_losses() noexcept;
 // False: no such action, or one that needs a handler without one.
-using FaultHandler = void (*)(const char* routine, void* context);
 [[nodiscard]] bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept;
-// Called when no spare is left for these PEs (SHMEM_FT_UNREPLACED=handler). Not 0: the job waits for one.
-using UnreplacedHandler = int (*)(int reason, const int* pes, std::size_t numpes, void* context);
-inline constexpr int kNoSpare = 1;
-inline constexpr int kDataLost = 2;
 void on_unreplaced(UnreplacedHandler handler, void* context) noexcept;
 // For setjmp in the caller's own frame: where a jump goes, from this thread.
 [[nodiscard]] jmp_buf* rollback_point() noexcept;
@@ -71,12 +63,6 @@ void on_unreplaced(UnreplacedHandler handler, void* context) noexcept;
 [[nodiscard]] bool must_recover() noexcept;
 // query_fault and restart_pes.
 void recover() noexcept;
-// How an entry is left whose call has met a fault. Neither: it returns.
-struct WayOut {
-    jmp_buf* point = nullptr;        // to jump to
-    FaultHandler thrower = nullptr;  // to be called with context
-    void* context = nullptr;
-};
 [[nodiscard]] WayOut meet_fault(const char* routine) noexcept;
 
 }  // namespace sft::job

@@ -61,7 +61,7 @@ bool are_new_pages_locked() {
 // The service thread polls the channel, and may already run.
 void Runtime::abandon(const std::string& line) noexcept {
     start_watch_.reset();
-    tell_end(line);
+    job_exit_.tell(line);
     stop_service();
     links_.close();
     mailbox_.close();
@@ -306,8 +306,7 @@ bool Runtime::start(int generation, std::string& error) {
     if (generation == 0 && config_.join.empty()) {
         watch_start();
     }
-    on_fault_.action = config_.on_fault;
-    life_ = static_cast<std::uint32_t>(generation) + 1;
+    open_policies(generation);
     if (!(config_.join.empty() ? start_with_others(generation, error) : join_running_job(error))) {
         return false;
     }
@@ -323,6 +322,7 @@ bool Runtime::start(int generation, std::string& error) {
                  .is_remote = [this](ProcId process) { return is_remote(process); }});
     const bool starts_as_spare = self().value() >= first_spare();
     create_coordinator();
+    open_exit();
     if (const Result<> watched = service_->watch_processes(); !watched) {
         error = watched.error().line;
         return false;
@@ -364,7 +364,7 @@ bool Runtime::become_substitute(std::string& error) {
         return false;
     }
     if (!prepare_as_substitute()) {
-        leave_ended_job();
+        job_exit_.leave_ended_job();
     }
     report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
     repeat_startup();  // oshrun gives what PE 0 had read to who has taken it

@@ -2,23 +2,20 @@
 // layers. The C interface reaches it through the functions of ops/job.hpp.
 //
 // Threads: the application's threads and one service thread, which sleeps in the kernel until a process
-// of the job ends, a control message comes or the launcher's front end goes away. view_mutex_ protects what both
-// change: whose memory is mapped and whether a fault is pending; it may be held while the coordinator is asked
-// something, never the other way round. Of the application's threads one at a time is inside the collective calls of
-// fault tolerance, which calls_mutex_ sees to: several may meet a fault at once and check the status. list_mutex_
-// protects what any of them may ask or choose meanwhile. Everything else belongs to the thread that makes the
-// collective call, while the others do what include/shmem_ft.h demands of them.
+// of the job ends, a control message comes or the launcher's front end goes away. What both change belongs to owners
+// with mutexes of their own. Of the application's threads one at a time is inside the collective calls of fault
+// tolerance, which calls_mutex_ sees to: several may meet a fault at once and check the status. Everything else belongs
+// to the thread that makes the collective call, while the others do what include/shmem_ft.h demands of them.
 //
 // Life: start() in shmem_init; a spare sleeps in there and returns as a substitute; finish() in the last
-// shmem_finalize. After fork() the child has no runtime (runtime_process.cpp).
+// shmem_finalize. After fork() the child has no runtime (runtime_job.cpp).
 #pragma once
-
-#include <setjmp.h>
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,18 +23,19 @@
 #include "backup/protector.hpp"
 #include "base/config.hpp"
 #include "base/domain_map.hpp"
-#include "base/fault_action.hpp"
 #include "base/job_channel.hpp"
 #include "base/mutex.hpp"
-#include "base/node_map.hpp"
-#include "base/pending_watch.hpp"
 #include "base/private_data.hpp"
 #include "recovery/coordinator.hpp"
 #include "recovery/detection/failure_service.hpp"
+#include "recovery/explanations.hpp"
+#include "recovery/fault_policy.hpp"
+#include "recovery/spare_wait.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/ops/startup.hpp"
+#include "shmem_ft/process/job_exit.hpp"
 #include "shmem_ft/process/status_publisher.hpp"
 #include "shmem_ft/start/bootstrap.hpp"
 #include "shmem_ft/start/node_links.hpp"
@@ -69,26 +67,12 @@ public:
     // The last shmem_finalize.
     void finish() noexcept;
 
-    // Ends the job on all PEs with one line.
-    [[noreturn]] void fail_job(const std::string& line, EndReason reason = EndReason::requested) noexcept
-        SFT_EXCLUDES(view_mutex_);
-    [[noreturn]] void global_exit(int status) noexcept;
-    // This process has learnt that the job has been ended by another one.
-    [[noreturn]] void leave_ended_job() noexcept SFT_EXCLUDES(view_mutex_);
-    static void flush_output() noexcept;
-
     int checkpoint() noexcept;
     void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept;
     void restart(const int* pes, std::size_t numpes) noexcept;
     int algo_init() noexcept;
     int protected_losses() noexcept;
-    // runtime_policy.cpp
-    [[nodiscard]] bool on_fault(FaultAction action, job::FaultHandler handler, void* context) noexcept;
-    [[nodiscard]] jmp_buf* rollback_point() noexcept;
-    [[nodiscard]] bool must_recover() noexcept;
-    void recover() noexcept;
-    [[nodiscard]] job::WayOut meet_fault(const char* routine) noexcept;
-    void on_unreplaced(job::UnreplacedHandler handler, void* context) noexcept;
+    void recover() noexcept;  // runtime_policy.cpp
 
     // runtime_startup.cpp
     [[nodiscard]] void* pointer_before_joining(const void* address, PeId pe) noexcept;
@@ -100,13 +84,11 @@ public:
 
     [[nodiscard]] Engine& engine() noexcept { return engine_; }
     [[nodiscard]] SymmetricMemory& memory() noexcept { return memory_; }
-    [[nodiscard]] bool is_finished() const noexcept { return finished_; }
+    [[nodiscard]] JobExit& job_exit() noexcept { return job_exit_; }
+    [[nodiscard]] FaultPolicy& fault_policy() noexcept { return fault_policy_; }
+    [[nodiscard]] SpareWait& spare_wait() noexcept { return spare_wait_; }
     // What a nested initialisation has raised, or a rollback lowered: as on all PEs.
     void take_thread_level() noexcept;
-    // exit() was called: tell the others how, for kernels that do not.
-    void record_exit(int status) noexcept;
-    // The library ends this process with exit(), whose handlers may call it.
-    void wait_for_nobody(int status) noexcept;
 
     // CheckpointActions
     void replicate(Version version) override;
@@ -116,7 +98,7 @@ public:
 
 private:
     // JobObserver: runtime_service.cpp
-    void heard_of_death(const Death& death) override SFT_EXCLUDES(view_mutex_);
+    void heard_of_death(const Death& death) override;
     void end_with_mpi(const Death& death);
     void decided(const JobState& before, const JobState& after) override;
     void must_stop(const Stop& why) override;
@@ -127,8 +109,8 @@ private:
     [[nodiscard]] PeId own_pe() const noexcept override { return me_.load(); }
     void service_woken(std::int64_t now_ns) noexcept override;
     [[nodiscard]] int service_timeout_ms(std::int64_t now_ns) const noexcept override;
-    void end_by_service(const std::string& line) noexcept override SFT_EXCLUDES(view_mutex_);  // runtime_trouble.cpp
-    void before_kill() noexcept override { flush_output(); }
+    void end_by_service(const std::string& line) noexcept override { job_exit_.end_by_service(line); }
+    void before_kill() noexcept override { JobExit::flush_output(); }
 
     // runtime.cpp
     [[nodiscard]] bool create_memory(std::string& error);
@@ -172,19 +154,14 @@ private:
     PeId sleep_as_spare() noexcept;
 
     // runtime_ft.cpp
-    [[nodiscard]] std::string explain(const JobState& state) const;
-    [[nodiscard]] std::string lack_of_spares(const JobState& state) const;
-    [[nodiscard]] static std::string name_failed(const JobState& state, const std::vector<PeId>& pes);
+    [[nodiscard]] JobFacts facts(const JobState& state, std::span<const Death> dead) const;
+    void tell_recovery() const;
     [[nodiscard]] std::uint32_t logical_init_calls() const noexcept;
     [[nodiscard]] bool lost_initialisation() const noexcept;
-    [[nodiscard]] Outcome must_be_gone(ProcId process, const Error& error) noexcept SFT_EXCLUDES(view_mutex_);
+    [[nodiscard]] Outcome must_be_gone(ProcId process, const Error& error) noexcept;
     // The process that could not be reached, and why; the first one in the order of the PEs.
     [[nodiscard]] std::optional<std::pair<ProcId, Error>> show_holders(const JobState& state);
-    [[nodiscard]] std::string lost_copy(const JobState& state) const;
     [[nodiscard]] Outcome become_restored(const JobState& state);
-    void tell_end(const std::string& line) noexcept;
-    void note_last_line(const std::string& line) noexcept SFT_EXCLUDES(view_mutex_);
-    [[noreturn]] void leave_alone() noexcept;
     [[nodiscard]] bool prepare_as_substitute();
 
     // runtime_startup.cpp
@@ -196,22 +173,14 @@ private:
     void end_startup() noexcept;
     void take_input() noexcept;
 
-    // runtime_news.cpp
-    void tell_recovery() const;
-    [[nodiscard]] bool are_spares_in_vain(const JobState& state) const;
-
     // runtime_policy.cpp
+    void open_policies(int generation);
+    void open_exit();
+    [[nodiscard]] Result<> open_spare_wait();
     [[nodiscard]] bool check_status() noexcept;
-    [[nodiscard]] std::vector<FailedPe> failed() const SFT_EXCLUDES(list_mutex_);
-    void set_failed(std::vector<FailedPe> failed) SFT_EXCLUDES(list_mutex_);
     [[nodiscard]] bool is_fault_known() const;
-    [[nodiscard]] bool may_leave(const char* routine) noexcept;
     void tell_pending_fault() noexcept;
     void wait_is_due() noexcept;
-    void ask_for_spares(const std::vector<PeId>& pes) noexcept;
-    void set_wait_timer(std::int64_t at_ns) noexcept;
-    [[nodiscard]] bool handler_ends(int reason, const std::vector<PeId>& pes) noexcept;
-    void end_wait(const std::string& why) noexcept SFT_EXCLUDES(view_mutex_);
 
     // runtime_heap.cpp
     void* replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
@@ -247,49 +216,24 @@ private:
     Engine engine_;
     PeerMap peers_;
 
-    std::atomic<PeId> me_{kNoPe};        // the service thread of a substitute names it, too
-    bool is_substitute_ = false;         // started as a spare
-    std::atomic<bool> joined_{true};     // a substitute that has not joined yet: false
-    std::atomic<bool> finished_{false};  // past the last finalize, or on the way out by shmem_global_exit
+    std::atomic<PeId> me_{kNoPe};     // the service thread of a substitute names it, too
+    bool is_substitute_ = false;      // started as a spare
+    std::atomic<bool> joined_{true};  // a substitute that has not joined yet: false
     std::uint32_t own_init_calls_ = 0;
     std::uint32_t restored_init_calls_ = 0;
     std::uint32_t committed_init_calls_ = 0;
     std::uint64_t replayed_heap_calls_ = 0;
     bool has_told_pointer_ = false;
     Mutex calls_mutex_{MutexRank::calls};  // held during checkpoint(), restart(), finish() and a status check
-    mutable Mutex list_mutex_{MutexRank::list};
-    std::vector<FailedPe> failed_;  // since the last status check; protected by list_mutex_
-    struct OnFault {
-        FaultAction action = FaultAction::go_on;
-        job::FaultHandler handler = nullptr;
-        void* context = nullptr;
-    };
-    OnFault on_fault_;                      // protected by list_mutex_
-    std::uint32_t life_ = 0;                // from 1: which runtime of this process it is
-    std::atomic<bool> has_way_out_{false};  // some thread has passed a rollback point, or has chosen to throw
-    std::atomic_flag told_no_way_out_ = ATOMIC_FLAG_INIT;
-    PendingWatch pending_watch_;
-    std::atomic<std::uint32_t> restarts_{0};            // calls of restart() that have been decided
+    std::uint32_t life_ = 0;               // from 1: which runtime of this process it is
+    FaultPolicy fault_policy_;
+    SpareWait spare_wait_;
+    JobExit job_exit_{channel_, me_};
     std::string why_lost_;                              // what restore() found missing; the thread of restart() only
     JobState recovered_from_;                           // as of the last protect(); the thread of restart() only
     std::atomic<Version> version_of_view_{kNoVersion};  // to which the last recovery went back
-    std::atomic_flag is_leaving_ = ATOMIC_FLAG_INIT;
-    std::atomic<pid_t> exiting_thread_{0};  // the one that called shmem_global_exit first
 
-    Mutex view_mutex_{MutexRank::view};
-    std::string last_line_ SFT_GUARDED_BY(view_mutex_);  // why this process ends the job, said by either thread
-    std::int64_t leave_by_ns_ = 0;    // the service thread has asked for the end of the job; 0: it has not
     std::int64_t watch_exit_ns_ = 0;  // when exit() is to be watched once more; 0: not begun
-    // While a spare is awaited; protected by view_mutex_.
-    struct Unreplaceable {
-        std::vector<PeId> pes;
-        std::int64_t give_up_ns = 0;
-        bool is_handler_due = false;
-        job::UnreplacedHandler handler = nullptr;
-        void* context = nullptr;
-    };
-    Unreplaceable unreplaceable_;
-    int wait_timer_fd_ = -1;
 };
 
 // Null outside init/finalize and in children made by fork().

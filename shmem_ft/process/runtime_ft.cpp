@@ -13,39 +13,10 @@
 #include "base/clock.hpp"
 #include "base/faults/fault_points.hpp"
 #include "base/report.hpp"
-#include "recovery/lost_spares.hpp"
 #include "shmem_ft/ops/teams.hpp"
 #include "shmem_ft/process/runtime.hpp"
 
 namespace sft {
-
-// "PE 1 failed (killed by signal 9 (Killed)), PE 2 failed (...)", of those in `pes`. What follows on the line is the
-// reason, which must not be cut off: so only the first ones are named.
-std::string Runtime::name_failed(const JobState& state, const std::vector<PeId>& pes) {
-    constexpr std::size_t kNamedMax = 4;
-    std::vector<std::string> names;
-    std::vector<PeId> listed;
-    for (const std::vector<FailedPe>* list : {&state.failed, &state.further}) {
-        for (const FailedPe& item : *list) {
-            // A PE whose substitute has died as well is in both lists.
-            if (std::find(pes.begin(), pes.end(), item.pe) != pes.end() &&
-                std::find(listed.begin(), listed.end(), item.pe) == listed.end()) {
-                names.push_back(format("PE %d failed (%s)", item.pe.value(), describe(item.reason).c_str()));
-                listed.push_back(item.pe);
-            }
-        }
-    }
-    for (const PeId pe : pes) {
-        if (std::find(listed.begin(), listed.end(), pe) == listed.end()) {
-            names.push_back(format("PE %d failed", pe.value()));  // too late for any list
-        }
-    }
-    std::string who;
-    for (std::size_t i = 0; i < std::min(names.size(), kNamedMax); ++i) {
-        who += (i == 0 ? "" : ", ") + names[i];
-    }
-    return names.size() <= kNamedMax ? who : who + format(", and %zu more failed", names.size() - kNamedMax);
-}
 
 // ---- checkpoint ----
 
@@ -54,7 +25,7 @@ int Runtime::checkpoint() noexcept {
         return 1;  // SHMEM_FT_FAILURE: a substitute goes on to shmem_query_fault and joins in shmem_restart_pes
     }
     const Locked calls(calls_mutex_);
-    const PendingWatch::Inside inside(pending_watch_, "shmem_checkpoint_all");
+    const PendingWatch::Inside inside(fault_policy_.watch(), "shmem_checkpoint_all");
     const std::int64_t begin = now_ns();
     fault_point(FaultPoint::checkpoint_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -71,10 +42,10 @@ int Runtime::checkpoint() noexcept {
             return 0;
         case Participant::Do::fault:
             engine_.gate.pending.store(true);
-            set_failed(state.failed);
+            fault_policy_.set_failed(state.failed);
             report_span("agree", begin, now_ns(), state.version.value());
             return 1;
-        default: leave_ended_job();
+        default: job_exit_.leave_ended_job();
     }
 }
 
@@ -96,16 +67,6 @@ void Runtime::update_local_copy(Version version) {
 
 // ---- query ----
 
-std::vector<FailedPe> Runtime::failed() const {
-    const Locked lock(list_mutex_);
-    return failed_;
-}
-
-void Runtime::set_failed(std::vector<FailedPe> failed) {
-    const Locked lock(list_mutex_);
-    failed_ = std::move(failed);
-}
-
 void Runtime::query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept {
     fault_point(FaultPoint::query);
     if (!joined_) {
@@ -115,9 +76,9 @@ void Runtime::query_fault(int** pes, int** pes_status, std::size_t* numpes) noex
         if (std::none_of(list.begin(), list.end(), [&](const FailedPe& item) { return item.pe == me_; })) {
             list.insert(list.end(), state.further.begin(), state.further.end());
         }
-        set_failed(std::move(list));
+        fault_policy_.set_failed(std::move(list));
     }
-    const std::vector<FailedPe> list = failed();
+    const std::vector<FailedPe> list = fault_policy_.failed();
     *numpes = list.size();
     *pes = nullptr;
     *pes_status = nullptr;
@@ -137,60 +98,13 @@ void Runtime::query_fault(int** pes, int** pes_status, std::size_t* numpes) noex
 
 // ---- restart ----
 
-// Who has had spares, and lost them with a node, is not helped by more of them in the same place.
-std::string Runtime::lack_of_spares(const JobState& state) const {
-    if (are_spares_in_vain(state)) {
-        return " as its own substitute, right after it had taken over, and there is no spare left to take over; more "
-               "of them would hardly "
-               "help: most likely it needs what a substitute does not find, as private arrays, pointers to memory of "
-               "malloc, open files or a loop that is left early (docs/faults.md, shmem-ft globals)";
-    }
-    const LostSpares lost = lost_spares(coordinator_->shape(), state, coordinator_->known_deaths());
-    std::string text = " and there is no spare left to take over: ";
-    const auto number = [](std::int32_t count) { return format("%d %s", count, count == 1 ? "was" : "were"); };
-    if (lost.n_alone == 0 && lost.with_node.empty()) {
-        return text + "start the job with more spares (oshrun --spares)";
-    }
-    text += format("of %d spare%s ", lost.n_spares, lost.n_spares == 1 ? "" : "s");
-    for (const auto& [node, count] : lost.with_node) {
-        text += number(count) + " lost with " + links_.name_of(node) + ", ";
-    }
-    if (lost.n_alone != 0) {
-        text += format("%d %s died, ", lost.n_alone, lost.n_alone == 1 ? "has" : "have");
-    }
-    text.replace(text.size() - 2, 2, ": ");
-    return text + (lost.with_node.empty()
-                       ? "start the job with more spares (oshrun --spares)"
-                       : "start more of them, or on hosts of their own (oshrun --spares, --spare-nodes)");
-}
-
-std::string Runtime::explain(const JobState& state) const {
-    const std::string who = name_failed(state, state.lost);
-    switch (state.end_reason) {
-        case EndReason::nothing_committed:
-            return (who.empty() ? std::string("shmem_restart_pes was called") : who) +
-                   " before the first checkpoint was committed: there is nothing to go back to";
-        case EndReason::no_spare: return who + lack_of_spares(state);
-        case EndReason::copies_lost:
-            if (config_.backup_mode == BackupMode::none) {
-                return who + " and no copies are kept to go back to: set SHMEM_FT_BACKUP_MODE to single or double";
-            }
-            return who + ", and so has the process that kept the copy of the last checkpoint: the data is lost";
-        case EndReason::all_died: return who + ": no process is left that holds a PE, and the data is lost";
-        case EndReason::mismatched_calls:
-            return "some PEs are in shmem_checkpoint_all and others in shmem_finalize: every PE must make the same "
-                   "collective calls in the same order";
-        default: return {};
-    }
-}
-
 void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     const std::int64_t begin = now_ns();
     const Locked calls(calls_mutex_);
-    const PendingWatch::Inside inside(pending_watch_, "shmem_restart_pes");
+    const PendingWatch::Inside inside(fault_policy_.watch(), "shmem_restart_pes");
     fault_point(joined_ ? FaultPoint::restart_enter : FaultPoint::substitute_joins);
     if (joined_ && lost_initialisation()) {
-        fail_job(
+        job_exit_.fail_job(
             format("PE %d was initialised after the last checkpoint, which would be lost by going back: call "
                    "shmem_checkpoint_all right after initialisation",
                    me_.load().value()));
@@ -198,7 +112,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     if (startup_ != nullptr) {
         startup_->end_replay(Startup::End::restart, {"shmem_restart_pes", nullptr});
     }
-    if (!joined_ && failed().empty()) {
+    if (!joined_ && fault_policy_.failed().empty()) {
         int* list = nullptr;
         int* status = nullptr;
         std::size_t count = 0;
@@ -209,14 +123,14 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     links_.quiet();  // nothing of this view may come to a PE that has rolled back
     forget_dead();
     const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
-    const std::uint64_t expected = JobRules::hash_of(failed());
+    const std::uint64_t expected = JobRules::hash_of(fault_policy_.failed());
     const Participant::Do outcome = coordinator_->restart(given, !joined_);
-    restarts_.fetch_add(1);
+    fault_policy_.restart_decided();
     if (outcome == Participant::Do::give_up) {
-        fail_job(why_lost_ + ": the data is lost");
+        job_exit_.fail_job(why_lost_ + ": the data is lost");
     }
     if (outcome == Participant::Do::ended) {
-        leave_ended_job();
+        job_exit_.leave_ended_job();
     }
     if (outcome == Participant::Do::rejected) {
         if (given != expected) {
@@ -225,7 +139,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         }
         return;
     }
-    set_failed({});
+    fault_policy_.set_failed({});
     if (!joined_) {
         if (const Result<> started = protector_.start_scrubber(config_); !started) {
             say("warning: %s", started.error().line.c_str());
@@ -235,7 +149,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     engine_.replay.active = false;
     end_startup();
     peers_.end_fault();
-    pending_watch_.clear();
+    fault_policy_.watch().clear();
     const Coordinator::Times times = coordinator_->times();
     const std::uint64_t version = coordinator_->state().version.value();
     report_span("restart", begin, now_ns(), version);
@@ -247,17 +161,13 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     fault_point(FaultPoint::restart_leave);
 }
 
-std::string Runtime::lost_copy(const JobState& state) const {
-    return name_failed(state, {me_}) + ", and so has the process that kept the copy of the last checkpoint";
-}
-
 CheckpointActions::Outcome Runtime::become_restored(const JobState& state) {
     // The keeper may be this process itself: a shadow that it kept while it slept.
     const ProcId keeper = joined_ ? kNoProc : coordinator_->shape().keeper(state, me_);
     if (!joined_ && keeper == kNoProc) {
         // It died before this process had the copy, and nobody else has one. The rules cannot know how far this process
         // had come, so it is the one that has to say so.
-        why_lost_ = lost_copy(state);
+        why_lost_ = lost_copy(state, me_);
         return Outcome::corrupt;
     }
     const Result<> restored =
@@ -315,6 +225,37 @@ CheckpointActions::Outcome Runtime::protect(const JobState& state) {
     return Outcome::ok;
 }
 
+// ---- what a recovery leaves on the standard error ----
+
+JobFacts Runtime::facts(const JobState& state, std::span<const Death> dead) const {
+    return {.shape = coordinator_->shape(),
+            .state = state,
+            .dead = dead,
+            .node_name = [this](NodeId node) { return links_.name_of(node); },
+            .version_of_view = version_of_view_.load(),
+            .keeps_copies = config_.backup_mode != BackupMode::none};
+}
+
+// One line, by the substitute of the lowest PE that had failed. If that dies before, there is none, or the next
+// recovery's, which is about the same PE.
+void Runtime::tell_recovery() const {
+    const std::vector<PeId> pes = failed_pes(recovered_from_);
+    if (pes.empty() || pes.front() != me_.load()) {
+        return;
+    }
+    std::int64_t begin_ns = now_ns();
+    for (const PeId pe : pes) {
+        // Whoever held it when all was well. Seen on this node; of another node's process a little later than there.
+        const std::int64_t seen_ns = control_.slot(holder_in(recovered_from_.settled, pe)).death_seen_ns.load();
+        begin_ns = seen_ns != 0 ? std::min(begin_ns, seen_ns) : begin_ns;
+    }
+    const Coordinator::Knowledge known = coordinator_->knowledge();
+    const Recovery recovery{.lasted_ms = (now_ns() - begin_ns) / 1'000'000,
+                            .losses_at_once = known.protected_losses,
+                            .n_spares = coordinator_->shape().idle_spares(known.state, known.deaths).size()};
+    say("warning: %s", recovery_line(facts(recovered_from_, known.deaths), recovery).c_str());
+}
+
 // ---- a substitute before it joins ----
 
 bool Runtime::prepare_as_substitute() {
@@ -327,7 +268,7 @@ bool Runtime::prepare_as_substitute() {
         }
         const ProcId keeper = coordinator_->shape().keeper(state, me_);
         if (keeper == kNoProc) {
-            fail_job(lost_copy(state) + ": the data is lost");
+            job_exit_.fail_job(lost_copy(state, me_) + ": the data is lost");
         }
         const Result<> fetched = protector_.fetch_front(door_of(keeper), me_, state.version, memory_.front_bytes());
         if (fetched) {
@@ -337,7 +278,7 @@ bool Runtime::prepare_as_substitute() {
             return true;
         }
         if (fetched.error().failure == Failure::failed) {
-            fail_job(fetched.error().line + ": the data is lost");  // nobody else would notice
+            job_exit_.fail_job(fetched.error().line + ": the data is lost");  // nobody else would notice
         }
         static_cast<void>(must_be_gone(keeper, fetched.error()));
         // The keeper has died, and its death will be decided about.

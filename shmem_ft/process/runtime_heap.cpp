@@ -15,15 +15,15 @@ void* Runtime::replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_
     }
     const Result<void*> result = memory_.recorded_result(replayed_heap_calls_++, call, first, second);
     if (!result) {
-        fail_job(format("PE %d, a substitute, %s", me_.load().value(), result.error().line.c_str()));
+        job_exit_.fail_job(format("PE %d, a substitute, %s", me_.load().value(), result.error().line.c_str()));
     }
     return *result;
 }
 
 std::uint64_t Runtime::heap_offset(const void* address, const char* routine) noexcept {
     if (!memory_.live().heap.contains(address)) {
-        fail_job(format("PE %d: %s was given %p, which is no block of the symmetric heap", me_.load().value(), routine,
-                        address));
+        job_exit_.fail_job(format("PE %d: %s was given %p, which is no block of the symmetric heap", me_.load().value(),
+                                  routine, address));
     }
     return memory_.offset_of(address);
 }

@@ -42,7 +42,7 @@ SFT_LIBRARY_STATE int g_connections = 0;
 // Whoever leaves with an error waits for nobody: what the program calls in its exit handlers (atexit(shmem_finalize) is
 // a habit) must not wait for others, who may be in a barrier and wait for this process.
 void see_exit(int status, void*) {
-    if (status != 0 && ::getpid() == g_owner_pid && g_runtime != nullptr && !g_runtime->is_finished()) {
+    if (status != 0 && ::getpid() == g_owner_pid && g_runtime != nullptr && !g_runtime->job_exit().is_finished()) {
         note_exit(status);
     }
 }
@@ -52,12 +52,12 @@ void at_exit(int status, void*) {
         return;
     }
     see_exit(status, nullptr);
-    if (g_runtime != nullptr && g_finalize_at_exit && !g_runtime->is_finished()) {
+    if (g_runtime != nullptr && g_finalize_at_exit && !g_runtime->job_exit().is_finished()) {
         g_engine->init_depth = 1;
         job::finalize();
     }
     if (g_runtime != nullptr) {
-        g_runtime->record_exit(status);
+        g_runtime->job_exit().record_exit(status);
         return;
     }
     for (; g_connections > 0; --g_connections) {
@@ -67,7 +67,7 @@ void at_exit(int status, void*) {
 
 void at_leave(int status) {
     if (g_runtime != nullptr && ::getpid() == g_owner_pid) {
-        g_runtime->wait_for_nobody(status);
+        g_runtime->job_exit().wait_for_nobody(status);
     }
 }
 
@@ -101,6 +101,7 @@ void after_fork_in_child() {
     const int write_end = g_fork_pipe[1];
     if (g_runtime != nullptr) {
         g_runtime->memory().privatize_after_fork();
+        JobExit::ignore_defects();  // the line to oshrun is the parent's
         g_runtime = nullptr;
         attach_engine(nullptr);
         g_is_initialized = false;
@@ -183,95 +184,6 @@ void Runtime::take_thread_level() noexcept {
 
 // ---- the end of a process ----
 
-void Runtime::tell_end(const std::string& line) noexcept {
-    if (channel_.is_connected()) {
-        report(JobEventKind::unrecoverable, kExitError, 0, line.c_str(), now_ns(), 0);
-    } else {
-        say("error: %s", line.c_str());
-    }
-}
-
-void Runtime::note_last_line(const std::string& line) noexcept {
-    const Locked lock(view_mutex_);
-    last_line_ = line;
-}
-
-// What the program has printed is not lost. Only a stream that is free is flushed: this may be the service thread, and
-// the application's may hold one for ever, waiting for input.
-void Runtime::flush_output() noexcept {
-    for (FILE* const stream : {stdout, stderr}) {
-        if (::ftrylockfile(stream) == 0) {
-            ::fflush_unlocked(stream);
-            ::funlockfile(stream);
-        }
-    }
-}
-
-// By whichever thread comes here first, unless another one is on its way out through shmem_global_exit, with the exit
-// handlers of the program.
-void Runtime::leave_ended_job() noexcept {
-    const pid_t exiting = exiting_thread_.load();
-    if ((exiting != 0 && exiting != ::gettid()) || is_leaving_.test_and_set()) {
-        sleep_until_the_end();
-    }
-    const JobState state = coordinator_->state();
-    if (config_.unreplaced == Unreplaced::handler && coordinator_->leader() == self() &&
-        (state.end_reason == EndReason::copies_lost || state.end_reason == EndReason::nothing_committed ||
-         state.end_reason == EndReason::all_died)) {
-        static_cast<void>(handler_ends(job::kDataLost, state.lost));
-    }
-    // What followed from the deaths everybody can tell, and oshrun takes what it hears first; without it one has to do.
-    const bool is_mine = state.ended_by == self();
-    std::string line;
-    if (is_mine) {
-        const Locked lock(view_mutex_);
-        line = last_line_;
-    } else {
-        line = explain(state);
-    }
-    if (!line.empty() && (channel_.is_connected() || is_mine || coordinator_->leader() == self())) {
-        tell_end(line);
-    }
-    flush_output();
-    say_goodbye(Stage::ended);
-    control_.slot(self()).state.store(ProcessState::ended);
-    ::_exit(state.exit_status);
-}
-
-void Runtime::global_exit(int status) noexcept {
-    // By the first thread that comes here; in an exit handler it may come here again.
-    pid_t nobody = 0;
-    const pid_t self = ::gettid();
-    if (!exiting_thread_.compare_exchange_strong(nobody, self) && nobody != self) {
-        sleep_until_the_end();
-    }
-    // Only this PE runs its exit handlers; the others are told by its end and flush their output.
-    finished_ = true;
-    flush_output();  // before anybody can lose patience with the exit handlers
-    report(JobEventKind::global_exit, status, 0, "", now_ns(), 0);
-    coordinator_->request_end(EndReason::requested, status & 0xff);
-    // Not before it is decided: a request of a process that is dead by the time it is heard does not count.
-    coordinator_->wait_until([](const JobState& state) { return is_over(state); });
-    exit_once(status);
-}
-
-void Runtime::record_exit(int status) noexcept {
-    if (finished_) {
-        return;
-    }
-    control_.slot(self()).exit_status.store(static_cast<std::uint32_t>(status & 0xff) + 1);
-    report(JobEventKind::exiting, status, 0, "", now_ns(), 0);
-}
-
-// From here on every wait of a call ends at once, as if a fault were pending, and whoever watches this process takes no
-// exit handler that stands still for work.
-void Runtime::wait_for_nobody(int status) noexcept {
-    if (!finished_) {
-        control_.slot(self()).exit_status.store(static_cast<std::uint32_t>(status & 0xff) + 1);
-    }
-    engine_.gate.pending.store(true);
-}
-
 void Runtime::finish() noexcept {
     const Locked calls(calls_mutex_);
     fault_point(FaultPoint::finalize_enter);
@@ -286,13 +198,14 @@ void Runtime::finish() noexcept {
                 who = format("PE %d failed (%s)", state.failed.front().pe.value(),
                              describe(state.failed.front().reason).c_str());
             }
-            fail_job(who + " after the last shmem_checkpoint_all: the others are in shmem_finalize and cannot go back",
-                     EndReason::past_the_end);
+            job_exit_.fail_job(
+                who + " after the last shmem_checkpoint_all: the others are in shmem_finalize and cannot go back",
+                EndReason::past_the_end);
         }
-        default: leave_ended_job();
+        default: job_exit_.leave_ended_job();
     }
     control_.slot(self()).state.store(ProcessState::finalized);
-    finished_ = true;
+    job_exit_.note_finished();
     Bootstrap::forget_launcher();
     report(JobEventKind::finalized, 0, 0, "", now_ns(), 0);
     stop_service();
@@ -373,10 +286,10 @@ void global_exit(int status) noexcept {
     if (g_runtime == nullptr) {
         report_not_initialized("shmem_global_exit");
     }
-    g_runtime->global_exit(status);
+    g_runtime->job_exit().global_exit(status);
 }
 
-void fail(const char* line) noexcept { g_runtime->fail_job(line); }
+void fail(const char* line) noexcept { g_runtime->job_exit().fail_job(line); }
 
 bool is_last_finalize() noexcept { return g_engine != nullptr && g_engine->init_depth == 1; }
 bool is_initialized() noexcept { return g_is_initialized; }
@@ -449,17 +362,21 @@ int algo_init() noexcept {
 }
 int protected_losses() noexcept { return g_runtime->protected_losses(); }
 bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept {
-    return g_runtime->on_fault(action, handler, context);
+    return g_runtime->fault_policy().choose(action, handler, context);
 }
-void on_unreplaced(UnreplacedHandler handler, void* context) noexcept { g_runtime->on_unreplaced(handler, context); }
-jmp_buf* rollback_point() noexcept { return g_runtime->rollback_point(); }
-bool must_recover() noexcept { return g_runtime->must_recover(); }
+void on_unreplaced(UnreplacedHandler handler, void* context) noexcept {
+    g_runtime->spare_wait().set_handler(handler, context);
+}
+jmp_buf* rollback_point() noexcept { return g_runtime->fault_policy().rollback_point(); }
+bool must_recover() noexcept { return g_runtime->fault_policy().must_recover(); }
 void recover() noexcept {
     if (!is_leaving()) {
         g_runtime->recover();
     }
 }
-WayOut meet_fault(const char* routine) noexcept { return is_leaving() ? WayOut() : g_runtime->meet_fault(routine); }
+WayOut meet_fault(const char* routine) noexcept {
+    return is_leaving() ? WayOut() : g_runtime->fault_policy().meet(routine);
+}
 
 }  // namespace job
 }  // namespace sft

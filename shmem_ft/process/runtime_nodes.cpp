@@ -47,15 +47,10 @@ void Runtime::end_if_cut_off() noexcept {
         return;
     }
     const Contact* const contact = control_.contact(process);
-    const std::string line = format(
+    job_exit_.ask_for_end(format(
         "process %d has no data connection to process %d on %s any more, and cannot make a new one, though control "
         "messages say that it lives: something between the two refuses connections to its ports (a firewall?)",
-        self().value(), process.value(), contact == nullptr ? "another node" : contact->node_name);
-    note_last_line(line);
-    if (channel_.is_connected()) {
-        tell_end(line);
-    }
-    coordinator_->request_end(EndReason::requested, kExitError);
+        self().value(), process.value(), contact == nullptr ? "another node" : contact->node_name));
 }
 
 // Where the PEs are, for the operations.

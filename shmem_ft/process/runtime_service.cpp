@@ -1,7 +1,6 @@
 // What the service thread (recovery/detection/failure_service.hpp) does for this process, and what the agreement tells
 // it.
 
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,12 +14,15 @@
 namespace sft {
 
 bool Runtime::start_service(std::string& error) {
-    wait_timer_fd_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (wait_timer_fd_ < 0) {
-        error = format("cannot have the descriptors of the service thread: %s", describe_error(errno).c_str());
+    Result<> had = open_spare_wait();
+    if (had) {
+        had = job_exit_.reserve_descriptors(spare_wait_.fd());
+    }
+    if (!had) {
+        error = format("cannot have the descriptors of the service thread: %s", had.error().line.c_str());
         return false;
     }
-    service_->watch_descriptor(wait_timer_fd_, [this] { wait_is_due(); });
+    service_->watch_descriptor(spare_wait_.fd(), [this] { wait_is_due(); });
     const Result<> started = service_->start();
     if (!started) {
         error = started.error().line;
@@ -32,10 +34,8 @@ void Runtime::stop_service() noexcept {
     if (service_ != nullptr) {
         service_->stop();
     }
-    if (wait_timer_fd_ >= 0) {
-        ::close(wait_timer_fd_);
-        wait_timer_fd_ = -1;
-    }
+    job_exit_.release_descriptors();
+    spare_wait_.close();
 }
 
 // What the program registers to be called by exit() it registers straight after shmem_init, as a rule.
@@ -53,14 +53,12 @@ void Runtime::service_woken(std::int64_t now_ns) noexcept {
     status_->refresh(now_ns);
     tell_pending_fault();
     watch_exit_later();
-    if (leave_by_ns_ != 0 && now_ns >= leave_by_ns_) {
-        leave_alone();
-    }
+    job_exit_.leave_if_unheard(now_ns);
 }
 
 int Runtime::service_timeout_ms(std::int64_t now_ns) const noexcept {
     constexpr int kUntilLeftMs = 100;
-    return shorter_timeout(pending_watch_.timeout_ms(now_ns), leave_by_ns_ != 0 ? kUntilLeftMs : kNoTimeout);
+    return shorter_timeout(fault_policy_.timeout_ms(now_ns), job_exit_.is_ending() ? kUntilLeftMs : kNoTimeout);
 }
 
 // ---- what the agreement tells ----
@@ -89,8 +87,8 @@ void Runtime::decided(const JobState& before, const JobState& after) {
         version_of_view_.store(after.version);
     }
     status_->publish(now_ns());
-    if (after.stage == Stage::ended && !finished_) {
-        leave_ended_job();
+    if (after.stage == Stage::ended && !job_exit_.is_finished()) {
+        job_exit_.leave_ended_job();
     }
     if (after.stage == Stage::faulted || after.stage == Stage::planned) {
         engine_.gate.pending.store(true);
@@ -109,7 +107,7 @@ void Runtime::must_stop(const Stop& why) {
     } else {
         say("error: process %d was declared dead by the others and ends", self().value());
     }
-    flush_output();
+    JobExit::flush_output();
     ::_exit(kExitError);
 }
 
@@ -118,7 +116,7 @@ PeId Runtime::sleep_as_spare() noexcept {
     const JobState state = coordinator_->wait_until(
         [&](const JobState& now) { return shape.held_by(now, self()) != kNoPe || is_over(now); });
     if (state.stage == Stage::ended) {
-        leave_ended_job();
+        job_exit_.leave_ended_job();
     }
     const PeId pe = shape.held_by(state, self());
     if (pe == kNoPe) {

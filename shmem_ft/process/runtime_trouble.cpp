@@ -8,9 +8,6 @@
 // names what failed. To end it takes messages, which may be what fails: then this process leaves alone, and its end
 // tells the others.
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -22,7 +19,6 @@ namespace {
 
 constexpr std::int64_t kNsPerMs = 1'000'000;
 constexpr std::int64_t kUntilHeardNs = 60'000 * kNsPerMs;  // of one that is gone for certain
-constexpr std::int64_t kUntilEndedNs = 10'000 * kNsPerMs;
 
 }  // namespace
 
@@ -33,8 +29,8 @@ CheckpointActions::Outcome Runtime::must_be_gone(ProcId process, const Error& er
     const std::int64_t patience_ns = error.failure == Failure::gone ? kUntilHeardNs : FailureService::kUntilGoneNs;
     if (is_own_lack || !coordinator_->await_death(process, now_ns() + patience_ns)) {
         const bool is_far = is_remote(process);
-        fail_job(format("PE %d cannot reach the memory of process %d%s, which lives: %s", me_.load().value(),
-                        process.value(), is_far ? " on another node" : "", error.line.c_str()));
+        job_exit_.fail_job(format("PE %d cannot reach the memory of process %d%s, which lives: %s", me_.load().value(),
+                                  process.value(), is_far ? " on another node" : "", error.line.c_str()));
     }
     return Outcome::source_gone;
 }
@@ -65,42 +61,6 @@ bool Runtime::show_first_holders(std::string& error) {
         }
     }
     return true;
-}
-
-// ---- an end without help ----
-
-// The others do not hear, or do not decide: they will hear of the end of this process, for which it waits for nobody.
-void Runtime::leave_alone() noexcept {
-    flush_output();
-    ::_exit(kExitError);
-}
-
-void Runtime::fail_job(const std::string& line, EndReason reason) noexcept {
-    note_last_line(line);
-    if (channel_.is_connected()) {
-        tell_end(line);  // before anybody can end because of it
-    }
-    service_->release_reserve();
-    coordinator_->request_end(reason, kExitError);
-    if (!coordinator_->await_end(now_ns() + kUntilEndedNs)) {
-        say("error: %s", line.c_str());
-        leave_alone();
-    }
-    leave_ended_job();
-}
-
-// The same by the service thread, which must go on to hear what follows: decided() ends the process.
-void Runtime::end_by_service(const std::string& line) noexcept {
-    if (leave_by_ns_ != 0) {
-        return;
-    }
-    leave_by_ns_ = now_ns() + kUntilEndedNs;
-    note_last_line(line);
-    if (channel_.is_connected()) {
-        tell_end(line);
-    }
-    service_->release_reserve();
-    coordinator_->request_end(EndReason::requested, kExitError);
 }
 
 }  // namespace sft

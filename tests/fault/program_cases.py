@@ -1,11 +1,11 @@
 """Cases about programs as users write them: teams of threads in which nothing may jump, exceptions, what the loader has put
-among the globals, a fault that nobody repairs, and the first program of the README. cases.py runs them."""
+among the globals, a fault that nobody repairs, a defect of the library, and the first program of the README. cases.py runs them."""
 
 import os
 import re
 import subprocess
 
-from bench import check, check_success
+from bench import check, check_error, check_success
 
 NO_WAY_OUT = "cannot be left by a jump"
 
@@ -113,7 +113,21 @@ def first_program(bench):
         was_replaced(outcome)
 
 
+def defect(*options):
+    """An assertion that fails ends the job by one line: nobody recovers from it, as a substitute would meet the same."""
+    def case(bench):
+        outcome = bench.run(4, 1, "defect", *options)
+        check_error(outcome, r"^oshrun: defect of the library, please report: \S*defect\.cpp:\d+: at < 3$")
+        check(outcome.exit_code == 70, f"exit code {outcome.exit_code}", outcome)
+        check(len(outcome.errors()) == 1, f"{len(outcome.errors())} lines of errors", outcome)
+        check(not outcome.results(), "a result", outcome)
+
+    return case
+
+
 CASES = {
+    "defect": defect(),
+    "defect-in-a-thread": defect("--thread"),
     "regions-gcc": regions("gcc"),
     "regions-gcc-of-one": regions("gcc", "1"),
     "regions-llvm": regions("llvm"),

@@ -250,7 +250,6 @@ TEST_F(OneChild, StopBeforeStartAndTwice) {
     service_->stop();
     service_.reset();
     start();
-    service_->release_reserve();
     service_->stop();
     service_->stop();
 }

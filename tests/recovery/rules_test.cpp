@@ -89,8 +89,9 @@ TEST_F(Rules4, AwaitsOneSparePerPeThatHasNone) {
     const JobState faulted = rules_.after_deaths(state_, dead).value();
     EXPECT_EQ(rules_.awaiting_spares(faulted, dead), std::vector<PeId>{PeId(2)});
     EXPECT_TRUE(rules_.awaiting_spares(state_, dead).empty()) << "the fault is not decided yet";
-    rules_.set_shape({.n_pes = 4, .n_processes = 7});
-    EXPECT_TRUE(rules_.awaiting_spares(faulted, dead).empty()) << "one has come";
+    JobState joined = faulted;
+    joined.joined = {{ProcId(6), NodeId(0)}};
+    EXPECT_TRUE(rules_.awaiting_spares(joined, dead).empty()) << "one has come";
 }
 
 TEST_F(Rules4, SubstituteThatDiesIsReplacedAndTheOtherKeepsItsPe) {
