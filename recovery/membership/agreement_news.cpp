@@ -33,8 +33,13 @@ bool Agreement::is_in_doubt(ProcId leading) const {
     }
     const bool does_leader_know = is_participant_ ? ballot_.leader == leading.value() && deaths_since_ballot().empty()
                                                   : confirmed_by_ == leading && n_confirmed_deaths_ == dead_.size();
+    // In the value deaths are in the order in which they were agreed on.
+    const auto is_agreed = [&](ProcId process) {
+        return std::any_of(state_.deaths.begin(), state_.deaths.end(),
+                           [&](const Death& death) { return death.process == process; });
+    };
     return !does_leader_know && std::any_of(dead_.begin(), dead_.end(), [&](const Death& death) {
-        return is_participant(death.process) && !contains(state_.deaths, death.process);
+        return is_participant(death.process) && !is_agreed(death.process);
     });
 }
 

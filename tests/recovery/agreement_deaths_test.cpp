@@ -131,6 +131,17 @@ TEST_F(LeafHears, DoubtsWhetherTheLeaderKnowsUntilItSaysSo) {
     EXPECT_EQ(told(MessageKind::news), List{1});
 }
 
+// Deaths of a value are in the order in which they were agreed on, and were looked for as if they were sorted.
+TEST_F(LeafHears, DoubtsNothingThatTheValueSaysInWhicheverOrder) {
+    JobState next = rules_.after_deaths(agreement_->decided(), all_certain(3, 4)).value();
+    std::reverse(next.deaths.begin(), next.deaths.end());
+    receive(0, with(MessageKind::decide, next));
+    for (int period = 0; period < 6; ++period) {
+        agreement_->remind();
+    }
+    EXPECT_EQ(receivers(sent_, MessageKind::news), List{});
+}
+
 class InnerHears : public Tree6 {
 protected:
     InnerHears() : Tree6(1) {}
