@@ -156,7 +156,6 @@ void subtract_left_out(ElfImage& image, std::vector<ElfRange>& candidates) {
             if (hole.end <= at || hole.begin >= candidate.end) {
                 continue;
             }
-            SFT_ASSERT(hole.begin < hole.end);
             if (hole.begin > at) {
                 image.saved.push_back({at, hole.begin, candidate.what});
             }
