@@ -158,8 +158,6 @@ void NodeWatch::note_lost_watchers(const std::vector<std::vector<ProcId>>& livin
     for (const Neighbour& neighbour : neighbours_) {
         if (neighbour.watches_us && living[neighbour.node.index()].empty() && is_disputed(neighbour.node) &&
             !is_mutated(Mutation::forget_lost_watchers)) {
-            SFT_ASSERT_SLOW(std::none_of(lost_watchers_.begin(), lost_watchers_.end(),
-                                         [&](const LostWatcher& item) { return item.node == neighbour.node; }));
             lost_watchers_.push_back({neighbour.node, neighbour.has_heard_ns});
         }
     }
