@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 class BlockSet {
@@ -13,7 +15,10 @@ public:
     // Empty, for numbers below `blocks`.
     void reset(std::size_t blocks) { words_.assign((blocks + kBits - 1) / kBits, 0); }
     void fill() noexcept { std::fill(words_.begin(), words_.end(), ~std::uint64_t{0}); }
-    void insert(std::size_t block) noexcept { words_[block / kBits] |= bit(block); }
+    void insert(std::size_t block) noexcept {
+        SFT_ASSERT(block / kBits < words_.size());
+        words_[block / kBits] |= bit(block);
+    }
     // False for numbers that it has no room for.
     [[nodiscard]] bool contains(std::size_t block) const noexcept {
         return block / kBits < words_.size() && (words_[block / kBits] & bit(block)) != 0;

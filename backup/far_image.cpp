@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 void FarImage::ask_for(Batch& batch, std::size_t first) {
@@ -11,6 +13,7 @@ void FarImage::ask_for(Batch& batch, std::size_t first) {
     while (batch.end < expected_.size() && bytes < kBatchBytes) {
         bytes += expected_[batch.end++].bytes;
     }
+    SFT_ASSERT(first <= expected_.size() && batch.end <= expected_.size());
     batch.memory.resize(bytes);  // one capacity for all but long extents: allocated once
     std::size_t to = 0;
     for (std::size_t i = first; i < batch.end;) {
@@ -20,9 +23,11 @@ void FarImage::ask_for(Batch& batch, std::size_t first) {
         for (; i < batch.end && expected_[i].offset == offset + run && run < piece_bytes_; ++i) {
             run += expected_[i].bytes;
         }
+        SFT_ASSERT(to + run <= batch.memory.size());
         wire_.read(begin_ + offset, batch.memory.data() + to, run);
         to += run;
     }
+    SFT_ASSERT(to == batch.memory.size());
 }
 
 void FarImage::expect(std::vector<ByteExtent> extents) {
@@ -30,6 +35,9 @@ void FarImage::expect(std::vector<ByteExtent> extents) {
         static_cast<void>(flush());  // nothing may arrive in memory that is used for something else
     }
     expected_ = std::move(extents);
+    SFT_ASSERT_SLOW(std::adjacent_find(expected_.begin(), expected_.end(), [](const auto& a, const auto& b) {
+                        return a.offset + a.bytes > b.offset;
+                    }) == expected_.end());  // rising, and none twice
     written_.clear();
     front_.first = front_.end = at_ = at_byte_ = 0;
     if (gone_) {
@@ -46,11 +54,13 @@ bool FarImage::next_batch() {
     std::swap(front_, back_);
     at_ = front_.first;
     at_byte_ = 0;
+    SFT_ASSERT(front_.first < front_.end);
     ask_for(back_, front_.end);
     return true;
 }
 
 const std::byte* FarImage::read(std::size_t offset, std::size_t bytes) {
+    SFT_ASSERT(bytes > 0);
     if (gone_) {
         return nullptr;
     }
@@ -67,6 +77,7 @@ const std::byte* FarImage::read(std::size_t offset, std::size_t bytes) {
             at_byte_ += expected_[at_].bytes;
         }
         if (at_ < front_.end) {
+            SFT_ASSERT(at_byte_ + bytes <= front_.memory.size());
             return front_.memory.data() + at_byte_;
         }
         if (!next_batch()) {

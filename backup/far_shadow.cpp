@@ -6,12 +6,16 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/report.hpp"
 
 namespace sft {
 
 bool FarShadow::open(StoreWire& wire, std::unique_ptr<StoreWire> own_wire, std::size_t offset, const LiveState& live,
                      std::string& error) {
+    SFT_ASSERT(own_wire == nullptr || own_wire.get() == &wire);
+    SFT_ASSERT(!slots_[0].far && !slots_[1].far);            // opened once
+    SFT_ASSERT(offset % (2 * Image::bytes_for(live)) == 0);  // the room of a PE
     own_wire_ = std::move(own_wire);
     const std::size_t front_bytes = Image::front_bytes_for(live);
     for (Slot& slot : slots_) {

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "backup/far_image.hpp"
 #include "backup/image_layout.hpp"
+#include "base/assert.hpp"
 #include "base/raw_memory.hpp"
 
 namespace sft {
@@ -19,6 +21,7 @@ std::byte* at_mutable(const AddressRange& range, std::size_t offset) {
 
 // The blocks read as zeros afterwards: as a hole, or, if the kernel makes none, because zeros are written.
 void punch(const LiveState& live, std::size_t first_block, std::size_t end_block) {
+    SFT_ASSERT(first_block < end_block && end_block <= blocks_of(live.heap.bytes));
     const std::size_t begin = first_block * kBlockBytes;
     const std::size_t end = std::min(live.heap.bytes, end_block * kBlockBytes);
     if (::fallocate(live.heap_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
@@ -38,6 +41,12 @@ void punch(const LiveState& live, std::size_t first_block, std::size_t end_block
 
 Image::Image(std::byte* base, const LiveState& live, FarImage* far) noexcept
     : header_(reinterpret_cast<Header*>(base)), far_(far) {
+    static_assert(sizeof(Header) == 4 * sizeof(std::uint64_t) && sizeof(Header) <= kImagePage);
+    static_assert(std::is_standard_layout_v<Header>);
+    SFT_ASSERT(base != nullptr);
+    SFT_ASSERT(reinterpret_cast<std::uintptr_t>(base) % alignof(Header) == 0);
+    SFT_ASSERT(live.heap.bytes % kBlockBytes == 0 && live.frozen_heap_bytes % kBlockBytes == 0);
+    SFT_ASSERT(live.frozen_heap_bytes <= live.heap.bytes);
     std::byte* table = base + kImagePage;
     const std::size_t total =
         blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
@@ -48,6 +57,14 @@ Image::Image(std::byte* base, const LiveState& live, FarImage* far) noexcept
         table += blocks_of(bytes) * sizeof(std::uint64_t);
         data += pages_of(bytes);
     }
+    SFT_ASSERT(table <= base + front_bytes_for(live));  // tables end before the data begin
+    SFT_ASSERT(heap_.data == base + front_bytes_for(live));
+    SFT_ASSERT(data == base + bytes_for(live));
+    // What is written back: sorted, disjoint, inside the globals.
+    SFT_ASSERT_SLOW(std::adjacent_find(live.saved.begin(), live.saved.end(), [](const auto& a, const auto& b) {
+                        return a.offset + a.bytes > b.offset;
+                    }) == live.saved.end());
+    SFT_ASSERT(live.saved.empty() || live.saved.back().offset + live.saved.back().bytes <= live.globals.bytes);
 }
 
 std::size_t Image::front_bytes_for(const LiveState& live) noexcept {
@@ -79,6 +96,7 @@ struct Image::Pass {
 };
 
 void Image::store_block(const Region& region, std::size_t block, const std::byte* live, Pass& pass) noexcept {
+    SFT_ASSERT(block < blocks_of(region.bytes));
     std::byte* stored = region.data + block * kBlockBytes;
     const std::size_t bytes = block_bytes(region.bytes, block);
     const auto number = static_cast<std::size_t>(region.table + block - pass.table);
@@ -90,6 +108,7 @@ void Image::store_block(const Region& region, std::size_t block, const std::byte
     // Of the copy, while it is in the cache, and not of live memory: a thread of the application that goes on writing
     // would make a copy that looks bad. The table may be torn by a death here; the header does not vouch for it now.
     region.table[block] = checksum(stored, bytes);
+    SFT_ASSERT(region.table[block] != kAbsent);
     pass.stats.bytes_copied += bytes;
     if (pass.storing.copied != nullptr) {
         pass.storing.copied->insert(number);
@@ -97,13 +116,16 @@ void Image::store_block(const Region& region, std::size_t block, const std::byte
 }
 
 void Image::store_whole(const Region& region, const AddressRange& live, Pass& pass) noexcept {
+    SFT_ASSERT(region.bytes == live.bytes);
     for (std::size_t block = 0; block < blocks_of(region.bytes); ++block) {
         store_block(region, block, at(live, block * kBlockBytes), pass);
     }
 }
 
 void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
+    SFT_ASSERT(header_->version.load() == kNoVersion.value());  // cleared before the first byte changes
     const std::size_t known_blocks = pass.known ? header_->heap_blocks : 0;
+    SFT_ASSERT(known_blocks <= blocks_of(heap_.bytes));
     std::size_t used = 0;
     const auto forget = [&](std::size_t block) {
         if (heap_.table[block] != kAbsent) {
@@ -111,6 +133,7 @@ void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
         }
     };
     each_existing_run(live.heap_fd, live.heap.bytes, [&](std::size_t first, std::size_t end) {
+        SFT_ASSERT(first >= used && first < end && end <= blocks_of(heap_.bytes));
         // Also what a torn or damaged table may say of blocks between the runs is forgotten.
         for (std::size_t hole = used; hole < first; ++hole) {
             forget(hole);
@@ -128,12 +151,16 @@ void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
 
 ImageStats Image::store(Version version, const LiveState& live, const Storing& storing) noexcept {
     Pass pass{storing, sound(this->version()), heap_.table, live.frozen_heap_bytes / kBlockBytes, {}};
+    SFT_ASSERT(version != kNoVersion && far_ == nullptr);
+    SFT_ASSERT(heap_.bytes == live.heap.bytes && library_.bytes == live.library.bytes);
     begin_change();
     store_heap(live, pass);
     fault_point(storing.middle);
     store_whole(globals_, live.globals, pass);
     store_whole(library_, live.library, pass);
     seal(version);
+    SFT_ASSERT(holds(version));  // not that every block is intact: a flip that equals the change kept its entry
+    SFT_ASSERT(pass.stats.bytes_copied <= pass.stats.bytes_stored);
     return pass.stats;
 }
 
@@ -144,6 +171,9 @@ public:
 
     // Writes that part of a region, whose blocks all exist, to live memory. False: a block is bad for good.
     bool load(const Region& region, const AddressRange& live, ByteExtent extent) {
+        // Nothing outside of live memory is written, whatever the image says.
+        SFT_ASSERT(region.bytes == live.bytes);
+        SFT_ASSERT(extent.bytes <= live.bytes && extent.offset <= live.bytes - extent.bytes);
         const std::size_t first = extent.offset / kBlockBytes;
         const std::size_t end = blocks_of(extent.offset + extent.bytes);
         for (std::size_t block = first; block < end; ++block) {
@@ -153,6 +183,7 @@ public:
             }
             const std::size_t begin_byte = std::max(extent.offset, block * kBlockBytes);
             const std::size_t end_byte = std::min(extent.offset + extent.bytes, (block + 1) * kBlockBytes);
+            SFT_ASSERT(begin_byte >= extent.offset && begin_byte <= end_byte);
             const std::byte* from = data + (begin_byte - block * kBlockBytes);
             std::byte* to = at_mutable(live, begin_byte);
             if (!raw_equal(to, from, end_byte - begin_byte)) {
@@ -165,6 +196,7 @@ public:
 private:
     // The data of the block, or null.
     const std::byte* verified(std::size_t block) {
+        SFT_ASSERT(block < image_.blocks());
         if (block == last_) {
             return data_;
         }
@@ -201,6 +233,7 @@ bool Image::prepare(Version version, const Image* other, Findings& findings) noe
 }
 
 Findings Image::load_front(Version version, const LiveState& live, std::size_t heap_bytes) {
+    SFT_ASSERT(heap_bytes <= live.heap.bytes);
     Findings findings;
     if (!prepare(version, nullptr, findings)) {
         return findings;
@@ -220,10 +253,12 @@ Findings Image::load_front(Version version, const LiveState& live, std::size_t h
 }
 
 Findings Image::load(Version version, const LiveState& live, const Image* other) {
+    SFT_ASSERT(version != kNoVersion && other != this);
     Findings findings;
     if (!prepare(version, other, findings)) {
         return findings;
     }
+    SFT_ASSERT(header_->heap_blocks <= blocks_of(heap_.bytes));
     Loader loader(*this, version, other, findings);
     expect(0, blocks());
     std::size_t absent_from = 0;

@@ -13,6 +13,7 @@
 
 #include "backup/far_image.hpp"
 #include "backup/image_layout.hpp"
+#include "base/assert.hpp"
 #include "base/raw_memory.hpp"
 
 namespace sft {
@@ -20,6 +21,8 @@ namespace {
 
 constexpr std::size_t kTablePieceBytes = std::size_t{1} << 20;
 constexpr std::size_t kStageBytes = std::size_t{4} << 20;
+static_assert(kStageBytes >= kBlockBytes && kStageBytes % kBlockBytes == 0);
+static_assert(kTablePieceBytes % kImagePage == 0);
 
 }  // namespace
 
@@ -28,11 +31,14 @@ constexpr std::size_t kStageBytes = std::size_t{4} << 20;
 bool Image::gone() const noexcept { return far_ != nullptr && far_->gone(); }
 
 std::size_t Image::offset_of(const void* address) const noexcept {
-    return static_cast<std::size_t>(static_cast<const std::byte*>(address) - reinterpret_cast<std::byte*>(header_));
+    const auto* const place = static_cast<const std::byte*>(address);
+    SFT_ASSERT(place >= reinterpret_cast<std::byte*>(header_) && place <= library_.data + library_.bytes);
+    return static_cast<std::size_t>(place - reinterpret_cast<std::byte*>(header_));
 }
 
 void Image::publish(const void* begin, std::size_t bytes) const noexcept {
     if (far_ != nullptr && bytes != 0) {
+        SFT_ASSERT(static_cast<const std::byte*>(begin) + bytes <= heap_.data);  // only header and table have a mirror
         far_->write(offset_of(begin), begin, bytes);
     }
 }
@@ -69,6 +75,7 @@ std::vector<ByteExtent> Image::table_extents() const {
             extents.push_back({offset_of(begin) + done, std::min(kTablePieceBytes, entries * sizeof *begin - done)});
         }
     };
+    SFT_ASSERT(header_->heap_blocks <= blocks_of(heap_.bytes));
     add(heap_.table, header_->heap_blocks);
     add(globals_.table, blocks() - first_block(globals_));
     return extents;
@@ -81,6 +88,7 @@ void Image::publish_table() const {
 }
 
 bool Image::read_front() {
+    SFT_ASSERT(far_ != nullptr);
     const std::byte* head = far_->read(0, sizeof(Header));
     if (head == nullptr) {
         return false;
@@ -91,6 +99,8 @@ bool Image::read_front() {
         return true;
     }
     for (const ByteExtent& extent : table_extents()) {
+        // It says so itself, but its sum was right: nothing behind the mirror is written.
+        SFT_ASSERT(reinterpret_cast<std::byte*>(header_) + extent.offset + extent.bytes <= heap_.data);
         const std::byte* piece = far_->read(extent.offset, extent.bytes);
         if (piece == nullptr) {
             return false;
@@ -141,6 +151,8 @@ class Image::Shipper {
 public:
     Shipper(Image& image, const LiveState& live, Shipping& shipping)
         : image_(image), live_(live), shipping_(shipping), known_(image.sound(image.version())) {
+        SFT_ASSERT((shipping_.local == nullptr) == (shipping_.live_differs == nullptr));
+        SFT_ASSERT((shipping_.local == nullptr) == (shipping_.slot_differs == nullptr));
         dirty_pages_.reset(Image::front_bytes_for(live) / kImagePage);
         if (shipping_.local != nullptr) {
             shipping_.live_differs->reset(image_.blocks());
@@ -151,6 +163,7 @@ public:
         const std::size_t known_blocks = known_ ? image_.header_->heap_blocks : 0;
         std::size_t used = 0;
         each_existing_run(live_.heap_fd, live_.heap.bytes, [&](std::size_t first, std::size_t end) {
+            SFT_ASSERT(first >= used && first < end && end <= blocks_of(image_.heap_.bytes));
             for (std::size_t hole = used; hole < first; ++hole) {
                 enter(hole, kAbsent, hole < known_blocks);
             }
@@ -171,6 +184,7 @@ public:
             if (staged_ + bytes > stage_.size()) {
                 empty_stage();
             }
+            SFT_ASSERT(staged_ + bytes <= stage_.size());
             std::byte* copy = stage_.data() + staged_;
             raw_copy(copy, at(range, i * kBlockBytes), bytes);
             if (consider(image_.first_block(region) + i, copy)) {
@@ -230,6 +244,7 @@ private:
         if (!differs && sum == *own.entry) {
             return false;
         }
+        SFT_ASSERT(sum != kAbsent);
         enter(number, sum);
         shipping_.stats.bytes_copied += own.bytes;
         add_to_run(image_.offset_of(own.data), live, own.bytes);
@@ -247,6 +262,7 @@ private:
     }
     void send_run() {
         if (run_bytes_ != 0) {
+            SFT_ASSERT(image_.header_->version.load() == kNoVersion.value());  // the far header holds nothing by now
             image_.far_->write(run_offset_, run_, run_bytes_);
             image_.far_->make_room();
         }
@@ -278,6 +294,8 @@ bool Image::differs(std::size_t number, const std::byte* live) const noexcept {
 }
 
 bool Image::ship(Version version, const LiveState& live, Shipping& shipping) noexcept {
+    SFT_ASSERT(far_ != nullptr && version != kNoVersion);
+    SFT_ASSERT(shipping.local == nullptr || shipping.local->blocks() == blocks());
     Shipper shipper(*this, live, shipping);
     static_cast<void>(begin_change());
     shipper.heap();

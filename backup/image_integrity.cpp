@@ -4,6 +4,7 @@
 
 #include "backup/far_image.hpp"
 #include "backup/image_layout.hpp"
+#include "base/assert.hpp"
 #include "base/checksum.hpp"
 #include "base/raw_memory.hpp"
 #include "base/report.hpp"
@@ -34,7 +35,9 @@ std::size_t Image::first_block(const Region& region) const noexcept {
 std::size_t Image::blocks() const noexcept { return first_block(library_) + blocks_of(library_.bytes); }
 
 std::uint64_t Image::table_sum() const noexcept {
+    SFT_ASSERT(header_->heap_blocks <= blocks_of(heap_.bytes));  // nothing behind the table is read
     const std::size_t rest = first_block(globals_);
+    SFT_ASSERT(rest <= blocks());
     const std::uint64_t heap_sum = sft::checksum(heap_.table, header_->heap_blocks * sizeof(std::uint64_t));
     return sft::checksum(globals_.table, (blocks() - rest) * sizeof(std::uint64_t), heap_sum);
 }
@@ -60,12 +63,15 @@ bool Image::begin_change() noexcept {
 }
 
 bool Image::seal(Version version) noexcept {
+    SFT_ASSERT(version != kNoVersion);
+    SFT_ASSERT(header_->version.load() == kNoVersion.value());  // begin_change() comes first
     const bool is_there = far_ == nullptr || far_->flush();
     header_->table_sum = table_sum();
     header_->header_sum = sum_of_header(version.value(), *header_);
     if (is_there) {
         header_->version.store(version.value(), std::memory_order_seq_cst);
         publish(header_, sizeof(Header));
+        SFT_ASSERT(holds(version));
     }
     return far_ == nullptr || far_->flush();
 }
@@ -73,10 +79,12 @@ bool Image::seal(Version version) noexcept {
 // ---- blocks ----
 
 Image::Block Image::block(std::size_t number) const noexcept {
+    SFT_ASSERT(number < blocks());
     const Region& region = number < first_block(globals_)   ? heap_
                            : number < first_block(library_) ? globals_
                                                             : library_;
     const std::size_t index = number - first_block(region);
+    SFT_ASSERT(index * kBlockBytes < region.bytes);
     return {region.table + index, region.data + index * kBlockBytes, block_bytes(region.bytes, index)};
 }
 
@@ -85,6 +93,7 @@ std::size_t Image::next_existing(std::size_t number) const noexcept {
     while (number < end && heap_.table[number] == kAbsent) {
         ++number;
     }
+    SFT_ASSERT(number >= end || heap_.table[number] != kAbsent);
     return number < end ? number : std::max(number, first_block(globals_));
 }
 
@@ -147,6 +156,7 @@ Findings Image::mend(Version version, const Image& other) {
         }
     }
     findings.gone = gone();
+    SFT_ASSERT(findings.mended + findings.bad.size() <= findings.checked + 1);  // and the table
     return findings;
 }
 
@@ -154,6 +164,9 @@ bool Image::mend_table(Version version, const Image& other) noexcept {
     if (!other.sound(version)) {
         return false;
     }
+    // Copies of one state, and not of the same piece of memory.
+    SFT_ASSERT(header_ != other.header_ && heap_.bytes == other.heap_.bytes && blocks() == other.blocks());
+    SFT_ASSERT(other.header_->heap_blocks <= blocks_of(heap_.bytes));
     begin_change();
     header_->heap_blocks = other.header_->heap_blocks;
     raw_copy(heap_.table, other.heap_.table, header_->heap_blocks * sizeof(std::uint64_t));
@@ -168,6 +181,7 @@ bool Image::mend_block(Version version, std::size_t number, const Image& other) 
     }
     const Block own = block(number);
     const Block theirs = other.block(number);
+    SFT_ASSERT(own.bytes == theirs.bytes && own.data != theirs.data);
     // The own table is sound now, so whatever has the checksum in it is right, wherever it comes from. The entry stays
     // and a death in the middle leaves the block as bad as it was.
     const std::byte* data = other.data_of(theirs);
@@ -212,6 +226,7 @@ std::string Image::flip_bit(Version version, std::uint64_t seed) {
     for (std::size_t number = next_existing(0); number < blocks(); number = next_existing(number + 1)) {
         existing.push_back(number);
     }
+    SFT_ASSERT(!existing.empty());  // the library's state always exists
     switch (random() % 8) {
         case 0: return flip(header_, sizeof(Header), "the header");
         case 1: {

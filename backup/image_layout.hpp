@@ -10,11 +10,14 @@
 #include <cstdint>
 
 #include "backup/image.hpp"
+#include "base/assert.hpp"
 
 namespace sft {
 
 inline constexpr std::size_t kImagePage = 4096;
 inline constexpr std::uint64_t kAbsent = 0;
+static_assert(kBlockBytes % kImagePage == 0);  // holes are pages, and a block is a hole or none
+static_assert(kImagePage % sizeof(std::uint64_t) == 0);
 
 [[nodiscard]] constexpr std::size_t blocks_of(std::size_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes; }
 [[nodiscard]] constexpr std::size_t block_bytes(std::size_t region_bytes, std::size_t block) {
@@ -41,9 +44,11 @@ void each_existing_run(int fd, std::size_t bytes, Visit&& visit) {
         }
         data = data < 0 ? position : data;
         const off_t hole = ::lseek(fd, data, SEEK_HOLE);
+        SFT_ASSERT(data >= position && (hole < 0 || hole >= data));  // it never goes back
         const auto end_byte = hole < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(hole));
         const std::size_t first = std::max(done, static_cast<std::size_t>(data) / kBlockBytes);
         const std::size_t end = blocks_of(end_byte);
+        SFT_ASSERT(end <= blocks_of(bytes));
         if (first < end) {
             visit(first, end);
             done = end;
@@ -58,5 +63,8 @@ struct Image::Header {
     std::uint64_t table_sum;             // checksum of the entries that mean something
     std::uint64_t header_sum;            // checksum of the three words above
 };
+// As a keeper's memory has it, and as messages bring it: written by one process, read by its substitute.
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);  // it lies in memory that processes share
+static_assert(sizeof(std::atomic<std::uint64_t>) == sizeof(std::uint64_t));
 
 }  // namespace sft

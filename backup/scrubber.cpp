@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/assert.hpp"
 #include "base/report.hpp"
 
 namespace sft {
@@ -18,6 +19,7 @@ bool Scrubber::start(BackupStore& store, const LiveState& live, const Config& co
 }
 
 bool Scrubber::start(BackupStore& store, const LiveState& live, Pace pace) {
+    SFT_ASSERT(!thread_.joinable() && pace.bytes_per_second > 0);
     // Signals are the application's business: its threads get them.
     sigset_t all;
     sigset_t before;
@@ -80,6 +82,7 @@ void Scrubber::pass(BackupStore& store, const LiveState& live, std::uint64_t byt
         }
     }
     const BackupStore::Counters after = store.counters();
+    SFT_ASSERT(after.bad >= before.bad && after.repaired >= before.repaired);
     if (after.bad - before.bad > after.repaired - before.repaired) {
         say("warning: %s; the next checkpoints replace it, but until then a failure may not be recoverable",
             store.explanation().c_str());

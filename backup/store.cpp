@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "backup/store_use.hpp"
+#include "base/assert.hpp"
 #include "base/report.hpp"
 #include "transport/net/network.hpp"
 
 namespace sft {
 
 bool BackupStore::create(BackupMode mode, const LiveState& live, std::int32_t n_pes, std::string& error) {
+    SFT_ASSERT(n_pes > 0 && kept_.fd() < 0);  // once
     mode_ = mode;
     if (mode == BackupMode::none) {
         return true;
@@ -45,6 +47,7 @@ bool BackupStore::serve(Network& network, std::string& error) {
         return false;
     }
     ::madvise(kept_.address(), kept_.bytes(), MADV_DONTFORK);
+    SFT_ASSERT(served_ == nullptr || served_ == &network);
     network.set_store(kept_.address(), kept_.bytes());
     served_ = &network;
     return true;
@@ -65,12 +68,15 @@ void BackupStore::release() noexcept {
 }
 
 Image BackupStore::shadow_slot(Version version, const LiveState& live) const noexcept {
+    SFT_ASSERT(far_ != nullptr || shadow_.address() != nullptr);
     return far_ != nullptr ? far_->slot(version, live) : slot(shadow_.address(), version, live);
 }
 
 // Opens a keeper's store on this node and shows the room of the PE in it.
 Reach BackupStore::show_room(Window& window, const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
     const std::size_t room = room_bytes(live);
+    SFT_ASSERT(pe != kNoPe);
+    SFT_ASSERT(window.address() == nullptr || window.bytes() == room);  // states do not change their size
     const auto of_keeper = [&] {
         return door.process != kNoProc ? format("process %d (pid %d)", door.process.value(), door.pid)
                                        : format("pid %d", door.pid);
@@ -96,6 +102,7 @@ Reach BackupStore::show_room(Window& window, const Door& door, PeId pe, const Li
 
 Reach BackupStore::use_keeper(const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
     const Use use(*this);
+    SFT_ASSERT(pe != kNoPe && mode_ != BackupMode::none);
     pe_ = pe;
     has_shadow_ = shadow_readable_ = false;
     far_.reset();
@@ -124,6 +131,10 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     if (!has_shadow_) {
         return {};
     }
+    SFT_ASSERT(version != kNoVersion && pe_ != kNoPe);
+    SFT_ASSERT(version >= committed_);
+    // The slot that holds the committed version is never written as another one.
+    SFT_ASSERT(version == committed_ || committed_ == kNoVersion || (version.value() - committed_.value()) % 2 == 1);
     shadow_versions_[version.value() % 2] = kNoVersion;
     fault_point(FaultPoint::ship_begin);
     Replicated replicated;
@@ -146,10 +157,12 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
 
 ImageStats BackupStore::update_local_copy(Version version, const LiveState& live) noexcept {
     const Use use(*this);
+    SFT_ASSERT(version != kNoVersion && version >= committed_);  // commits are never taken back
     committed_ = version;
     if (!has_local_copy()) {
         return {};
     }
+    SFT_ASSERT(local_.address() != nullptr);
     fault_point(FaultPoint::fold_begin);
     local_version_ = version;
     Image local(local_.address(), live);
@@ -170,6 +183,7 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
 
 bool BackupStore::roll_back(Version version, const LiveState& live) {
     const Use use(*this);
+    SFT_ASSERT(version != kNoVersion && version >= committed_);
     const bool has_local = has_local_copy();
     if (!has_local && !shadow_readable_) {
         explanation_ = far_ != nullptr ? lost_with_keeper(version)
@@ -194,6 +208,7 @@ bool BackupStore::roll_back(Version version, const LiveState& live) {
                              : "its shadow, the only copy")) {
         return false;
     }
+    SFT_ASSERT(findings.intact() || findings.gone);
     committed_ = version;
     local_version_ = has_local ? version : kNoVersion;
     changed_in_ = kNoVersion;
@@ -220,6 +235,7 @@ BackupStore::Fetched BackupStore::with_shadow(const Door& door, PeId pe, Version
         return Fetched::done;
     }
     if (findings.gone) {
+        SFT_ASSERT(door.is_far());  // memory of this node stays when its process has died
         return Fetched::keeper_gone;
     }
     const std::string keeper = door.process != kNoProc ? format("%d", door.process.value()) : format("%d", door.pid);

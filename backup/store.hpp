@@ -33,6 +33,7 @@
 
 #include "backup/far_shadow.hpp"
 #include "backup/image.hpp"
+#include "base/assert.hpp"
 #include "base/config.hpp"
 #include "base/ids.hpp"
 #include "base/process_watch.hpp"
@@ -119,6 +120,7 @@ public:
 private:
     [[nodiscard]] static std::size_t room_bytes(const LiveState& live) noexcept { return 2 * Image::bytes_for(live); }
     [[nodiscard]] static Image slot(std::byte* room, Version version, const LiveState& live) noexcept {
+        SFT_ASSERT(room != nullptr);
         return {room + (version.value() % 2) * Image::bytes_for(live), live};
     }
 

@@ -3,12 +3,15 @@
 #include <utility>
 
 #include "backup/store_use.hpp"
+#include "base/assert.hpp"
 #include "base/report.hpp"
 
 namespace sft {
 
 // What can fail is the memory for the mirror, which says nothing about the keeper.
 Reach BackupStore::open_far(FarShadow& far, const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
+    SFT_ASSERT(door.is_far() && pe != kNoPe);
+    SFT_ASSERT(door.wire != nullptr || door.process != kNoProc);
     std::unique_ptr<StoreWire> own;
     if (door.wire == nullptr) {
         own = make_network_wire(*door.network, door.process);
@@ -35,12 +38,14 @@ Reach BackupStore::use_far(const Door& door, PeId pe, const LiveState& live, Tro
         shadow_versions_[parity.index()] = far->slot(parity, live).version();
         slot_differs_[parity.index()].reset(far->slot(parity, live).blocks());
     }
+    SFT_ASSERT(!far->gone());
     far_ = std::move(far);
     has_shadow_ = shadow_readable_ = true;
     return Reach::opened;
 }
 
 bool BackupStore::replicate_far(Version version, const LiveState& live, ImageStats& stats) noexcept {
+    SFT_ASSERT(far_ != nullptr && has_shadow_);
     Image image = far_->slot(version, live);
     const Image local = has_local_copy() ? Image(local_.address(), live) : Image();
     const bool knows_local = has_local_copy() && local_version_ != kNoVersion && local.sound(local_version_);

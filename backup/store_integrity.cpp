@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "backup/store_use.hpp"
+#include "base/assert.hpp"
 #include "base/report.hpp"
 
 namespace sft {
@@ -11,6 +12,7 @@ std::string BackupStore::tell(PeId pe, const Findings& findings, const Image& im
         return format("the header or the table of checksums of the last checkpoint of PE %d is bad or missing in %s",
                       pe.value(), where.c_str());
     }
+    SFT_ASSERT(!findings.bad.empty() && findings.bad.front() < image.blocks());
     const std::string more = findings.bad.size() < 2 ? "" : format(" (and %zu more blocks)", findings.bad.size() - 1);
     return format("%s of the last checkpoint of PE %d%s is bad in %s", image.name_of(findings.bad.front()).c_str(),
                   pe.value(), more.c_str(), where.c_str());
@@ -24,6 +26,7 @@ bool BackupStore::take_in(const Findings& findings, const Image& image, const st
     }
     bad_ += findings.bad.size() + findings.mended + (findings.sound ? 0 : 1);
     repaired_ += findings.mended;
+    SFT_ASSERT(repaired_.load() <= bad_.load());
     if (findings.intact()) {
         return true;
     }
@@ -47,6 +50,8 @@ BackupStore::Pair BackupStore::copies(const LiveState& live) const noexcept {
     }
     pair.has_local = local_version_ == committed_;
     pair.has_shadow = has_shadow_ && shadow_versions_[committed_.value() % 2] == committed_;
+    SFT_ASSERT(!pair.has_local || has_local_copy());
+    SFT_ASSERT(!has_shadow_ || shadow_readable_);
     if (pair.has_local) {
         pair.local = Image(local_.address(), live);
     }
@@ -71,6 +76,7 @@ bool BackupStore::mend(const LiveState& live) {
 
 // Header and table only. Those of a far shadow are here as well, so they can be mended without another copy.
 Findings BackupStore::mend_front(Image& image, const Image* other) const {
+    SFT_ASSERT(committed_ != kNoVersion);
     Findings findings;
     if (!image.sound(committed_)) {
         findings.sound = other != nullptr && image.mend_table(committed_, *other);
@@ -111,6 +117,7 @@ BackupStore::Scrubbed BackupStore::scrub(ScrubPlace& place, std::size_t blocks, 
         return Scrubbed::end;
     }
     describe_once(place, pair);
+    SFT_ASSERT(blocks > 0 && place.described == committed_);
     const auto check = [&](Image image, std::size_t number, bool has_other, const Image& other, const char* where) {
         if (!image.holds(committed_)) {
             return;  // counted already
@@ -139,6 +146,7 @@ BackupStore::Scrubbed BackupStore::scrub(ScrubPlace& place, std::size_t blocks, 
         }
         number = first.next_existing(number + 1);
     }
+    SFT_ASSERT(number > place.next || number >= first.blocks());  // a pass comes to its end
     place.next = number;
     if (number < first.blocks()) {
         return Scrubbed::more;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 LostSpares lost_spares(const JobShape& shape, const JobState& state, std::span<const Death> dead) {
@@ -15,6 +17,7 @@ LostSpares lost_spares(const JobShape& shape, const JobState& state, std::span<c
     }
     LostSpares lost;
     lost.n_spares = static_cast<std::int32_t>(everybody.size()) - shape.n_pes;
+    SFT_ASSERT(lost.n_spares >= 0);
     std::map<NodeId, std::int32_t> by_node;
     for (const ProcId process : everybody) {
         if (process.value() >= shape.n_pes && shape.held_by(state, process) == kNoPe && contains(dead, process)) {
@@ -31,6 +34,7 @@ LostSpares lost_spares(const JobShape& shape, const JobState& state, std::span<c
             lost.with_node.emplace_back(node, count);
         }
     }
+    SFT_ASSERT(lost.n_alone <= lost.n_spares);
     return lost;
 }
 

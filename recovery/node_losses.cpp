@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "recovery/membership/placement.hpp"
 #include "recovery/rules.hpp"
 
@@ -35,7 +36,9 @@ void count_voters(const JobShape& shape, const JobState& now, std::vector<ProcId
     all.n_voters = static_cast<std::int32_t>(voters.size());
     const auto lowest = std::min_element(voters.begin(), voters.end());
     for (const ProcId& voter : voters) {
-        OnNode& node = all.nodes[static_cast<std::size_t>(shape.node_of(now, voter).value())];
+        const NodeId at = shape.node_of(now, voter);
+        SFT_ASSERT(at.value() >= 0 && at.index() < all.nodes.size());
+        OnNode& node = all.nodes[at.index()];
         ++node.voters;
         node.has_lowest_voter |= voter == *lowest;
     }
@@ -46,7 +49,9 @@ OnNodes look_at(const JobShape& shape, const JobState& now, std::span<const Deat
     OnNodes all;
     all.nodes.resize(static_cast<std::size_t>(shape.nodes->n_nodes()));
     const auto node_of = [&](ProcId process) -> OnNode& {
-        return all.nodes[static_cast<std::size_t>(shape.node_of(now, process).value())];
+        const NodeId node = shape.node_of(now, process);
+        SFT_ASSERT(node.value() >= 0 && node.index() < all.nodes.size());
+        return all.nodes[node.index()];
     };
     std::vector<ProcId> holders;
     const Placement placement(shape, now, now.settled);
@@ -79,6 +84,7 @@ OnNodes look_at(const JobShape& shape, const JobState& now, std::span<const Deat
 
 NodeLoss judge(const OnNode& node, const OnNodes& all, std::int32_t n_on_demand) {
     const std::int32_t n_left = all.n_voters - node.voters;
+    SFT_ASSERT(n_left >= 0);
     if (node.voters > 0 && (n_left < node.voters || (n_left == node.voters && node.has_lowest_voter))) {
         return NodeLoss::majority;
     }
@@ -122,6 +128,7 @@ NodeLosses JobRules::node_losses(const JobState& state, std::span<const Death> d
             losses.why = loss;
         }
     }
+    SFT_ASSERT((losses.fatal == kNoNode) == (losses.n_survived == losses.n_nodes));
     return losses;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "base/report.hpp"
 #include "recovery/membership/placement.hpp"
 
@@ -59,6 +60,7 @@ struct JobRules::News {
 
 JobState JobRules::first_state(const JobShape& shape) {
     JobState first;
+    SFT_ASSERT(shape.n_pes > 0 && shape.n_processes >= shape.n_pes);
     if (shape.n_pes == 1) {
         first.witness = witness_for(shape, first, ProcId(0));
     }
@@ -83,6 +85,7 @@ ProcId JobRules::witness_for(const JobShape& shape, const JobState& state, ProcI
         }
         lowest = lowest == kNoProc ? spare : lowest;
     }
+    SFT_ASSERT(lowest == kNoProc || lowest > holder);  // leaders follow each other in the order of numbers
     return lowest;
 }
 
@@ -112,6 +115,7 @@ JobRules::News JobRules::note_deaths(JobState& state, std::span<const Death> dea
         if (is_among(state.deaths, death.process)) {
             continue;
         }
+        SFT_ASSERT(death.process != kNoProc);
         state.deaths.push_back(death);
         if (const PeId pe = shape_.held_by(state, death.process); pe != kNoPe) {
             news.failed.push_back({pe, death.reason});
@@ -126,11 +130,14 @@ JobRules::News JobRules::note_deaths(JobState& state, std::span<const Death> dea
             }
         }
         if (death.process == state.witness) {
+            SFT_ASSERT(shape_.n_pes == 1);
             news.is_witness_lost = true;
             state.witness = kNoProc;
             insert_sorted(state.exposed, PeId(0));
         }
     }
+    SFT_ASSERT_SLOW(std::is_sorted(state.exposed.begin(), state.exposed.end()));
+    SFT_ASSERT(state.exposed.size() <= static_cast<std::size_t>(shape_.n_pes));
     return news;
 }
 
@@ -158,6 +165,7 @@ std::vector<PeId> JobRules::without_holder(const JobState& state) const {
 }
 
 JobState JobRules::ended(const JobState& state, EndReason reason, std::vector<PeId> lost) const {
+    SFT_ASSERT(reason != EndReason::none && !is_over(state));
     JobState next = state;
     next.stage = Stage::ended;
     next.end_reason = reason;
@@ -168,7 +176,10 @@ JobState JobRules::ended(const JobState& state, EndReason reason, std::vector<Pe
 
 JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) const {
     JobState next = next_of(state);
+    SFT_ASSERT(state.stage == Stage::running || state.stage == Stage::shipping);
+    SFT_ASSERT(state.failed.empty());  // a list that was declared never changes before the restart is over
     next.failed = note_deaths(next, dead).failed;
+    SFT_ASSERT(!next.failed.empty());
     if (is_mutated(Mutation::failed_omits_one) && next.failed.size() > 1) {
         next.failed.pop_back();
     }
@@ -216,10 +227,17 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
     if (is_mutated(Mutation::restore_wrong_version) && next.version.value() > 1) {
         next.version = Version(next.version.value() - 1);
     }
+    SFT_ASSERT(moved.size() <= spares.size());
     const auto unused = spares.begin() + static_cast<std::ptrdiff_t>(moved.size());
     for (const Replacement& takeover : shared_out(state, moved, {spares.begin(), unused})) {
+        // A spare that lives, holds nothing and has a higher number than who leads; the PE has a shadow (invariant 2).
+        SFT_ASSERT(!is_among(next.deaths, takeover.process));
+        SFT_ASSERT(shape_.held_by(next, takeover.process) == kNoPe || is_mutated(Mutation::same_spare_twice));
+        SFT_ASSERT(takeover.process.value() >= shape_.n_pes);
+        SFT_ASSERT(is_among(next.deaths, shape_.holder(next, takeover.pe)));
         set_holder(next.replacements, takeover.pe, takeover.process);
     }
+    SFT_ASSERT(next.replacements.size() <= static_cast<std::size_t>(shape_.n_pes));
     if (is_mutated(Mutation::reuse_bound_spare) && next.attempt > 1 && unused != spares.end()) {
         for (Replacement& replacement : next.replacements) {
             replacement.process = *unused;
@@ -246,6 +264,8 @@ std::vector<ProcId> JobRules::spares_for(const JobState& state, std::span<const 
 // one, since then the fewest shadows have to move.
 std::vector<Replacement> JobRules::shared_out(const JobState& before, std::vector<PeId> pes,
                                               std::vector<ProcId> spares) const {
+    SFT_ASSERT(pes.size() <= spares.size());
+    const std::size_t n_wanted = pes.size();
     std::vector<Replacement> takeovers;
     std::erase_if(pes, [&](PeId pe) {
         const GroupId old = shape_.group_of(before, shape_.holder(before, pe));
@@ -261,6 +281,7 @@ std::vector<Replacement> JobRules::shared_out(const JobState& before, std::vecto
     for (std::size_t i = 0; i < pes.size(); ++i) {
         takeovers.push_back({pes[i], spares[is_mutated(Mutation::same_spare_twice) ? 0 : i]});
     }
+    SFT_ASSERT(takeovers.size() == n_wanted);  // each PE one, from whichever list
     return takeovers;
 }
 
@@ -268,14 +289,21 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
     JobState next = next_of(state);
     switch (goal) {
         case Goal::arrive:
+            SFT_ASSERT(state.stage == Stage::running);
             next.stage = is_mutated(Mutation::commit_before_shipped) ? Stage::folding : Stage::shipping;
             break;
-        case Goal::ship: next.stage = Stage::folding; break;
+        case Goal::ship:
+            SFT_ASSERT(state.stage == Stage::shipping);
+            next.stage = Stage::folding;
+            break;
         case Goal::fold:
+            SFT_ASSERT(state.stage == Stage::folding);
+            SFT_ASSERT(state.version.value() < UINT32_MAX);
             next.stage = Stage::running;
             next.version = state.version.next();
             break;
         case Goal::restore:
+            SFT_ASSERT(state.stage == Stage::planned);
             next.stage = Stage::restored;
             if (shape_.n_pes == 1) {
                 // The old witness may have become the PE: its shadow needs another place.
@@ -293,6 +321,7 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
             }
             break;
         case Goal::protect:
+            SFT_ASSERT(state.stage == Stage::restored);
             next.stage = Stage::running;
             ++next.view;
             next.attempt = 0;
@@ -317,6 +346,8 @@ std::optional<JobState> JobRules::after_restart(const JobState& state, const Rea
     if (ready.is_mixed && ready.goal != Goal::restart) {
         return ended(next_of(state), EndReason::mismatched_calls, {});
     }
+    SFT_ASSERT(ready.goal == Goal::restart);
+    SFT_ASSERT(!is_over(state));
     if (ready.is_mixed || ready.hash != hash_of(state.failed)) {
         JobState next = next_of(state);
         ++next.rejections;
@@ -366,6 +397,7 @@ JobState JobRules::after_loss_of_all(const JobState& state, std::span<const Deat
     JobState next = next_of(state);
     const News news = note_deaths(next, dead);
     next.further.insert(next.further.end(), news.failed.begin(), news.failed.end());
+    SFT_ASSERT(without_holder(next).size() == static_cast<std::size_t>(shape_.n_pes));
     return ended(next, EndReason::all_died, pes_of(next.further));  // a spare that slept has not heard of commits
 }
 

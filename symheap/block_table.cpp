@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 std::size_t BlockTable::behind(std::uint64_t offset) const noexcept {
+    SFT_ASSERT_SLOW(memory_->count <= kBlocksMax);
     const Block* const begin = memory_->blocks;
     const Block* const end = begin + memory_->count;
     const auto is_before = [](std::uint64_t at, const Block& block) { return at < block.offset; };
@@ -12,6 +15,7 @@ std::size_t BlockTable::behind(std::uint64_t offset) const noexcept {
 }
 
 void BlockTable::add(std::uint64_t offset, std::uint64_t bytes) noexcept {
+    SFT_ASSERT(memory_->count <= kBlocksMax);
     Block* const blocks = memory_->blocks;
     std::size_t first = behind(offset);
     if (first > 0 && blocks[first - 1].offset + blocks[first - 1].bytes > offset) {
@@ -20,6 +24,7 @@ void BlockTable::add(std::uint64_t offset, std::uint64_t bytes) noexcept {
     // What lies where the new block lies has been freed: the new one takes the place of all that.
     std::size_t last = first;
     while (last < memory_->count && blocks[last].offset < offset + bytes) {
+        SFT_ASSERT_SLOW(blocks[last].is_freed != 0 || blocks[last].bytes == 0);
         ++last;
     }
     if (first == last && memory_->count == kBlocksMax) {
@@ -34,6 +39,10 @@ void BlockTable::add(std::uint64_t offset, std::uint64_t bytes) noexcept {
     }
     blocks[first] = {offset, bytes, 0};
     memory_->count = first + 1 + n_behind;
+    SFT_ASSERT(memory_->count <= kBlocksMax);
+    SFT_ASSERT(first == 0 || blocks[first - 1].offset + blocks[first - 1].bytes <= offset);
+    SFT_ASSERT(n_behind == 0 || offset + bytes <= blocks[first + 1].offset);
+    SFT_ASSERT(n_behind == 0 || offset < blocks[first + 1].offset);
 }
 
 void BlockTable::remove(std::uint64_t offset) noexcept {

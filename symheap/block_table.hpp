@@ -17,6 +17,8 @@
 #include <cstdint>
 #include <shared_mutex>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 class BlockTable {
@@ -29,9 +31,14 @@ public:
         std::uint64_t bytes;   // as asked for
         std::uint64_t is_freed;
     };
+    static_assert(sizeof(Block) == 24);  // it is saved with the heap
 
     // REQUIRES: kBytes of memory, zero-filled or with the content of another table.
-    void attach(void* memory) noexcept { memory_ = static_cast<Memory*>(memory); }
+    void attach(void* memory) noexcept {
+        SFT_ASSERT(memory != nullptr && reinterpret_cast<std::uintptr_t>(memory) % alignof(Memory) == 0);
+        memory_ = static_cast<Memory*>(memory);
+        SFT_ASSERT(memory_->count <= kBlocksMax);
+    }
 
     void add(std::uint64_t offset, std::uint64_t bytes) noexcept;
     // Nothing happens if no block begins there.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/assert.hpp"
 #include "base/report.hpp"
 #include "symheap/elf_file.hpp"
 #include "symheap/elf_foreign.hpp"
@@ -15,6 +16,7 @@ namespace sft {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
+static_assert((kPage & (kPage - 1)) == 0);
 constexpr std::uint64_t page_floor(std::uint64_t address) { return address & ~(kPage - 1); }
 constexpr std::uint64_t page_ceil(std::uint64_t address) { return page_floor(address + kPage - 1); }
 
@@ -86,6 +88,7 @@ bool find_range(const Segments& segments, ElfImage& image, std::string& error) {
             image.begin = range.begin;
         }
         image.end = range.end;
+        SFT_ASSERT(image.begin < image.end && image.begin % kPage == 0 && image.end % kPage == 0);
     }
     return true;
 }

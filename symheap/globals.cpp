@@ -4,10 +4,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "base/assert.hpp"
 #include "base/raw_memory.hpp"
 
 namespace sft {
 namespace {
+
+constexpr std::size_t kPage = 4096;
 
 // Where the executable is loaded minus where its file says: the first object of the list is the executable.
 std::uintptr_t load_bias() {
@@ -45,10 +50,16 @@ bool Globals::share(GlobalsMode mode, std::string& error) {
     saved_.clear();
     for (const ElfRange& range : image.saved) {
         saved_.push_back({range.begin - image.begin, range.bytes()});
+        SFT_ASSERT(range.begin >= image.begin && range.begin < range.end && range.end <= image.end);
     }
+    // Sorted and disjoint: each byte that goes back does so once.
+    SFT_ASSERT_SLOW(std::adjacent_find(saved_.begin(), saved_.end(), [](const Extent& a, const Extent& b) {
+                        return a.offset + a.bytes > b.offset;
+                    }) == saved_.end());
     if (range_.bytes == 0) {
         return true;
     }
+    SFT_ASSERT(range_.begin % kPage == 0 && range_.bytes % kPage == 0);  // pages are replaced
     auto* pages = reinterpret_cast<void*>(range_.begin);
     if (!segment_.create("shmem-ft-globals", range_.bytes, error)) {
         return false;
@@ -71,6 +82,7 @@ void Globals::unshare() noexcept {
     if (copy == MAP_FAILED) {
         return;  // stays shared: the file is unnamed and nobody else maps it once the job is over
     }
+    SFT_ASSERT(segment_.bytes() == range_.bytes);
     raw_copy(copy, segment_.address(), range_.bytes);
     ::mremap(copy, range_.bytes, range_.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, segment_.address());
     segment_.forget_mapping();

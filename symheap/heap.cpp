@@ -11,6 +11,8 @@
 #include <cstring>
 #include <new>
 
+#include "base/assert.hpp"
+
 namespace sft {
 namespace {
 
@@ -28,6 +30,9 @@ struct HeapHeader {
 };
 constexpr std::size_t kAllocatorOffset = (sizeof(HeapHeader) + kPage - 1) / kPage * kPage;
 static_assert(sizeof(Allocator) < kPage);
+static_assert(sizeof(HeapHeader) == 64 + Heap::kJournalCalls * sizeof(HeapRecord));
+static_assert(kAllocatorOffset + kPage < Heap::kBytesMin);
+static_assert(Heap::kReturnBytes > 2 * kLinkBytes + 2 * kPage);  // what is returned has whole pages
 
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kLineAlignedFromBytes = 1024;  // below, the gap would cost more than it saves
@@ -41,6 +46,8 @@ Allocator& allocator_at(std::uintptr_t base) { return *reinterpret_cast<Allocato
 }  // namespace
 
 void Heap::create(AddressRange range, int fd, std::size_t file_offset) noexcept {
+    SFT_ASSERT(range.begin % kPage == 0 && range.bytes % kPage == 0 && range.bytes >= kBytesMin);
+    SFT_ASSERT(fd >= 0 && file_offset % kPage == 0);
     range_ = range;
     fd_ = fd;
     file_offset_ = file_offset;
@@ -55,14 +62,19 @@ void* Heap::allocate(std::size_t bytes) noexcept {
     Allocator& allocator = allocator_at(range_.begin);
     // Copies between blocks that lie alike in their cache lines are faster, and no two arrays share a line.
     void* block = bytes >= kLineAlignedFromBytes ? allocator.allocate_aligned(bytes, kCacheLine) : nullptr;
-    return block != nullptr ? block : allocator.allocate(bytes);
+    block = block != nullptr ? block : allocator.allocate(bytes);
+    SFT_ASSERT(is_own_block(block, bytes));
+    return block;
 }
 
 void* Heap::allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept {
     if (bytes > range_.bytes || alignment > range_.bytes || !is_alignment(alignment)) {
         return nullptr;
     }
-    return allocator_at(range_.begin).allocate_aligned(bytes, alignment);
+    void* const block = allocator_at(range_.begin).allocate_aligned(bytes, alignment);
+    SFT_ASSERT(is_own_block(block, bytes));
+    SFT_ASSERT(reinterpret_cast<std::uintptr_t>(block) % alignment == 0);
+    return block;
 }
 
 void* Heap::reallocate(void* address, std::size_t bytes) noexcept {
@@ -74,6 +86,7 @@ void* Heap::reallocate(void* address, std::size_t bytes) noexcept {
     if (moved == nullptr) {
         return bytes <= usable ? address : nullptr;
     }
+    SFT_ASSERT(moved != address);
     std::memcpy(moved, address, std::min(bytes, usable));
     free(address);
     return moved;
@@ -88,13 +101,22 @@ void Heap::free(void* address) noexcept {
     }
 }
 
+// A block that is given out lies behind the journal and inside the heap.
+bool Heap::is_own_block(const void* block, std::size_t bytes) const noexcept {
+    const std::size_t begin = reinterpret_cast<std::uintptr_t>(block) - range_.begin;
+    return block == nullptr || (begin >= kAllocatorOffset + sizeof(Allocator) && begin <= range_.bytes - bytes);
+}
+
 Heap::Pages Heap::inner_pages(const void* address, std::size_t bytes) const noexcept {
     const std::size_t begin = reinterpret_cast<std::uintptr_t>(address) - range_.begin;
     const std::size_t first = (begin + kPage - 1) / kPage * kPage;
+    SFT_ASSERT(begin >= kAllocatorOffset && begin <= range_.bytes && bytes <= range_.bytes - begin);
     return {first, std::max(first, (begin + bytes) / kPage * kPage)};
 }
 
 bool Heap::return_pages(Pages pages) noexcept {
+    // Never the journal, nor what lies behind the heap in its file.
+    SFT_ASSERT(pages.begin >= own_bytes() && pages.begin <= pages.end && pages.end <= range_.bytes);
     return pages.begin == pages.end ||
            ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(file_offset_ + pages.begin),
                        static_cast<off_t>(pages.end - pages.begin)) == 0;
@@ -107,19 +129,23 @@ void Heap::zero(void* address, std::size_t bytes) noexcept {
         return;
     }
     const std::size_t begin = reinterpret_cast<std::uintptr_t>(address) - range_.begin;
+    SFT_ASSERT(begin <= pages.begin && pages.end <= begin + bytes);
     std::memset(address, 0, pages.begin - begin);
     std::memset(reinterpret_cast<void*>(range_.begin + pages.end), 0, begin + bytes - pages.end);
 }
 
 std::uint64_t Heap::encode(const void* address) const noexcept {
+    SFT_ASSERT(address == nullptr || range_.contains(address));
     return address == nullptr ? 0 : reinterpret_cast<std::uintptr_t>(address) - range_.begin + 1;
 }
 
 void* Heap::decode(std::uint64_t result) const noexcept {
+    SFT_ASSERT(result <= range_.bytes);
     return result == 0 ? nullptr : reinterpret_cast<void*>(range_.begin + result - 1);
 }
 
 void Heap::record(const HeapRecord& record) noexcept {
+    SFT_ASSERT(record.result <= range_.bytes);  // an offset, for heaps at other addresses
     HeapHeader& header = header_at(range_.begin);
     if (header.calls < kJournalCalls) {
         header.journal[header.calls] = record;

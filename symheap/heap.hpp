@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "base/address_range.hpp"
 
@@ -32,6 +33,8 @@ struct HeapRecord {
     std::uint64_t result = 0;  // offset of the result + 1; 0: null
 };
 static_assert(sizeof(HeapRecord) == 32);
+static_assert(offsetof(HeapRecord, first) == 8 && offsetof(HeapRecord, result) == 24);
+static_assert(std::has_unique_object_representations_v<HeapRecord>);  // no padding: it is saved and has checksums
 
 class Heap {
 public:
@@ -76,6 +79,7 @@ private:
         std::size_t begin;
         std::size_t end;
     };
+    [[nodiscard]] bool is_own_block(const void* block, std::size_t bytes) const noexcept;
     [[nodiscard]] Pages inner_pages(const void* address, std::size_t bytes) const noexcept;
     bool return_pages(Pages pages) noexcept;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/assert.hpp"
+
 namespace sft {
 namespace {
 
@@ -29,6 +31,8 @@ bool is_of_sanitizer_interface(std::string_view exported_name) noexcept {
 }
 
 std::vector<ElfRange> find_sanitizer_state(const std::vector<ElfSymbol>& symbols) {
+    SFT_ASSERT_SLOW(std::is_sorted(symbols.begin(), symbols.end(),
+                                   [](const ElfSymbol& a, const ElfSymbol& b) { return a.address < b.address; }));
     std::vector<ElfRange> found;
     for (std::size_t i = 0; i < symbols.size(); ++i) {
         const std::string& section = symbols[i].section;
@@ -47,6 +51,7 @@ std::vector<ElfRange> find_sanitizer_state(const std::vector<ElfSymbol>& symbols
                 last = k;
             }
         }
+        SFT_ASSERT(first <= i && i <= last && last < symbols.size());
         found.push_back({symbols[first].address, symbols[last].address + symbols[last].bytes, section});
     }
     for (ElfRange& range : found) {

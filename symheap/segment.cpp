@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/faults/fault_points.hpp"
 #include "base/process_watch.hpp"
 #include "base/report.hpp"
@@ -30,6 +31,8 @@ Segment& Segment::operator=(Segment&& other) noexcept {
 }
 
 bool Segment::create(const char* name, std::size_t bytes, std::string& error) {
+    SFT_ASSERT(fd_ < 0 && address_ == nullptr);  // what it had would be lost
+    SFT_ASSERT(bytes > 0);
     fd_ = fails(FaultPoint::call_make_memory) ? -1 : ::memfd_create(name, MFD_CLOEXEC);
     if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) {
         error = format("cannot create %zu bytes of shared memory (%s): %s", bytes, name, describe_error(errno).c_str());
@@ -40,6 +43,7 @@ bool Segment::create(const char* name, std::size_t bytes, std::string& error) {
 }
 
 bool Segment::map_at(void* address, std::string& error) {
+    SFT_ASSERT(fd_ >= 0 && address_ == nullptr && bytes_ > 0);
     const int fixed = address == nullptr ? 0 : MAP_FIXED_NOREPLACE;
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
@@ -57,6 +61,8 @@ bool Segment::map_at(void* address, std::string& error) {
 }
 
 bool Segment::map_over(void* address, std::string& error) {
+    SFT_ASSERT(fd_ >= 0 && address_ == nullptr && bytes_ > 0);
+    SFT_ASSERT(address != nullptr);  // it replaces what is mapped there
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
                        : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0);
@@ -85,6 +91,7 @@ Window::Window(Window&& other) noexcept
     : address_(std::exchange(other.address_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 
 bool Window::reserve(std::size_t bytes, std::string& error) {
+    SFT_ASSERT(address_ == nullptr && bytes > 0);  // addresses that were given out stay
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
                        : ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -98,6 +105,7 @@ bool Window::reserve(std::size_t bytes, std::string& error) {
 }
 
 bool Window::show(int fd, std::size_t offset, std::string& error) {
+    SFT_ASSERT(address_ != nullptr && fd >= 0);
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
                        : ::mmap(address_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/assert.hpp"
 #include "base/docs.hpp"
 #include "base/report.hpp"
 
@@ -70,6 +71,7 @@ bool read_word(std::uintptr_t address, std::uintptr_t& word) {
 
 // REQUIRES: the address lies in [begin, end), where malloc has its blocks.
 bool begins_block(std::uintptr_t address, std::uintptr_t begin, std::uintptr_t end) {
+    SFT_ASSERT(begin <= address && address < end);
     std::uintptr_t size = 0;
     std::uintptr_t next = 0;
     if (address % kChunkHeader != 0 || address - begin < kChunkHeader || !read_word(address - kWord, size)) {
@@ -116,6 +118,10 @@ void StrayWords::read_mappings() {
     }
     lowest_ = mappings_.empty() ? 0 : std::max<std::uintptr_t>(mappings_.front().begin, kLowest);
     highest_ = mappings_.empty() ? 0 : mappings_.back().end;
+    SFT_ASSERT(lowest_ <= highest_);
+    SFT_ASSERT_SLOW(std::adjacent_find(mappings_.begin(), mappings_.end(), [](const Mapping& a, const Mapping& b) {
+                        return a.end > b.begin;
+                    }) == mappings_.end());
 }
 
 const StrayWords::Mapping* StrayWords::target_of(std::uintptr_t word) const {
@@ -139,6 +145,7 @@ const StrayWords::Mapping* StrayWords::target_of(std::uintptr_t word) const {
 bool StrayWords::is_among_numbers(const Part& part, std::uintptr_t at) const {
     constexpr std::size_t kEachSide = 16;
     constexpr std::size_t kNumbersMin = 4;
+    SFT_ASSERT(at >= part.begin && at < part.end);  // only what is saved is read
     const std::uintptr_t begin = at - std::min(kEachSide * kWord, at - part.begin);
     const std::uintptr_t end = std::min(at + (kEachSide + 1) * kWord, part.end);
     std::size_t neighbours = 0;
@@ -156,6 +163,7 @@ bool StrayWords::is_among_numbers(const Part& part, std::uintptr_t at) const {
 
 void StrayWords::list_globals(std::vector<Part>& parts) const {
     for (const Globals::Extent& extent : options_.saved) {
+        SFT_ASSERT(extent.bytes <= options_.globals.bytes && extent.offset <= options_.globals.bytes - extent.bytes);
         const std::uintptr_t begin = options_.globals.begin + extent.offset;
         parts.push_back({(begin + kWord - 1) / kWord * kWord, (begin + extent.bytes) / kWord * kWord, 0});
     }
@@ -180,10 +188,12 @@ void StrayWords::list_blocks(std::vector<Part>& parts) const {
             }
             const std::uint64_t begin = std::max(block->offset, static_cast<std::uint64_t>(at));
             const std::uint64_t last = std::min(block->offset + block->bytes, end);
+            SFT_ASSERT(last <= options_.heap.bytes);
             if (block->is_freed == 0 && begin < last) {
                 parts.push_back({options_.heap.begin + (begin + kWord - 1) / kWord * kWord,
                                  options_.heap.begin + last / kWord * kWord, options_.heap.begin + block->offset});
             }
+            SFT_ASSERT(block->offset < offset);  // towards the front
             offset = block->offset;
         }
         position = hole;
@@ -291,12 +301,14 @@ std::vector<std::string> StrayWords::look() {
             skipped += bytes;
             continue;
         }
+        SFT_ASSERT(skipped <= position_ && part.begin < part.end);
         part.begin += position_ - skipped;
         if (part.end - part.begin > left) {
             part.end = part.begin + left;
             is_round_over = false;
         }
         look_at(part, lines);
+        SFT_ASSERT(part.end - part.begin <= left);
         left -= part.end - part.begin;
         position_ += part.end - part.begin;
         skipped = position_;

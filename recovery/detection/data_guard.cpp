@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/poll_timeout.hpp"
 #include "base/report.hpp"
 
@@ -48,6 +49,7 @@ void DataGuard::learn_nodes() {
         is_known[node.index()] = true;
         NodeEntry entry{.node = node, .address = contact->mail, .lowest = ProcId(process)};
         entry.address.port = 0;
+        SFT_ASSERT(entry.node.index() == nodes_.size());  // numbered in the order of their lowest processes
         nodes_.push_back(entry);
     }
 }
@@ -115,13 +117,18 @@ std::vector<FlowSample> DataGuard::sample() {
 }
 
 const char* DataGuard::name_of(NodeId node) const {
+    SFT_ASSERT(node.value() >= 0 && node.index() < nodes_.size());
     return options_.control->contact(nodes_[node.index()].lowest)->node_name;
 }
 
-ProcessSlot& DataGuard::slot_of(NodeId node) const { return options_.control->slot(nodes_[node.index()].lowest); }
+ProcessSlot& DataGuard::slot_of(NodeId node) const {
+    SFT_ASSERT(node.value() >= 0 && node.index() < nodes_.size());
+    return options_.control->slot(nodes_[node.index()].lowest);
+}
 
 // Any process of this node may write at the same time; what is lost by that comes again in a period.
 void DataGuard::share(NodeId node, std::int64_t since_ns, std::int64_t now_ns) const {
+    SFT_ASSERT(since_ns <= now_ns);
     ProcessSlot& slot = slot_of(node);
     if (now_ns - slot.stall_seen_ns.load() > kSeenNs || since_ns < slot.stalled_since_ns.load()) {
         slot.stalled_since_ns.store(since_ns);

@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace sft {
 namespace {
 
 // The next `fan` living processes from `self` in steps of +1 or -1 round the ring, `self` never among them.
 std::vector<ProcId> living_neighbours(const Detector::Options& options, std::span<const Death> dead,
                                       std::int32_t step) {
+    SFT_ASSERT(options.self.value() >= 0 && options.self.value() < options.n_processes);
     std::vector<ProcId> found;
     const std::int32_t n = options.n_processes;
     std::int32_t at = options.self.value();
     for (std::int32_t i = 1; i < n && static_cast<std::int32_t>(found.size()) < options.fan; ++i) {
         at = (at + step + n) % n;
         if (!contains(dead, ProcId(at))) {
+            SFT_ASSERT(ProcId(at) != options.self);
             found.push_back(ProcId(at));
         }
     }
@@ -38,6 +42,9 @@ void Detector::update(std::span<const Death> dead, ProcId depends_on, std::int64
         watches.push_back(old != watches_.end() ? *old : Watch{process, now_ns, false});
     }
     watches_ = std::move(watches);
+    SFT_ASSERT(watches_.size() <= static_cast<std::size_t>(options_.fan) + 1);
+    SFT_ASSERT_SLOW(std::none_of(watches_.begin(), watches_.end(),
+                                 [&](const Watch& watch) { return contains(dead, watch.process); }));
 }
 
 void Detector::heard(ProcId from, std::int64_t now_ns) {
@@ -56,6 +63,7 @@ std::vector<ProcId> Detector::suspects(std::int64_t now_ns) {
         return silent;
     }
     for (Watch& watch : watches_) {
+        SFT_ASSERT(now_ns >= watch.last_heard_ns);  // the clock only goes forward
         if (!watch.is_suspected && now_ns - watch.last_heard_ns > options_.bound_ns) {
             watch.is_suspected = true;
             silent.push_back(watch.process);

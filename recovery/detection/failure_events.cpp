@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/private_data.hpp"
 
 namespace sft {
@@ -22,6 +23,7 @@ void FailureEvents::listen(const std::string& name_space, std::function<void(Pro
     told_ = std::move(told);
     {
         const std::lock_guard lock(g_mutex);
+        SFT_ASSERT(told_ && (g_listener == nullptr || g_listener == this));
         g_listener = this;
     }
     pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED,      PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_TERM_WO_SYNC,

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace sft {
 namespace {
 
@@ -16,6 +18,9 @@ constexpr double kLossMin = 0.01;
 constexpr double kLossMax = 0.9;
 // What the last period counts, however much was sent in it: a link may become bad after much has gone well.
 constexpr double kNewest = 0.2;
+static_assert(0 < kLossMin && kLossMin < kLossMax && kLossMax < 1);  // logarithms of it are taken
+static_assert(0 < kChance && kChance < 1 && 0 < kNewest && kNewest <= 1);
+static_assert(FlowWatch::kBoundMinNs >= FlowWatch::kStandstillNs + kPausePeriods * FlowWatch::kPeriodNs);
 
 bool is_among(std::span<const NodeWeight> nodes, NodeId node) {
     return std::any_of(nodes.begin(), nodes.end(), [node](const NodeWeight& item) { return item.node == node; });
@@ -47,6 +52,7 @@ void FlowWatch::learn_loss(std::span<const FlowSample> samples) {
         }
     }
     for (const auto& [node, sum] : sums) {
+        SFT_ASSERT(sum.sent > 0 && sum.repeated >= 0);
         double& loss = loss_[node];
         loss += kNewest * (sum.repeated / sum.sent - loss);
     }
@@ -68,7 +74,9 @@ void FlowWatch::enter(std::int64_t now_ns, std::span<const FlowSample> samples) 
                   .n_repeated = sample.n_repeated,
                   .is_under_way = sample.is_under_way};
         const auto before = flows_.find({sample.node, sample.flow});
+        SFT_ASSERT(sample.node != self_);  // only data between nodes is looked at
         if (before != flows_.end() && before->second.is_under_way && before->second.n_moved == sample.n_moved) {
+            SFT_ASSERT(before->second.since_ns <= now_ns);
             flow.since_ns = before->second.since_ns;
         }
         flows[{sample.node, sample.flow}] = flow;
@@ -78,6 +86,9 @@ void FlowWatch::enter(std::int64_t now_ns, std::span<const FlowSample> samples) 
 
 FlowWatch::Round FlowWatch::tick(std::int64_t now_ns, std::span<const FlowSample> samples,
                                  std::span<const Standstill> told, std::span<const NodeWeight> nodes) {
+    SFT_ASSERT(now_ns >= ticked_ns_);
+    SFT_ASSERT_SLOW(std::is_sorted(nodes.begin(), nodes.end(),
+                                   [](const NodeWeight& a, const NodeWeight& b) { return a.node < b.node; }));
     Round round;
     if (ticked_ns_ >= 0 && now_ns - ticked_ns_ > kPausePeriods * kPeriodNs) {
         flows_.clear();
@@ -105,6 +116,7 @@ FlowWatch::Round FlowWatch::tick(std::int64_t now_ns, std::span<const FlowSample
             round.moves_again.push_back(node);
         }
     }
+    SFT_ASSERT(round.own.size() == standing.size());
     standing_ = standing;
     for (const Standstill& item : told) {
         const auto [at, is_new] = standing.emplace(item.node, item.since_ns);
@@ -121,6 +133,7 @@ std::optional<NodeId> FlowWatch::leaves(std::int64_t now_ns, const Standing& sta
     bool is_lowest_lost = false;
     std::optional<NodeId> over;
     for (const NodeWeight& item : nodes) {
+        SFT_ASSERT(item.n_pes >= 0);
         all += item.n_pes;
         const auto found = standing.find(item.node);
         if (bound_ns_ == 0 || found == standing.end()) {
@@ -141,6 +154,7 @@ std::optional<NodeId> FlowWatch::leaves(std::int64_t now_ns, const Standing& sta
             is_lowest_lost = is_lowest_lost || item.node == nodes.front().node;
         }
     }
+    SFT_ASSERT(lost <= all);
     const bool is_this_side_lighter = 2 * lost > all || (2 * lost == all && is_lowest_lost);
     return over && is_this_side_lighter ? over : std::nullopt;
 }

@@ -1,5 +1,6 @@
 #include "recovery/detection/hang_watch.hpp"
 
+#include "base/assert.hpp"
 #include "base/poll_timeout.hpp"
 
 namespace sft {
@@ -7,6 +8,7 @@ namespace sft {
 HangWatch::HangWatch(const Options& options, std::int64_t now_ns)
     : control_(options.control),
       heartbeat_(options.heartbeat),
+      self_(options.self),
       bound_ns_(options.bound_ns),
       period_ns_(options.bound_ns / kTicksPerBound),
       began_ns_(now_ns),
@@ -16,6 +18,8 @@ HangWatch::HangWatch(const Options& options, std::int64_t now_ns)
                  .period_ns = period_ns_,
                  .bound_ns = options.bound_ns}),
       last_seen_(static_cast<std::size_t>(options.control->n_slots())) {
+    SFT_ASSERT(bound_ns_ == 0 || period_ns_ > 0);
+    SFT_ASSERT(self_.value() >= 0 && self_.value() < control_->n_slots());
     heartbeat_->begin();
     for (std::int32_t process = 0; options.nodes != nullptr && process < options.control->n_processes(); ++process) {
         if (options.nodes->node_of(ProcId(process)) != options.nodes->node_of(options.self)) {
@@ -29,6 +33,7 @@ int HangWatch::timeout_ms(std::int64_t now_ns) const noexcept {
 }
 
 void HangWatch::tick(std::span<const Death> dead, std::int64_t now_ns, const std::function<void(ProcId)>& kill) {
+    SFT_ASSERT(now_ns >= last_tick_ns_);
     if (bound_ns_ == 0 || now_ns - last_tick_ns_ < period_ns_) {
         return;
     }
@@ -48,6 +53,8 @@ void HangWatch::tick(std::span<const Death> dead, std::int64_t now_ns, const std
     }
     detector_.update(absent, kNoProc, now_ns);
     for (const ProcId process : detector_.watched()) {
+        SFT_ASSERT(process != self_ && process.index() < last_seen_.size());
+        SFT_ASSERT_SLOW(!contains(elsewhere_, process));  // nobody's word is read across nodes
         const ProcessSlot& slot = control_->slot(process);
         const std::uint32_t heartbeat = slot.heartbeat.load();
         const bool is_starting = heartbeat == 0 && now_ns - began_ns_ < kStartBounds * bound_ns_;
@@ -64,6 +71,7 @@ void HangWatch::tick(std::span<const Death> dead, std::int64_t now_ns, const std
             detector_.heard(suspect, now_ns);
             continue;
         }
+        SFT_ASSERT(suspect != self_);
         control_->slot(suspect).is_hung.store(1);
         kill(suspect);
     }

@@ -49,6 +49,7 @@ private:
 
     ControlSegment* control_;
     Heartbeat* heartbeat_;
+    ProcId self_;
     std::int64_t bound_ns_;
     std::int64_t period_ns_;
     std::int64_t began_ns_;

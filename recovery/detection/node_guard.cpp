@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/poll_timeout.hpp"
 
 namespace sft {
@@ -23,6 +24,7 @@ int NodeGuard::timeout_ms(std::int64_t now_ns) const noexcept {
 // Who lives changes with deaths and with spares that join; both are rare.
 void NodeGuard::learn(std::int64_t now_ns) {
     const Coordinator::Knowledge known = coordinator_->knowledge();
+    SFT_ASSERT(known.state.index >= index_ && known.deaths.size() >= n_dead_);  // neither is taken back
     if (!has_learnt_ || known.state.index != index_ || known.deaths.size() != n_dead_) {
         watch_.update(known.state, known.deaths, now_ns);
         has_learnt_ = true;
@@ -48,6 +50,7 @@ std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
     if (!is_on_) {
         return {};
     }
+    SFT_ASSERT(watch_.period_ns() > 0);
     const bool is_time = now_ns - ticked_ns_ >= watch_.period_ns();
     if (is_time) {
         // An answer may have come while this process did not run.
@@ -63,6 +66,8 @@ std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
     heartbeat_->beat();
     const NodeWatch::Round round =
         watch_.tick(now_ns, [this](ProcId process) { return control_->slot(process).heartbeat.load(); });
+    SFT_ASSERT_SLOW(
+        std::none_of(round.lost.begin(), round.lost.end(), [](const Death& death) { return death.is_certain; }));
     std::map<NodeId, Testimony> testimonies;
     for (const NodeId node : watch_.neighbours()) {
         testimonies[node] = watch_.testimony_about(node, now_ns);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "recovery/membership/mutation.hpp"
 
 namespace sft {
@@ -20,6 +21,13 @@ constexpr std::int64_t kStartBounds = 10;
 constexpr std::int64_t kTicksToTestify = 4;
 // Shares of the bound: so long a testimony counts, and so long a node is silent before it is asked about.
 constexpr std::int64_t kTestimonyShare = 2;
+
+// Everybody on a silent node is asked while an answer can still come within the bound, and witnesses before it is over.
+static_assert(kUnansweredByOne < NodeWatch::kPeriodsPerBound);
+static_assert(kTicksToTestify < NodeWatch::kPeriodsPerBound);
+static_assert(NodeWatch::kPeriodsPerBound % kTestimonyShare == 0);
+static_assert(kMailBounds > 1 && kStartBounds > kMailBounds);
+static_assert(NodeWatch::kNever < 0 && NodeWatch::kAlways > 0);
 
 }  // namespace
 
@@ -58,6 +66,8 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
         return;
     }
     own_ = own;
+    SFT_ASSERT(own.index() < living.size());
+    SFT_ASSERT(state.index >= state_.index);
     if (state_.index != state.index) {  // the first value is what it begins with
         state_ = state;
     }
@@ -72,7 +82,10 @@ void NodeWatch::update(const JobState& state, std::span<const Death> dead, std::
     }
     note_lost_watchers(living, state, dead);
     neighbours_ = find_neighbours(std::move(living), own, now_ns);
+    SFT_ASSERT(neighbours_.size() <= 2 * static_cast<std::size_t>(options_.fan));
     for (Neighbour& neighbour : neighbours_) {
+        SFT_ASSERT(neighbour.node != own_ && !neighbour.living.empty());
+        SFT_ASSERT(neighbour.is_watched || neighbour.watches_us);
         const bool is_of_pes = neighbour.living.front().value() < shape.n_pes;
         neighbour.has_answered = neighbour.has_answered || (state.index > 0 && is_of_pes);
     }
@@ -97,6 +110,7 @@ std::vector<NodeWatch::Neighbour> NodeWatch::find_neighbours(std::vector<std::ve
         std::int32_t n_left = options_.fan;
         for (std::int32_t i = 1; i < n_nodes && n_left > 0; ++i) {
             const NodeId node(((own.value() + step * i) % n_nodes + n_nodes) % n_nodes);
+            SFT_ASSERT(node != own);
             const auto is_it = [&](const Neighbour& neighbour) { return neighbour.node == node; };
             auto at = std::find_if(found.begin(), found.end(), is_it);
             if (at == found.end() && living[node.index()].empty()) {
@@ -115,6 +129,7 @@ std::vector<NodeWatch::Neighbour> NodeWatch::find_neighbours(std::vector<std::ve
                     at->mail_ns = std::max(at->mail_ns, now_ns);
                 }
                 at->living = std::move(living[node.index()]);
+                SFT_ASSERT_SLOW(std::is_sorted(at->living.begin(), at->living.end()));  // the lowest one is asked first
                 at->is_watched = false;
                 // Who watches from now on knows nothing of this node yet.
                 at->has_heard_ns = at->watches_us ? at->has_heard_ns : std::min(lease_ns_, now_ns);
@@ -182,6 +197,7 @@ void NodeWatch::heard_datagram(ProcId from, std::int64_t now_ns, std::int64_t as
     listen_afresh_to(*neighbour, now_ns);
     neighbour->really_ns = std::max(neighbour->really_ns, now_ns);
     neighbour->has_answered = true;
+    SFT_ASSERT(neighbour->really_ns <= now_ns && neighbour->missed_ns < 0);
     if (asked_ns <= now_ns) {  // what else somebody sends is no time of this node
         neighbour->has_heard_ns = std::max(neighbour->has_heard_ns, asked_ns);
     }
@@ -245,6 +261,7 @@ bool NodeWatch::counts_for_less(NodeId node) const {
 // One of them watches the other, as far as this process knows who lives.
 bool NodeWatch::are_neighbours(NodeId a, NodeId b) const {
     const auto n_nodes = static_cast<std::int32_t>(has_living_.size());
+    SFT_ASSERT(a.value() >= 0 && a.value() < n_nodes && b.value() >= 0 && b.value() < n_nodes);
     const auto is_near = [&](NodeId from, NodeId to) {
         std::int32_t n_between = 0;
         for (std::int32_t at = (from.value() + 1) % n_nodes; at != to.value(); at = (at + 1) % n_nodes) {
@@ -274,6 +291,7 @@ NodeWatch::Verdict NodeWatch::judge(const Neighbour& silent, std::int64_t now_ns
         are_all_sure = are_all_sure && (!are_neighbours(witness.node, silent.node) ||
                                         (has_told && told->testimony == Testimony::silent));
     }
+    SFT_ASSERT(silent.missed_ns >= 0 && silent.missed_ns <= now_ns);
     const std::int64_t waited_ns = now_ns - silent.missed_ns;
     if (does_any_hear) {
         return waited_ns > options_.bound_ns ? Verdict::gives_way : Verdict::not_yet;
@@ -303,6 +321,7 @@ void NodeWatch::listen_afresh(std::int64_t now_ns) {
 void NodeWatch::look_at_lower(std::int64_t now_ns, const std::function<std::uint32_t(ProcId)>& beat_of) {
     bool does_any_respond = false;
     for (Lower& item : lower_) {
+        SFT_ASSERT(item.process < options_.self);
         const std::uint32_t beat = beat_of(item.process);
         item.n_still = beat == item.beat ? item.n_still + 1 : 0;
         item.beat = beat;
@@ -319,6 +338,8 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
     if (!is_needed()) {
         return round;
     }
+    SFT_ASSERT(began_ns_ >= 0 && now_ns >= began_ns_);  // update() has said who lives
+    SFT_ASSERT(now_ns >= ticked_ns_);
     if (ticked_ns_ >= 0 && now_ns - ticked_ns_ > kTicksMissed * period_ns()) {
         listen_afresh(now_ns);
     }
@@ -340,7 +361,10 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
         round.gives_way = round.gives_way || verdict == Verdict::gives_way;
         if (verdict == Verdict::lost) {
             neighbour.is_lost = true;
+            SFT_ASSERT(neighbour.is_watched && neighbour.node != own_);
+            SFT_ASSERT(now_ns - neighbour.really_ns > options_.bound_ns);  // nobody who was heard is lost
             for (const ProcId process : neighbour.living) {
+                SFT_ASSERT(process != options_.self);
                 round.lost.push_back({process, {FailureKind::node_lost, 0}, false});
             }
         }
@@ -350,6 +374,7 @@ NodeWatch::Round NodeWatch::tick(std::int64_t now_ns, const std::function<std::u
         round.ask.insert(round.ask.end(), neighbour.living.begin(), neighbour.living.begin() + n_asked);
         ++neighbour.n_unanswered;
     }
+    SFT_ASSERT(round.ask.size() >= neighbours_.size());  // somebody of each
     return round;
 }
 

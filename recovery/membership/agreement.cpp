@@ -7,6 +7,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace sft {
 Agreement::Agreement(const Options& options)
     : shape_(options.shape),
@@ -15,6 +17,8 @@ Agreement::Agreement(const Options& options)
       rules_(options.rules),
       world_(options.world),
       state_(options.first) {
+    SFT_ASSERT(rules_ != nullptr && world_ != nullptr);
+    SFT_ASSERT(self_.value() >= 0 && fan_out_ > 0);
     const Tree tree(shape_, state_, {}, fan_out_);
     take_place(tree);
     if (is_participant_) {
@@ -55,6 +59,7 @@ void Agreement::ready(std::uint64_t index, Goal goal, std::uint64_t hash) {
     if (index != state_.index) {
         return;
     }
+    SFT_ASSERT(goal != Goal::none && goal != Goal::any);  // these are sums
     // Who has heard of its PE before the ballot that calls it says this in its answer to that.
     own_ready_ = {goal, false, hash};
     progress();
@@ -112,6 +117,7 @@ void Agreement::take_ping(ProcId from, const Message& question) {
 // ---- spares that come while the job runs ----
 
 void Agreement::request_join(std::vector<ProcId> everybody, NodeId node) {
+    SFT_ASSERT(self_.value() >= shape_.n_processes && node != kNoNode);  // none of those that the job started with
     asked_ = std::move(everybody);
     own_node_ = node;
     say_join();
@@ -157,6 +163,8 @@ void Agreement::take_join(ProcId from, NodeId node) {
     }
     const auto is_lower = [](const Joined& other, ProcId process) { return other.process < process; };
     joining_.insert(std::lower_bound(joining_.begin(), joining_.end(), from, is_lower), {from, node});
+    SFT_ASSERT_SLOW(std::is_sorted(joining_.begin(), joining_.end(),
+                                   [](const Joined& a, const Joined& b) { return a.process < b.process; }));
     progress();
 }
 
@@ -172,6 +180,7 @@ bool Agreement::learn(const Death& death) {
     if (!insert_sorted(dead_, death)) {
         return false;
     }
+    SFT_ASSERT(!contains(dead_, self_));
     world_->heard_of_death(death);
     return true;
 }
@@ -372,6 +381,7 @@ void Agreement::take_propose(ProcId from, const Message& message) {
     }
     proposal_ = std::make_unique<JobState>(*message.state);
     proposal_ballot_ = message.ballot;
+    SFT_ASSERT(!is_proposing_);  // a ballot has one leader, which is its parent here
     has_said_accepted_ = false;
     for (Child& item : children_) {
         item.has_accepted = false;

@@ -223,6 +223,8 @@ private:
     void tell_own_share_of_spares() const;
     enum class Lead { as_before, anew };
     void adopt(JobState next, Lead lead = Lead::as_before);
+    // The invariants of what this process keeps about its ballot and the next value.
+    void assert_invariants() const noexcept;
     void join(Ballot ballot, const JobState& state, std::vector<Death> dead, ProcId parent);
     void take_place(const Tree& tree);
     // Of whom this process knows and its ballot does not.

@@ -4,8 +4,10 @@
 #include <iterator>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/faults/fault_points.hpp"
 #include "recovery/membership/agreement.hpp"
+#include "recovery/membership/state_invariants.hpp"
 
 namespace sft {
 
@@ -20,12 +22,16 @@ Message Agreement::make(MessageKind kind) const {
 // ---- ballots ----
 
 void Agreement::join(Ballot ballot, const JobState& state, std::vector<Death> dead, ProcId parent) {
+    SFT_ASSERT(ballot > ballot_);  // a process joins higher ballots only (lemma 2)
+    SFT_ASSERT((parent == kNoProc) == (ballot.leader == self_.value()));
+    SFT_ASSERT(parent < self_);  // parents come before their children in the order of the tree
     ballot_ = ballot;
     ballot_dead_ = std::move(dead);
     parent_ = parent;
     take_place(Tree(shape_, state, ballot_dead_, fan_out_));
     has_answered_ = parent == kNoProc;
     is_proposing_ = false;
+    SFT_ASSERT(is_participant_ || is_stopped_);  // who is asked takes part
     if (is_mutated(Mutation::forget_acceptance)) {
         proposal_.reset();
     }
@@ -36,9 +42,11 @@ void Agreement::take_place(const Tree& tree) {
     children_.clear();
     if (is_participant_) {
         for (const ProcId process : tree.children_of(self_)) {
+            SFT_ASSERT(process > self_);
             children_.emplace_back().process = process;
         }
     }
+    SFT_ASSERT(children_.size() <= static_cast<std::size_t>(fan_out_));
 }
 
 // Who counts follows from the value alone: its participants less the deaths that it lists, of whom nobody takes part in
@@ -61,6 +69,7 @@ Agreement::Votes Agreement::count_votes() const {
         votes.is_enough =
             (2 * votes.n_reachable > votes.n_all || is_half_with_lowest) && !is_mutated(Mutation::majority_stops);
     }
+    SFT_ASSERT(votes.n_reachable <= votes.n_all);  // whom the value lists as dead is dead to this process
     return votes;
 }
 
@@ -70,6 +79,9 @@ void Agreement::begin_ballot() {
         stop({Stop::Reason::no_quorum, votes.n_reachable, votes.n_all});
         return;
     }
+    SFT_ASSERT(!is_over());
+    SFT_ASSERT(ballot_.number < UINT32_MAX);  // a leader never uses a number twice
+    SFT_ASSERT_SLOW(leader() == self_);
     fault_point(FaultPoint::ballot_begin);
     join({self_.value(), ballot_.leader == self_.value() ? ballot_.number + 1 : 1}, state_, dead_, kNoProc);
     Message collect = make(MessageKind::collect);
@@ -153,6 +165,7 @@ void Agreement::progress() {
     if (is_over() || is_stopped_ || !is_participant_) {
         return;
     }
+    assert_invariants();
     if (parent_ == kNoProc) {
         lead();
         return;
@@ -166,6 +179,7 @@ void Agreement::answer() {
     if (has_answered_ || (!have_all_reported() && !is_mutated(Mutation::answer_before_children))) {
         return;
     }
+    SFT_ASSERT(parent_ != kNoProc);
     Message report = make(MessageKind::report);
     report.ready = subtree_readiness();
     report.accepted = subtree_acceptance();
@@ -194,6 +208,7 @@ void Agreement::say_ready() {
 void Agreement::say_accepted() {
     if (proposal_ && proposal_ballot_ == ballot_ && !has_said_accepted_ && have_all_accepted()) {
         fault_point(FaultPoint::propose_accepted);
+        SFT_ASSERT(has_answered_);  // it has told what it had accepted before it accepts anything in this ballot
         has_said_accepted_ = true;
         Message message = make(MessageKind::accepted);
         message.index = proposal_->index;
@@ -255,6 +270,24 @@ void Agreement::lead() {
     }
 }
 
+void Agreement::assert_invariants() const noexcept {
+    SFT_ASSERT(parent_ < self_);
+    SFT_ASSERT(!is_leading() || ballot_.leader == self_.value());
+    SFT_ASSERT(!proposal_ || proposal_->index == state_.index + 1);
+    SFT_ASSERT(!proposal_ || proposal_ballot_ <= ballot_);
+    SFT_ASSERT(!is_proposing_ || (is_leading() && proposal_ && proposal_ballot_ == ballot_));
+    SFT_ASSERT(ballot_dead_.size() <= dead_.size());
+    SFT_ASSERT(children_.size() <= static_cast<std::size_t>(fan_out_));
+    SFT_ASSERT(joining_.empty() || state_.joined.empty() || joining_.front().process > state_.joined.back().process);
+    // The tree of a ballot leaves out whom the ballot lists, and the ballot lists only who is known to be dead.
+    SFT_ASSERT_SLOW(std::all_of(ballot_dead_.begin(), ballot_dead_.end(),
+                                [&](const Death& death) { return contains(dead_, death.process); }));
+    SFT_ASSERT_SLOW(std::none_of(children_.begin(), children_.end(),
+                                 [&](const Child& item) { return contains(ballot_dead_, item.process); }));
+    SFT_ASSERT_SLOW(std::all_of(state_.deaths.begin(), state_.deaths.end(),
+                                [&](const Death& death) { return contains(dead_, death.process); }));
+}
+
 bool Agreement::leads_restart() const noexcept {
     const Readiness ready = subtree_readiness();
     return is_leading() && ballot_.leader == self_.value() && have_all_reported() && ready.goal == Goal::restart &&
@@ -262,6 +295,9 @@ bool Agreement::leads_restart() const noexcept {
 }
 
 void Agreement::propose(JobState next) {
+    SFT_ASSERT(is_leading() && !is_proposing_);  // one proposal in a ballot (lemma 1)
+    SFT_ASSERT(next.index == state_.index + 1);
+    assert_step(shape_, state_, next);
     proposal_ = std::make_unique<JobState>(std::move(next));
     proposal_ballot_ = ballot_;
     is_proposing_ = true;
@@ -276,6 +312,9 @@ void Agreement::propose(JobState next) {
 }
 
 void Agreement::decide(JobState next) {
+    SFT_ASSERT(is_leading() && ballot_.leader == self_.value());
+    SFT_ASSERT(next.index == state_.index + 1);
+    SFT_ASSERT(have_all_reported());  // nobody chooses before it knows what may have been decided
     const bool changes_tree = next.replacements != state_.replacements || next.witness != state_.witness;
     const bool is_end = sft::is_over(next);
     const bool concerns_spares =
@@ -325,6 +364,14 @@ void Agreement::tell_own_share_of_spares() const {
 // with the new ones before it may decide anything more.
 void Agreement::adopt(JobState next, Lead lead) {
     const JobState before = std::exchange(state_, std::move(next));
+    SFT_ASSERT(!sft::is_over(before));
+    SFT_ASSERT(state_.index > before.index && state_.version >= before.version && state_.view >= before.view);
+    if (!is_dismissed_) {  // a spare that is let go makes the end up from what it has heard last
+        assert_value(shape_, state_);
+    }
+    if (!is_dismissed_ && state_.index == before.index + 1) {
+        assert_step(shape_, before, state_);
+    }
     if (!is_mutated(Mutation::view_check_missing)) {
         own_ready_ = {};
     }
@@ -339,6 +386,7 @@ void Agreement::adopt(JobState next, Lead lead) {
                (!state_.joined.empty() && joined.process <= state_.joined.back().process);
     });
     static_cast<void>(learn_all(state_.deaths));
+    SFT_ASSERT(is_stopped_ || dead_.size() >= state_.deaths.size());
     if (lead == Lead::anew) {
         begin_ballot();
     }
@@ -352,6 +400,7 @@ void Agreement::request_end(EndReason reason, std::int32_t exit_status) {
     if (is_over()) {
         return;
     }
+    SFT_ASSERT(reason != EndReason::none);
     end_request_ = {true, reason, self_, exit_status};
     told_leader_ = leader();
     if (told_leader_ == self_) {
@@ -399,6 +448,7 @@ void Agreement::count_census() {
         stop({Stop::Reason::no_quorum, votes.n_reachable, votes.n_all});
         return;
     }
+    SFT_ASSERT(!is_leading());  // a spare decides, since nobody leads
     adopt(rules_->after_loss_of_all(state_, dead_));
     tell_spares();
 }

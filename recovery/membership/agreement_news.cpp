@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "recovery/membership/agreement.hpp"
 
 namespace sft {
@@ -16,6 +17,7 @@ void Agreement::note_what_leader_knows(ProcId from, std::span<const Death> death
     const bool does_know_all = std::all_of(dead_.begin(), dead_.end(), [&](const Death& death) {
         return contains(deaths, death.process) || !is_participant(death.process);
     });
+    SFT_ASSERT(n_confirmed_deaths_ <= dead_.size());  // deaths are never forgotten
     if (does_know_all && from == leader()) {
         confirmed_by_ = from;
         n_confirmed_deaths_ = dead_.size();
@@ -31,8 +33,13 @@ bool Agreement::is_in_doubt(ProcId leading) const {
     }
     const bool does_leader_know = is_participant_ ? ballot_.leader == leading.value() && deaths_since_ballot().empty()
                                                   : confirmed_by_ == leading && n_confirmed_deaths_ == dead_.size();
+    // In the value deaths are in the order in which they were agreed on.
+    const auto is_agreed = [&](ProcId process) {
+        return std::any_of(state_.deaths.begin(), state_.deaths.end(),
+                           [&](const Death& death) { return death.process == process; });
+    };
     return !does_leader_know && std::any_of(dead_.begin(), dead_.end(), [&](const Death& death) {
-        return is_participant(death.process) && !contains(state_.deaths, death.process);
+        return is_participant(death.process) && !is_agreed(death.process);
     });
 }
 
@@ -105,6 +112,7 @@ void Agreement::remind() {
     const std::size_t end = std::min(2 * begin, n_participants + idle.size());
     const Message message = news();
     for (std::size_t i = begin; i < end; ++i) {
+        SFT_ASSERT(i >= 1);  // the first one has been told already
         const ProcId to = i < n_participants ? tree.process_at(static_cast<std::int32_t>(i)) : idle[i - n_participants];
         if (to != self_) {
             world_->send(to, message);

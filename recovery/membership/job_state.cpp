@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "base/report.hpp"
 #include "recovery/membership/mutation.hpp"
 #include "recovery/membership/placement.hpp"
@@ -50,11 +51,13 @@ const char* name_of(Goal goal) noexcept {
 }
 
 bool contains(std::span<const Death> sorted_by_process, ProcId process) noexcept {
+    SFT_ASSERT_SLOW(is_strictly_sorted(sorted_by_process, [](auto& a, auto& b) { return a.process < b.process; }));
     const auto at = std::lower_bound(sorted_by_process.begin(), sorted_by_process.end(), process, by_process);
     return at != sorted_by_process.end() && at->process == process;
 }
 
 bool insert_sorted(std::vector<Death>& deaths, const Death& death) {
+    SFT_ASSERT(death.process.value() >= 0);
     const auto at = std::lower_bound(deaths.begin(), deaths.end(), death.process, by_process);
     if (at != deaths.end() && at->process == death.process) {
         return false;
@@ -64,6 +67,7 @@ bool insert_sorted(std::vector<Death>& deaths, const Death& death) {
 }
 
 ProcId holder_in(std::span<const Replacement> replacements, PeId pe) noexcept {
+    SFT_ASSERT_SLOW(is_strictly_sorted(replacements, [](auto& a, auto& b) { return a.pe < b.pe; }));
     const auto at = std::lower_bound(replacements.begin(), replacements.end(), pe, by_pe);
     return at != replacements.end() && at->pe == pe ? at->process : ProcId(pe.value());
 }
@@ -92,6 +96,7 @@ NodeId JobShape::node_of(const JobState& state, ProcId process) const noexcept {
     if (is_one_node()) {
         return NodeId(0);
     }
+    SFT_ASSERT(process.value() >= 0);  // kNoProc is nowhere
     if (process.value() < n_processes) {
         return nodes->node_of(process);
     }
@@ -125,6 +130,7 @@ ProcId JobShape::keeper(const JobState& state, PeId pe) const {
 bool JobShape::needs_new_shadow(const JobState& state, PeId pe) const {
     const ProcId now = keeper(state, pe);  // none: exposed
     const ProcId to_be = keeper_to_be(state, pe);
+    SFT_ASSERT(to_be != holder(state, pe) || state.witness == to_be);  // a copy with its original is none
     return to_be != kNoProc && now != to_be && (now == kNoProc || !is_mutated(Mutation::skip_moved_shadow));
 }
 

@@ -5,11 +5,19 @@
 #include <concepts>
 #include <type_traits>
 
+#include "base/assert.hpp"
+
 namespace sft {
 namespace {
 
 // Without the state and with an empty list of deaths: by far the most messages are no longer than this.
 constexpr std::size_t kUsualBytes = 64;
+
+// The first fields of every message, which tell how to read the rest (docs/protocols.md, "Wire form").
+static_assert(sizeof(MessageKind) == 1 && sizeof(Goal) == 1 && sizeof(Stage) == 1 && sizeof(EndReason) == 1);
+static_assert(sizeof(FailureKind) == 1 && sizeof(Testimony) == 1 && sizeof(Acceptance::Kind) == 1);
+static_assert(sizeof(Ballot{}.leader) == 4 && sizeof(Ballot{}.number) == 4 && sizeof(FailureReason{}.code) == 2);
+static_assert(kLastMessageKind >= MessageKind{kMessageKinds});
 
 class Writer {
 public:
@@ -248,6 +256,7 @@ Readiness sum(const Readiness& a, const Readiness& b) noexcept {
     // Whoever asks for a restart waits for an answer, so that goal is not lost among others.
     Readiness both = a.goal != Goal::restart && b.goal == Goal::restart ? b : a;
     both.is_mixed = a.is_mixed || b.is_mixed || a.goal != b.goal || a.hash != b.hash;
+    SFT_ASSERT(both.goal != Goal::none && both.goal != Goal::any);
     return both;
 }
 

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "recovery/membership/mutation.hpp"
 
 namespace sft {
 
 Placement::Placement(const JobShape& shape, const JobState& state, std::span<const Replacement> replacements)
     : n_pes_(shape.n_pes) {
+    SFT_ASSERT(n_pes_ > 0);
+    SFT_ASSERT(replacements.size() <= static_cast<std::size_t>(n_pes_));
     if (!shape.has_groups() || is_mutated(Mutation::keeper_on_own_node)) {
         return;
     }
@@ -23,6 +26,7 @@ Placement::Placement(const JobShape& shape, const JobState& state, std::span<con
         groups.push_back(shape.group_of(state, holder));
         by_group_.push_back(PeId(pe));
     }
+    SFT_ASSERT(replaced == replacements.end());  // they are sorted by PE, each once
     std::stable_sort(by_group_.begin(), by_group_.end(),
                      [&](PeId a, PeId b) { return groups[a.index()] < groups[b.index()]; });
     place_.resize(by_group_.size());
@@ -34,6 +38,7 @@ Placement::Placement(const JobShape& shape, const JobState& state, std::span<con
         place_[by_group_[i].index()] = static_cast<std::int32_t>(i) - begin_.back();
         group_[by_group_[i].index()] = static_cast<std::int32_t>(begin_.size()) - 1;
     }
+    SFT_ASSERT(begin_.front() == 0 && begin_.back() < n_pes_);  // no group without PEs
     // Memory of a keeper that has died stays readable everywhere on its node.
     keeps_near_ = shape.keeps_near && !shape.is_one_node();
     const bool is_any_unknown = groups[by_group_.front().index()] == kNoGroup;
@@ -45,6 +50,8 @@ Placement::Placement(const JobShape& shape, const JobState& state, std::span<con
 }
 
 PeId Placement::keeper_of(PeId pe) const noexcept {
+    SFT_ASSERT(n_pes_ > 1);  // a copy with its original is none
+    SFT_ASSERT(pe.value() >= 0 && pe.value() < n_pes_);
     if (is_one_group()) {
         return PeId((pe.value() + 1) % n_pes_);
     }
@@ -54,10 +61,13 @@ PeId Placement::keeper_of(PeId pe) const noexcept {
         return by_group_[static_cast<std::size_t>(begin_[own] + (place + 1) % size_of(own))];
     }
     const std::size_t next = (own + 1) % (begin_.size() - 1);
+    SFT_ASSERT(next != own && size_of(next) > 0);
     return by_group_[static_cast<std::size_t>(begin_[next] + place % size_of(next))];
 }
 
 std::vector<PeId> Placement::kept_by(PeId pe) const {
+    SFT_ASSERT(n_pes_ > 1);
+    SFT_ASSERT(pe.value() >= 0 && pe.value() < n_pes_);
     if (is_one_group()) {
         return {PeId((pe.value() + n_pes_ - 1) % n_pes_)};
     }
@@ -74,6 +84,10 @@ std::vector<PeId> Placement::kept_by(PeId pe) const {
         kept.push_back(by_group_[static_cast<std::size_t>(i)]);
     }
     std::sort(kept.begin(), kept.end());
+    SFT_ASSERT(!std::binary_search(kept.begin(), kept.end(), pe));
+    // Balanced: the PEs of the group before are dealt out, and one of the own group may come on top.
+    SFT_ASSERT(static_cast<std::int64_t>(kept.size()) <= (size_of(before) + size - 1) / size + 1);
+    SFT_ASSERT_SLOW(std::all_of(kept.begin(), kept.end(), [&](PeId other) { return keeper_of(other) == pe; }));
     return kept;
 }
 

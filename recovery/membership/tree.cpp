@@ -1,11 +1,15 @@
 #include "recovery/membership/tree.hpp"
 
 #include <algorithm>
+#include <functional>
+
+#include "base/assert.hpp"
 
 namespace sft {
 
 Tree::Tree(const JobShape& shape, const JobState& state, std::span<const Death> dead, std::int32_t fan_out)
     : n_pes_(shape.n_pes), fan_out_(fan_out) {
+    SFT_ASSERT(n_pes_ > 0 && fan_out_ > 0);
     for (const Death& death : dead) {
         if (death.process.value() < n_pes_) {
             absent_.push_back(death.process.value());
@@ -20,6 +24,11 @@ Tree::Tree(const JobShape& shape, const JobState& state, std::span<const Death> 
         extra_.push_back(state.witness);
     }
     std::sort(extra_.begin(), extra_.end());
+    SFT_ASSERT(absent_.size() <= static_cast<std::size_t>(n_pes_));
+    // Strictly: nobody has two places. Substitutes and the witness come behind all that have started as PEs.
+    SFT_ASSERT_SLOW(std::is_sorted(absent_.begin(), absent_.end(), std::less_equal<>()));
+    SFT_ASSERT_SLOW(std::is_sorted(extra_.begin(), extra_.end(), std::less_equal<>()));
+    SFT_ASSERT(extra_.empty() || extra_.front().value() >= n_pes_);
 }
 
 std::int32_t Tree::size() const noexcept {
@@ -41,6 +50,7 @@ std::int32_t Tree::place_of(ProcId process) const {
 }
 
 ProcId Tree::process_at(std::int32_t place) const {
+    SFT_ASSERT(place >= 0 && place < size());
     const std::int32_t n_originals = n_pes_ - static_cast<std::int32_t>(absent_.size());
     if (place >= n_originals) {
         return extra_[static_cast<std::size_t>(place - n_originals)];
@@ -56,17 +66,20 @@ ProcId Tree::process_at(std::int32_t place) const {
             high = middle;
         }
     }
+    SFT_ASSERT_SLOW(place_of(ProcId(place + static_cast<std::int32_t>(low))) == place);
     return ProcId(place + static_cast<std::int32_t>(low));
 }
 
 ProcId Tree::parent_of(ProcId process) const {
     const std::int32_t place = place_of(process);
+    SFT_ASSERT(place >= 0);
     return place <= 0 ? kNoProc : process_at((place - 1) / fan_out_);
 }
 
 std::vector<ProcId> Tree::children_of(ProcId process) const {
     std::vector<ProcId> children;
     const std::int64_t first = static_cast<std::int64_t>(place_of(process)) * fan_out_ + 1;
+    SFT_ASSERT(first > 0);  // a participant
     const std::int64_t end = std::min<std::int64_t>(first + fan_out_, size());
     for (std::int64_t place = first; place < end; ++place) {
         children.push_back(process_at(static_cast<std::int32_t>(place)));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "base/report.hpp"
 #include "tests/backup/live_memory.hpp"
 
 namespace sft {
@@ -84,6 +85,16 @@ TEST_P(StoreTest, AVersionThatIsNotThereIsNotReturned) {
     EXPECT_EQ(BackupStore::fetch(door(), PeId(0), Version(1), live.state), BackupStore::Fetched::corrupt);
 }
 
+using StoreDeathTest = StoreTest;
+
+TEST_P(StoreDeathTest, TheSlotOfTheCommittedVersionIsNotWrittenAsAnotherOne) {
+    owner.ship(Version(1), live.state);
+    owner.fold(Version(1), live.state);
+    EXPECT_EXIT(owner.ship(Version(3), live.state), testing::ExitedWithCode(kExitError), "defect.*committed_");
+    EXPECT_EXIT(owner.fold(Version(0), live.state), testing::ExitedWithCode(kExitError), "defect.*kNoVersion");
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, StoreDeathTest, testing::Values(BackupMode::single_copy, BackupMode::double_copy));
 INSTANTIATE_TEST_SUITE_P(Modes, StoreTest, testing::Values(BackupMode::single_copy, BackupMode::double_copy));
 
 }  // namespace

@@ -5,8 +5,8 @@
     mutate.py --programs build/tests/mutation --sample 40 --seeds 2000 --share-min 95   # what script/test does
     mutate.py --programs build/tests/mutation --only 123,124 --verbose
 
-A mutant is found when a test fails, a checker of the simulator objects, too little happens in its jobs, or a program
-crashes, asks for too much memory or takes far longer than without. --results takes up where an earlier run has ended.
+A mutant is found when a test fails, a checker of the simulator objects, too little happens in its jobs, an assertion
+of the library ends a program, or a program crashes, asks for too much memory or takes far longer than without. --results takes up where an earlier run has ended.
 tests/mutation/equivalent.txt lists the mutants that change nothing that matters, with the reason.
 """
 import argparse
@@ -58,7 +58,8 @@ def run(mutant, steps):
             return f"{name}: takes too long"
         if done.returncode != 0:
             lines = [line for line in done.stdout.splitlines()
-                     if line.startswith("seed") or "Failure" in line or "too little" in line or "what()" in line]
+                     if line.startswith("seed") or "Failure" in line or "too little" in line or "what()" in line
+                     or "defect of the library" in line]
             return f"{name}: " + (lines[0] if lines else f"exit {done.returncode}")[:160]
     return ""
 

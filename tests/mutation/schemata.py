@@ -10,7 +10,7 @@ A change (a mutant) is one of
 Each has a number, and mutant.hpp asks whether it is the chosen one: so one compilation is enough for all of them. FILE
 gets one JSON object per mutant and line.
 
-Left alone: what is only text for people (kTextOnly), fault points, room that is reserved, the deliberate bugs of mutation.hpp, constant
+Left alone: what is only text for people (kTextOnly), assertions, fault points, room that is reserved, the deliberate bugs of mutation.hpp, constant
 expressions.
 """
 import argparse
@@ -36,6 +36,7 @@ class File:
         self.path = path
         self.name = name
         self.source = path.read_bytes()
+        self.assertions = list(assertions_of(self.source))
         self.edits = []  # (offset, is_prefix, depth, text)
         self.mutants = []
         self.next_id = first_id
@@ -75,6 +76,20 @@ class File:
         text = "".join(out)
         return text.replace("#pragma once\n", f'#pragma once\n#include "{include}"\n', 1) \
             if "#pragma once\n" in text else f'#include "{include}"\n#line 1 "{self.path}"\n' + text
+
+
+def assertions_of(source):
+    """(begin, end) of each SFT_ASSERT(...): a mutant of one says nothing about the code."""
+    for found in re.finditer(rb"\bSFT_(ASSERT|ASSERT_SLOW|UNREACHABLE)\(", source):
+        depth, at = 1, found.end()
+        while depth > 0:
+            depth += {ord("("): 1, ord(")"): -1}.get(source[at], 0)
+            at += 1
+        yield found.start(), at
+
+
+def is_asserted(file, cursor):
+    return any(begin <= cursor.extent.start.offset < end for begin, end in file.assertions)
 
 
 def children(cursor):
@@ -130,7 +145,7 @@ class Walk:
     def statement(self, cursor, depth):
         file = self.file
         text = file.text_of(cursor)
-        if not is_expression(cursor) or re.match(r"fault_point\(|assert\(|[\w.]+\.reserve\(", text) or \
+        if not is_expression(cursor) or is_asserted(file, cursor) or re.match(r"fault_point\(|assert\(|[\w.]+\.reserve\(", text) or \
                 re.fullmatch(r"static_cast<void>\(\w+\)", text) or \
                 re.fullmatch(r"(\w+) = \1 \|\| is_mutated\(.*\)", text):
             return
@@ -149,7 +164,7 @@ class Walk:
     def visit(self, cursor, depth, parent_type=None):
         file = self.file
         kind = cursor.kind
-        if kind in kSkipped:
+        if kind in kSkipped or is_asserted(file, cursor):
             return
         if kind in kFunctions and not self.enter_function(cursor):
             return

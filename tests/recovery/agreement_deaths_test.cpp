@@ -131,6 +131,17 @@ TEST_F(LeafHears, DoubtsWhetherTheLeaderKnowsUntilItSaysSo) {
     EXPECT_EQ(told(MessageKind::news), List{1});
 }
 
+// Deaths of a value are in the order in which they were agreed on, and were looked for as if they were sorted.
+TEST_F(LeafHears, DoubtsNothingThatTheValueSaysInWhicheverOrder) {
+    JobState next = rules_.after_deaths(agreement_->decided(), all_certain(3, 4)).value();
+    std::reverse(next.deaths.begin(), next.deaths.end());
+    receive(0, with(MessageKind::decide, next));
+    for (int period = 0; period < 6; ++period) {
+        agreement_->remind();
+    }
+    EXPECT_EQ(receivers(sent_, MessageKind::news), List{});
+}
+
 class InnerHears : public Tree6 {
 protected:
     InnerHears() : Tree6(1) {}
@@ -351,6 +362,19 @@ protected:
         made.deaths = std::move(dead);
         return made;
     }
+    // A plan that an orphan has missed: this spare takes over PE 0.
+    static JobState planned(ProcId substitute) {
+        JobState state;
+        state.index = 5;
+        state.stage = Stage::planned;
+        state.version = Version(1);
+        state.attempt = 1;
+        state.deaths = {certain(0)};
+        state.failed = {{PeId(0), state.deaths[0].reason}};
+        state.replacements = {{PeId(0), substitute}};
+        state.exposed = {PeId(5)};
+        return state;
+    }
 };
 
 TEST_F(Orphan, AnswersWithAllItKnowsAndAsksForItself) {
@@ -379,9 +403,8 @@ TEST_F(Orphan, AsksAgainWhenSomebodyHasLedInBetween) {
     all_holders_die(spare_);
     sent_.clear();
     Message taken = reply({});
-    ++taken.state->index;
-    ++taken.index;
-    taken.state->replacements = {{PeId(0), ProcId(7)}};
+    taken.state = planned(ProcId(7));
+    taken.index = taken.state->index;
     spare_.receive(ProcId(7), taken);
     ASSERT_EQ(decided_.size(), 1U);
     EXPECT_EQ(receivers(sent_, MessageKind::census), std::vector<int>{}) << "that one leads";
@@ -411,9 +434,7 @@ TEST_F(Orphan, SaysWhatItKnowsToALeaderOfWhomItHearsByNews) {
     sent_.clear();
     Message news;
     news.kind = MessageKind::news;
-    news.state = next_.decided();
-    ++news.state->index;
-    news.state->replacements = {{PeId(0), ProcId(6)}};
+    news.state = planned(ProcId(6));
     news.index = news.state->index;
     next_.receive(ProcId(8), news);
     EXPECT_EQ(last_of(sent_, MessageKind::deaths).deaths, all_certain(0, 5));
