@@ -23,10 +23,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <mutex>
-#include <shared_mutex>
 
 #include "base/config.hpp"
+#include "base/mutex.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "symheap/block_table.hpp"
 
@@ -79,7 +78,7 @@ public:
     // `what` is written; the two must have no byte in common.
     void check_apart(const char* routine, const Argument& what, const Argument& other) noexcept;
     // Held while the table of blocks is changed: other threads may be looking at it.
-    [[nodiscard]] std::shared_mutex& blocks_mutex() noexcept { return blocks_mutex_; }
+    [[nodiscard]] Mutex& blocks_mutex() noexcept { return blocks_mutex_; }
     // A block of the heap, as shmem_free takes it.
     void check_block(const char* routine, const void* address) noexcept;
 
@@ -136,8 +135,8 @@ private:
     std::atomic<pthread_t> inside_{};
     std::atomic<std::uint32_t> lines_{0};
     ContextUse uses_[kContextsMax] = {};
-    std::shared_mutex blocks_mutex_;
-    std::mutex locks_mutex_;
+    Mutex blocks_mutex_{MutexRank::checks};
+    Mutex locks_mutex_{MutexRank::checks};  // the engine's held_locks
 };
 
 // ---- collective calls ----

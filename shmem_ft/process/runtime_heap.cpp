@@ -79,7 +79,7 @@ std::uint64_t Runtime::heap_offset(const void* address, const char* routine) noe
 }
 
 void Runtime::note_block(const HeapRecord& record) noexcept {
-    const std::lock_guard guard(checker_->blocks_mutex());
+    const Locked guard(checker_->blocks_mutex());
     const bool frees = record.call == HeapCall::free;
     if ((frees || record.call == HeapCall::realloc) && record.first != 0 && (frees || record.result != 0)) {
         blocks_.remove(record.first - 1);
