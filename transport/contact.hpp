@@ -53,7 +53,7 @@ struct Contact {
     }
     // What has to be published: the unused end of the address is left out.
     [[nodiscard]] Bytes bytes() const noexcept {
-        SFT_ASSERT(fabric_bytes <= kFabricAddressBytes && node >= 0);
+        SFT_ASSERT(fabric_bytes <= kFabricAddressBytes);
         return {reinterpret_cast<const std::byte*>(this), offsetof(Contact, fabric) + fabric_bytes};
     }
 };

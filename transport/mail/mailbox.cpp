@@ -219,11 +219,11 @@ void Mailbox::release(int& fd) const noexcept {
 }
 
 void Mailbox::send(ProcId to, std::span<const std::byte> message) {
+    SFT_ASSERT(message.size() <= options_.bytes_max);
+    SFT_ASSERT(to != kNoProc);
     if (!is_mine()) {
         return;
     }
-    SFT_ASSERT(message.size() <= options_.bytes_max);
-    SFT_ASSERT(to != kNoProc);
     if (is_remote(to)) {
         remote_.send(to, message);
         return;

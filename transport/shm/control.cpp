@@ -154,7 +154,7 @@ const Contact* ControlSegment::contact(ProcId process) const noexcept {
 
 void ControlSegment::set_contact(ProcId process, const Contact& contact) noexcept {
     SFT_ASSERT(process.value() >= 0 && process.value() < n_slots());
-    SFT_ASSERT(contact.fabric_bytes <= kFabricAddressBytes && contact.node >= 0);
+    SFT_ASSERT(contact.fabric_bytes <= kFabricAddressBytes);
     ContactSlot& slot = contacts_[process.index()];
     if (slot.is_written.load(std::memory_order_acquire) == 0) {
         slot.contact = contact;
