@@ -25,7 +25,10 @@ bool Scrubber::start(BackupStore& store, const LiveState& live, Pace pace) {
     sigset_t before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    stop_ = false;
+    {
+        const Locked lock(mutex_);
+        stop_ = false;
+    }
     try {
         thread_ = std::thread([this, &store, &live, pace] { run(store, live, pace); });
     } catch (const std::system_error&) {
@@ -39,7 +42,7 @@ void Scrubber::stop() noexcept {
         return;
     }
     {
-        const std::lock_guard lock(mutex_);
+        const Locked lock(mutex_);
         stop_ = true;
     }
     wake_.notify_one();
@@ -47,14 +50,22 @@ void Scrubber::stop() noexcept {
 }
 
 void Scrubber::await_passes(std::uint64_t count) const {
-    std::unique_lock lock(mutex_);
+    const Locked lock(mutex_);
     const std::uint64_t end = passes_.load() + count;
-    passed_.wait(lock, [&] { return passes_.load() >= end; });
+    while (passes_.load() < end) {
+        passed_.wait(mutex_);
+    }
 }
 
 bool Scrubber::nap(std::chrono::nanoseconds duration) {
-    std::unique_lock lock(mutex_);
-    return !wake_.wait_for(lock, duration, [this] { return stop_; });
+    const Locked lock(mutex_);
+    const auto end = std::chrono::steady_clock::now() + duration;
+    while (!stop_) {
+        if (!wake_.wait_until(mutex_, end)) {
+            return !stop_;
+        }
+    }
+    return false;
 }
 
 void Scrubber::run(BackupStore& store, const LiveState& live, Pace pace) {
@@ -88,7 +99,7 @@ void Scrubber::pass(BackupStore& store, const LiveState& live, std::uint64_t byt
             store.explanation().c_str());
     }
     passes_.fetch_add(1);
-    const std::lock_guard lock(mutex_);
+    const Locked lock(mutex_);
     passed_.notify_all();
 }
 

@@ -8,13 +8,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 
 #include "backup/store.hpp"
+#include "base/mutex.hpp"
 
 namespace sft {
 
@@ -51,10 +50,10 @@ private:
     bool nap(std::chrono::nanoseconds duration);
 
     std::thread thread_;
-    mutable std::mutex mutex_;
-    std::condition_variable wake_;
-    mutable std::condition_variable passed_;
-    bool stop_ = false;
+    mutable Mutex mutex_{MutexRank::scrubber};
+    Condition wake_;
+    mutable Condition passed_;
+    bool stop_ SFT_GUARDED_BY(mutex_) = false;
     std::atomic<std::uint64_t> passes_{0};
 };
 

@@ -19,6 +19,7 @@ namespace {
 
 constexpr unsigned kOffsetBits = 40;
 constexpr std::uint64_t kOffsetMask = (std::uint64_t{1} << kOffsetBits) - 1;
+static_assert(kOffsetBits + 24 == 64, "a name has 24 bits");
 
 std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 

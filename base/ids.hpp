@@ -24,6 +24,8 @@ private:
     Rep value_{};
 };
 
+static_assert(sizeof(StrongId<void, std::int32_t>) == sizeof(std::int32_t));
+
 // What the application sees: 0 .. n_pes-1.
 using PeId = StrongId<struct PeIdTag, std::int32_t>;
 // A launched process of the job: the launcher's rank. Processes 0 .. n_pes-1 start as the PEs, the rest as spares.

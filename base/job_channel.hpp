@@ -56,6 +56,7 @@ struct JobEvent {
     char text[456] = {};
 };
 static_assert(sizeof(JobEvent) == 512 && std::is_trivially_copyable_v<JobEvent>);
+static_assert(std::has_unique_object_representations_v<JobEvent>);
 
 class JobChannel {
 public:

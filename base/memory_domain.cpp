@@ -82,6 +82,7 @@ bool place_in_domain(int fd, std::size_t bytes, DomainId domain) noexcept {
     if (domain == kNoDomain || domain.index() >= kDomainsMax || bytes == 0 || has_own_policy()) {
         return false;
     }
+    static_assert(kDomainsMax % kWordBits == 0);
     mask[domain.index() / kWordBits] = 1UL << (domain.index() % kWordBits);
     // The policy belongs to the file, not to the mapping through which it is set.
     void* const address = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);

@@ -20,6 +20,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/assert.hpp"
 #include "base/faults/fault_points.hpp"
 #include "base/instruments.hpp"
 
@@ -325,6 +326,7 @@ std::string describe_error(int error) {
 }
 
 void kill_process(int pidfd, std::int32_t pid, std::uint64_t start_time) noexcept {
+    SFT_ASSERT(pidfd >= 0 && pid > 0);  // 0 and -1 would be groups of processes
     if (!is_under_valgrind()) {
         syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
     } else if (look_at_process(pid, start_time).reach == Reach::opened) {
@@ -333,6 +335,7 @@ void kill_process(int pidfd, std::int32_t pid, std::uint64_t start_time) noexcep
 }
 
 FailureReason reason_of_end(int pidfd, std::int32_t pid) noexcept {
+    SFT_ASSERT(pidfd >= 0 && pid > 0);
     FailureReason reason{FailureKind::died, 0};
     if (is_under_valgrind()) {
         return reason;  // what was opened is no pidfd

@@ -31,6 +31,9 @@ struct FailureReason {
     friend constexpr bool operator==(FailureReason, FailureReason) noexcept = default;
 };
 
+static_assert(FailureReason::from_status(FailureReason{FailureKind::exited, 0xffff}.status()).code == 0xffff);
+static_assert(FailureReason{FailureKind::signal, 0}.status() != 0, "0 means that nothing is known");
+
 // "killed by signal 9 (Killed)", "exited with code 3 without shmem_finalize", ...
 [[nodiscard]] std::string describe(FailureReason reason);
 

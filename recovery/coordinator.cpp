@@ -59,17 +59,21 @@ std::optional<FaultPoint> point_of(Participant::Do next) noexcept {
     }
 }
 
-// Without the lock: a process that is stopped or delayed here must still hear messages.
-template <class Lock, class What>
-void visit(Lock& lock, What what) {
-    if (const auto point = point_of(what)) {
-        lock.unlock();
-        fault_point(*point);
-        lock.lock();
-    }
+std::chrono::steady_clock::time_point end_of(std::int64_t end_ns) noexcept {
+    return std::chrono::steady_clock::now() + std::chrono::nanoseconds(std::max<std::int64_t>(end_ns - now_ns(), 0));
 }
 
 }  // namespace
+
+// A process that is stopped or delayed here must still hear messages.
+template <class What>
+void Coordinator::visit(What what) {
+    if (const auto point = point_of(what)) {
+        mutex_.unlock();
+        fault_point(*point);
+        mutex_.lock();
+    }
+}
 
 // ---- what the agreement does to the world ----
 
@@ -99,7 +103,7 @@ void Coordinator::decided(const JobState& before, const JobState& after) {
         default: break;
     }
     {
-        const std::lock_guard lock(snapshot_mutex_);
+        const Locked lock(snapshot_mutex_);
         snapshot_ = after;
     }
     leads_.store(agreement_.leader() == agreement_.self());
@@ -145,7 +149,7 @@ void Coordinator::note_awaited() {
     }
 }
 
-void Coordinator::tell(Lock& lock) {
+void Coordinator::tell() {
     if (waits_for_spares_) {
         note_awaited();
     }
@@ -156,7 +160,7 @@ void Coordinator::tell(Lock& lock) {
     is_telling_ = true;
     while (!news_.empty()) {
         const std::vector<News> news = std::exchange(news_, {});
-        lock.unlock();
+        mutex_.unlock();
         for (const News& item : news) {
             switch (item.kind) {
                 case News::Kind::death: observer_->heard_of_death(item.death); break;
@@ -165,7 +169,7 @@ void Coordinator::tell(Lock& lock) {
                 case News::Kind::awaiting: observer_->awaits_spares(item.awaited); break;
             }
         }
-        lock.lock();
+        mutex_.lock();
     }
     is_telling_ = false;
 }
@@ -173,15 +177,15 @@ void Coordinator::tell(Lock& lock) {
 // ---- the service thread ----
 
 bool Coordinator::pump() {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     const bool has_worked = take_messages();
-    tell(lock);
+    tell();
     return has_worked;
 }
 
-// REQUIRES: the mutex is held.
 bool Coordinator::take_messages() {
     return mailbox_->pump([this](ProcId from, std::span<const std::byte> bytes) {
+        mutex_.assert_held();
         fault_point(FaultPoint::message_receive);
         const std::optional<Message> message = decode(bytes);
         if (shape_.nodes != nullptr) {
@@ -218,113 +222,28 @@ void Coordinator::note_heard(const Heard& heard) {
 }
 
 void Coordinator::process_died(const Death& death) {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     if (death.is_certain) {
         mailbox_->forget(death.process);
     }
     agreement_.process_died(death);
-    tell(lock);
+    tell();
 }
 
 void Coordinator::process_left(ProcId process, Stage how) {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     agreement_.process_left(process, how);
-    tell(lock);
+    tell();
 }
 
-// ---- several nodes ----
-
-std::vector<RemoteMail::Gone> Coordinator::take_gone() {
-    const Lock lock(mutex_);
-    return mailbox_->take_gone();
-}
-
-std::vector<RemoteMail::Stuck> Coordinator::stuck() const {
-    const Lock lock(mutex_);
-    return mailbox_->stuck();
-}
-
-std::vector<Coordinator::Stalled> Coordinator::take_stalled() {
-    const Lock lock(mutex_);
-    return std::exchange(stalled_, {});
-}
-
-void Coordinator::tell_stalled(ProcId to, std::int64_t age_ns) {
-    const Lock lock(mutex_);
-    Message message;
-    message.kind = MessageKind::stalled;
-    message.ballot = agreement_.ballot();
-    message.index = agreement_.decided().index;
-    message.asked_ns = age_ns;
-    send(to, message);
-}
-
-void Coordinator::probe_node_of(ProcId process) {
-    const Lock lock(mutex_);
-    if (shape_.nodes == nullptr || process.value() >= shape_.n_processes) {
-        return;
-    }
-    const NodeId node = shape_.nodes->node_of(process);
-    for (std::int32_t other = 0; other < shape_.n_processes; ++other) {
-        if (shape_.nodes->node_of(ProcId(other)) == node && !contains(agreement_.known_deaths(), ProcId(other))) {
-            mailbox_->probe(ProcId(other));
-        }
-    }
-}
-
-std::vector<Coordinator::Heard> Coordinator::take_heard() {
-    const Lock lock(mutex_);
-    return std::exchange(heard_, {});
-}
-
-void Coordinator::ping(const std::vector<ProcId>& processes, std::int64_t asked_ns, NodeId about) {
-    const Lock lock(mutex_);
-    Message question;
-    question.kind = MessageKind::ping;
-    question.ballot = agreement_.ballot();
-    question.index = agreement_.decided().index;
-    question.asked_ns = asked_ns;
-    question.node = about;
-    const std::vector<std::byte> bytes = encode(question);
-    for (const ProcId process : processes) {
-        // Mail finds out whether the process is there at all, and whether mail gets there.
-        send(process, question);
-        mailbox_->send_datagram(process, bytes);
-    }
-}
-
-void Coordinator::testify(std::map<NodeId, Testimony> testimonies) {
-    const Lock lock(mutex_);
-    testimonies_ = std::move(testimonies);
-}
-
-Testimony Coordinator::testimony_about(NodeId node) const {
-    const auto at = testimonies_.find(node);
-    return at == testimonies_.end() ? Testimony::none : at->second;
-}
-
-void Coordinator::give_way() {
-    Lock lock(mutex_);
-    agreement_.give_way();
-    tell(lock);
-}
-
-void Coordinator::remind() {
-    const Lock lock(mutex_);
-    agreement_.remind();
-}
-
-void Coordinator::cut_until(std::int64_t end_ns) {
-    const Lock lock(mutex_);
-    mailbox_->cut_until(end_ns);
-}
+// ---- leaving and joining ----
 
 // The agreement may hear what comes meanwhile, but nobody is told any more.
 void Coordinator::leave(Stage how, std::int64_t end_ns) {
     constexpr int kLook_ms = 10;
     for (;;) {
         {
-            const Lock lock(mutex_);
+            const Locked lock(mutex_);
             take_messages();
             if (mailbox_->is_settled() || now_ns() >= end_ns) {
                 mailbox_->leave(static_cast<std::uint64_t>(how));
@@ -337,148 +256,160 @@ void Coordinator::leave(Stage how, std::int64_t end_ns) {
 }
 
 void Coordinator::request_join(std::vector<ProcId> everybody, NodeId node) {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     agreement_.request_join(std::move(everybody), node);
-    tell(lock);
+    tell();
 }
 
 // ---- the collective calls ----
 
-void Coordinator::await_change(Lock& lock, std::uint64_t index) {
-    changed_.wait(lock, [&] { return agreement_.decided().index != index; });
+void Coordinator::await_change(std::uint64_t index) {
+    while (agreement_.decided().index == index) {
+        changed_.wait(mutex_);
+    }
 }
 
-Participant::Do Coordinator::drive(Lock& lock, Participant::Do next) {
+Participant::Do Coordinator::drive(Participant::Do next) {
     using Do = Participant::Do;
     for (;;) {
         const JobState state = agreement_.decided();  // what `next` follows from
-        visit(lock, next);
+        visit(next);
         Participant::Outcome result = Participant::Outcome::ok;
         switch (next) {
             case Do::wait: {
                 const Participant::Ready ready = participant_.ready();
                 if (ready.goal != Goal::none) {
                     agreement_.ready(participant_.ready_index(), ready.goal, ready.hash);
-                    tell(lock);
-                    visit(lock, ready.goal);
+                    tell();
+                    visit(ready.goal);
                 }
-                await_change(lock, state.index);
+                await_change(state.index);
                 next = participant_.decided(agreement_.decided());
                 continue;
             }
             case Do::replicate:
-                lock.unlock();
+                mutex_.unlock();
                 actions_->replicate(state.version.next());
                 break;
             case Do::update_local_copy:
-                lock.unlock();
+                mutex_.unlock();
                 actions_->update_local_copy(state.version.next());
                 break;
             case Do::restore:
-                lock.unlock();
+                mutex_.unlock();
                 result = actions_->restore(state);
                 break;
             case Do::protect:
-                lock.unlock();
+                mutex_.unlock();
                 result = actions_->protect(state);
                 break;
             default: return next;
         }
-        lock.lock();
+        mutex_.lock();
         next = participant_.done(agreement_.decided(), result);
     }
 }
 
 Participant::Do Coordinator::checkpoint() {
-    Lock lock(mutex_);
-    return drive(lock, participant_.checkpoint(agreement_.decided()));
+    const Locked lock(mutex_);
+    return drive(participant_.checkpoint(agreement_.decided()));
 }
 
 Participant::Do Coordinator::restart(std::uint64_t list_hash, bool joins) {
-    Lock lock(mutex_);
-    return drive(lock, participant_.restart(agreement_.decided(), list_hash, joins));
+    const Locked lock(mutex_);
+    return drive(participant_.restart(agreement_.decided(), list_hash, joins));
 }
 
 Participant::Do Coordinator::finish() {
-    Lock lock(mutex_);
-    return drive(lock, participant_.finish(agreement_.decided()));
+    const Locked lock(mutex_);
+    return drive(participant_.finish(agreement_.decided()));
 }
 
 void Coordinator::request_end(EndReason reason, std::int32_t exit_status) {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     agreement_.request_end(reason, exit_status);
-    tell(lock);
+    tell();
 }
 
 // ---- questions ----
 
 JobState Coordinator::wait_until(const std::function<bool(const JobState&)>& is_reached) {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     while (!is_reached(agreement_.decided())) {
-        await_change(lock, agreement_.decided().index);
+        await_change(agreement_.decided().index);
     }
     return agreement_.decided();
 }
 
 JobState Coordinator::state() const {
-    const std::lock_guard lock(snapshot_mutex_);
+    const Locked lock(snapshot_mutex_);
     return snapshot_;
 }
 
 bool Coordinator::is_dead(ProcId process) const {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     return contains(agreement_.known_deaths(), process);
 }
 
 bool Coordinator::await_death(ProcId process, std::int64_t end_ns) {
-    Lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::nanoseconds(std::max<std::int64_t>(end_ns - now_ns(), 0)),
-                             [&] { return contains(agreement_.known_deaths(), process); });
+    const Locked lock(mutex_);
+    const auto end = end_of(end_ns);
+    while (!contains(agreement_.known_deaths(), process)) {
+        if (!changed_.wait_until(mutex_, end)) {
+            return contains(agreement_.known_deaths(), process);
+        }
+    }
+    return true;
 }
 
 bool Coordinator::await_end(std::int64_t end_ns) {
-    Lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::nanoseconds(std::max<std::int64_t>(end_ns - now_ns(), 0)),
-                             [&] { return is_over(agreement_.decided()); });
+    const Locked lock(mutex_);
+    const auto end = end_of(end_ns);
+    while (!is_over(agreement_.decided())) {
+        if (!changed_.wait_until(mutex_, end)) {
+            return is_over(agreement_.decided());
+        }
+    }
+    return true;
 }
 
 bool Coordinator::has_trouble() const {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     return mailbox_->has_trouble();
 }
 
 std::optional<Trouble> Coordinator::lasting_trouble(std::int64_t begin_ns) const {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     return mailbox_->lasting_trouble(begin_ns);
 }
 
 std::vector<Mailbox::Lost> Coordinator::lost_connections() const {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     return mailbox_->lost();
 }
 
 void Coordinator::settle_lost(ProcId process) {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     mailbox_->settle_lost(process);
 }
 
 std::vector<Death> Coordinator::known_deaths() const {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     return agreement_.known_deaths();
 }
 
 ProcId Coordinator::leader() const {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     return agreement_.leader();
 }
 
 std::int32_t Coordinator::protected_losses() const {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     return rules_.protected_losses(agreement_.decided(), agreement_.known_deaths());
 }
 
 Coordinator::Knowledge Coordinator::knowledge() const {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     const JobState& state = agreement_.decided();
     const std::vector<Death>& deaths = agreement_.known_deaths();
     return {.state = state,
@@ -488,12 +419,12 @@ Coordinator::Knowledge Coordinator::knowledge() const {
 }
 
 NodeLosses Coordinator::node_losses(const Knowledge& known, std::int32_t n_on_demand) const {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     return rules_.node_losses(known.state, known.deaths, n_on_demand);
 }
 
 Coordinator::Times Coordinator::times() const {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     return times_;
 }
 

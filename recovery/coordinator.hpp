@@ -10,16 +10,15 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/ids.hpp"
+#include "base/mutex.hpp"
 #include "recovery/membership/agreement.hpp"
 #include "recovery/participant.hpp"
 #include "recovery/rules.hpp"
@@ -160,13 +159,13 @@ public:
     [[nodiscard]] Times times() const;
 
 private:
-    // AgreementWorld; the mutex is held.
-    void send(ProcId to, const Message& message) override;
-    void decided(const JobState& before, const JobState& after) override;
-    void heard_of_death(const Death& death) override;
-    void must_stop(const Stop& why) override;
+    // AgreementWorld
+    void send(ProcId to, const Message& message) override SFT_REQUIRES(mutex_);
+    void decided(const JobState& before, const JobState& after) override SFT_REQUIRES(mutex_);
+    void heard_of_death(const Death& death) override SFT_REQUIRES(mutex_);
+    void must_stop(const Stop& why) override SFT_REQUIRES(mutex_);
     [[nodiscard]] bool has_lease() const override { return !has_lease_ || has_lease_(); }
-    [[nodiscard]] Testimony testimony_about(NodeId node) const override;
+    [[nodiscard]] Testimony testimony_about(NodeId node) const override SFT_REQUIRES(mutex_);
 
     struct News {
         enum class Kind : std::uint8_t { death, decision, stop, awaiting } kind{};
@@ -176,14 +175,16 @@ private:
         std::vector<PeId> awaited;
         Stop why_stop;
     };
-    using Lock = std::unique_lock<std::mutex>;
-    bool take_messages();
-    void note_heard(const Heard& heard);
-    [[nodiscard]] Participant::Do drive(Lock& lock, Participant::Do next);
-    void await_change(Lock& lock, std::uint64_t index);
-    void note_awaited();
+    bool take_messages() SFT_REQUIRES(mutex_);
+    void note_heard(const Heard& heard) SFT_REQUIRES(mutex_);
+    // Without the lock while it is at a fault point, or at work.
+    template <class What>
+    void visit(What what) SFT_REQUIRES(mutex_);
+    [[nodiscard]] Participant::Do drive(Participant::Do next) SFT_REQUIRES(mutex_);
+    void await_change(std::uint64_t index) SFT_REQUIRES(mutex_);
+    void note_awaited() SFT_REQUIRES(mutex_);
     // Gives the news to the observer, in order, without the lock.
-    void tell(Lock& lock);
+    void tell() SFT_REQUIRES(mutex_);
 
     JobShape shape_;
     Mailbox* mailbox_;
@@ -192,23 +193,23 @@ private:
     std::function<bool()> has_lease_;
     bool waits_for_spares_;
 
-    mutable std::mutex mutex_;
-    JobRules rules_;
-    Agreement agreement_;
-    Participant participant_;
-    std::vector<PeId> awaited_;  // as the observer knows it
-    std::vector<News> news_;
-    std::vector<Stalled> stalled_;
-    std::vector<Heard> heard_;  // several nodes: since take_heard()
-    std::map<NodeId, Testimony> testimonies_;
-    bool is_telling_ = false;
-    Times times_;
-    mutable std::mutex snapshot_mutex_;  // taken last, and for a copy only
-    JobState snapshot_;
+    mutable Mutex mutex_{MutexRank::coordinator};
+    JobRules rules_ SFT_GUARDED_BY(mutex_);
+    Agreement agreement_ SFT_GUARDED_BY(mutex_);
+    Participant participant_ SFT_GUARDED_BY(mutex_);
+    std::vector<PeId> awaited_ SFT_GUARDED_BY(mutex_);  // as the observer knows it
+    std::vector<News> news_ SFT_GUARDED_BY(mutex_);
+    std::vector<Stalled> stalled_ SFT_GUARDED_BY(mutex_);
+    std::vector<Heard> heard_ SFT_GUARDED_BY(mutex_);  // several nodes: since take_heard()
+    std::map<NodeId, Testimony> testimonies_ SFT_GUARDED_BY(mutex_);
+    bool is_telling_ SFT_GUARDED_BY(mutex_) = false;
+    Times times_ SFT_GUARDED_BY(mutex_);
+    mutable Mutex snapshot_mutex_{MutexRank::snapshot};
+    JobState snapshot_ SFT_GUARDED_BY(snapshot_mutex_);
     std::atomic<bool> leads_{false};
     // Not std::atomic's wait(): its pool of waiters is a global, which a rollback of a statically linked program would
     // take back with sleepers in it.
-    std::condition_variable changed_;  // a value was decided
+    Condition changed_;  // a value was decided
 };
 
 }  // namespace sft

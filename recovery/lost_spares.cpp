@@ -25,8 +25,8 @@ LostSpares lost_spares(const JobShape& shape, const JobState& state, std::span<c
         }
     }
     for (const auto& [node, count] : by_node) {
-        const bool is_anybody_there = std::any_of(everybody.begin(), everybody.end(), [&](ProcId process) {
-            return shape.node_of(state, process) == node && !contains(dead, process);
+        const bool is_anybody_there = std::any_of(everybody.begin(), everybody.end(), [&, here = node](ProcId process) {
+            return shape.node_of(state, process) == here && !contains(dead, process);
         });
         if (is_anybody_there || shape.is_one_node()) {
             lost.n_alone += count;

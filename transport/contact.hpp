@@ -14,6 +14,7 @@
 #include <string>
 #include <type_traits>
 
+#include "base/assert.hpp"
 #include "base/ids.hpp"
 #include "transport/fabric.hpp"
 
@@ -46,13 +47,18 @@ struct Contact {
     std::uint32_t fabric_bytes = 0;
     std::array<std::byte, kFabricAddressBytes> fabric{};
 
-    [[nodiscard]] Bytes fabric_address() const noexcept { return Bytes(fabric).first(fabric_bytes); }
+    [[nodiscard]] Bytes fabric_address() const noexcept {
+        SFT_ASSERT(fabric_bytes <= kFabricAddressBytes);
+        return Bytes(fabric).first(fabric_bytes);
+    }
     // What has to be published: the unused end of the address is left out.
     [[nodiscard]] Bytes bytes() const noexcept {
+        SFT_ASSERT(fabric_bytes <= kFabricAddressBytes);
         return {reinterpret_cast<const std::byte*>(this), offsetof(Contact, fabric) + fabric_bytes};
     }
 };
 static_assert(std::is_trivially_copyable_v<Contact> && sizeof(MailAddress) == 24);
+static_assert(offsetof(Contact, mail) == 8 && offsetof(Contact, fabric_bytes) == 116);
 static_assert(sizeof(Contact) == offsetof(Contact, fabric) + kFabricAddressBytes);
 
 // Nothing: this is no contact.

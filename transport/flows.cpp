@@ -12,6 +12,9 @@
 namespace sft {
 namespace {
 
+static_assert(offsetof(sockaddr_in, sin_port) == sizeof(sa_family_t) &&
+              offsetof(sockaddr_in6, sin6_port) == sizeof(sa_family_t));
+
 // At the same place for both versions of the protocol.
 std::uint16_t port_of(const sockaddr_storage& any) {
     std::uint16_t port = 0;

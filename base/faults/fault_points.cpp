@@ -23,12 +23,13 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
-#include <mutex>
 #include <new>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/config.hpp"
 #include "base/faults/fault_visits.hpp"
+#include "base/mutex.hpp"
 #include "base/private_data.hpp"
 #include "base/report.hpp"
 
@@ -48,9 +49,9 @@ struct FaultLab {
     std::atomic<std::int64_t> left_ns{0};                 // the last visit of checkpoint_leave
     std::atomic<std::int64_t> period_ns{kFirstPeriodNs};  // from the one before to it
 
-    std::mutex mutex;  // of what follows
-    FaultSelf self;
-    FaultHook hook;
+    Mutex mutex{MutexRank::fault_lab};
+    FaultSelf self SFT_GUARDED_BY(mutex);
+    FaultHook hook SFT_GUARDED_BY(mutex);
 };
 
 SFT_LIBRARY_STATE FaultLab* g_lab = nullptr;
@@ -152,6 +153,8 @@ bool is_its_turn(const FaultEntry& entry, const FaultVisit& visit, const FaultSe
 
 // Whether this process is the one to carry it out: an entry happens once in a job.
 bool claim(const FaultLab& lab, std::size_t index, const FaultSelf& self) noexcept {
+    static_assert(kFaultEntriesMax <= 64, "a bit each in FaultSelf::fired");
+    SFT_ASSERT(index < lab.schedule.size() && index < kFaultEntriesMax);
     if (lab.schedule[index].is_every) {
         return true;
     }
@@ -240,6 +243,7 @@ bool create_counters(FaultLab& lab, const std::string& prefix, ProcId process, s
 namespace {
 
 void strike(std::size_t index, const FaultVisit& visit, const FaultSelf& self, const FaultHook& hook) noexcept {
+    SFT_ASSERT(index < g_lab->schedule.size() && g_lab->counted != nullptr);
     const FaultEntry& entry = g_lab->schedule[index];
     // First the record: most faults do not come back.
     FaultFired& fired = g_lab->counted->fired[index];
@@ -276,7 +280,7 @@ void* wait_and_strike(void* argument) {
     FaultSelf self;
     FaultHook hook;
     {
-        const std::lock_guard lock(g_lab->mutex);
+        const Locked lock(g_lab->mutex);
         self = g_lab->self;
         hook = g_lab->hook;
     }
@@ -310,6 +314,7 @@ int detail::visit_fault_point(FaultPoint point) noexcept {
         return 0;
     }
     const auto number = static_cast<std::size_t>(point);
+    SFT_ASSERT(number < kFaultPointNumbers);
     lab.counted->last_point.store(static_cast<std::uint32_t>(number), std::memory_order_relaxed);
     FaultVisit visit;
     visit.of_process = lab.counted->visits[number].fetch_add(1, std::memory_order_relaxed) + 1;
@@ -325,7 +330,7 @@ int detail::visit_fault_point(FaultPoint point) noexcept {
     FaultSelf self;
     FaultHook hook;
     {
-        const std::lock_guard lock(lab.mutex);
+        const Locked lock(lab.mutex);
         self = lab.self;
         hook = lab.hook;
     }
@@ -357,7 +362,10 @@ bool start_fault_points(const Config& config, ProcId process, std::string& error
     auto* lab = new FaultLab;
     lab->schedule = config.fault_schedule;
     lab->owner_pid = ::getpid();
-    lab->self.process = process;
+    {
+        const Locked lock(lab->mutex);
+        lab->self.process = process;
+    }
     if (!create_counters(*lab, config.fault_visits, process, error)) {
         delete lab;
         return false;
@@ -374,7 +382,7 @@ FaultSelf fault_self() noexcept {
     if (g_lab == nullptr) {
         return {};
     }
-    const std::lock_guard lock(g_lab->mutex);
+    const Locked lock(g_lab->mutex);
     return g_lab->self;
 }
 
@@ -382,7 +390,7 @@ void set_fault_self(const FaultSelf& self) noexcept {
     if (g_lab == nullptr) {
         return;
     }
-    const std::lock_guard lock(g_lab->mutex);
+    const Locked lock(g_lab->mutex);
     // What a process did as a sleeping spare is not what the PE does; the first holders were their PEs from the start.
     if (self.pe != g_lab->self.pe && self.process.value() >= self.n_pes) {
         for (std::size_t i = 0; i < kFaultPointNumbers; ++i) {
@@ -396,7 +404,7 @@ void set_fault_self(const FaultSelf& self) noexcept {
 
 void forget_fault_self() noexcept {
     if (g_lab != nullptr) {
-        const std::lock_guard lock(g_lab->mutex);
+        const Locked lock(g_lab->mutex);
         FaultSelf& self = g_lab->self;
         self.context = nullptr;
         self.leads = nullptr;
@@ -408,7 +416,7 @@ void forget_fault_self() noexcept {
 
 void set_fault_hook(const FaultHook& hook) noexcept {
     if (g_lab != nullptr) {
-        const std::lock_guard lock(g_lab->mutex);
+        const Locked lock(g_lab->mutex);
         g_lab->hook = hook;
     }
 }

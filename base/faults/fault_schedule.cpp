@@ -1,7 +1,10 @@
 #include "base/faults/fault_schedule.hpp"
 
 #include <cerrno>
+#include <iterator>
 #include <optional>
+
+#include "base/assert.hpp"
 
 namespace sft {
 namespace {
@@ -113,6 +116,7 @@ const char* fault_point_name(FaultPoint point) noexcept {
 }
 
 std::string to_string(const FaultEntry& entry) {
+    SFT_ASSERT(static_cast<std::size_t>(entry.kind) < std::size(kKinds));
     std::string text(kKinds[static_cast<std::size_t>(entry.kind)]);
     switch (entry.kind) {
         case FaultKind::exit: text += with_number(" ", entry.status); break;

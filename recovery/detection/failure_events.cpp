@@ -3,18 +3,18 @@
 #include <pmix.h>
 
 #include <iterator>
-#include <mutex>
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/mutex.hpp"
 #include "base/private_data.hpp"
 
 namespace sft {
 namespace {
 
 // Who listens. PMIx keeps a handler for as long as it likes, so it must not know the object itself.
-SFT_LIBRARY_STATE std::mutex g_mutex;
-SFT_LIBRARY_STATE FailureEvents* g_listener = nullptr;
+SFT_LIBRARY_STATE constinit Mutex g_mutex{MutexRank::events};
+SFT_LIBRARY_STATE FailureEvents* g_listener SFT_GUARDED_BY(g_mutex) = nullptr;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void FailureEvents::listen(const std::string& name_space, std::function<void(Pro
     name_space_ = name_space;
     told_ = std::move(told);
     {
-        const std::lock_guard lock(g_mutex);
+        const Locked lock(g_mutex);
         SFT_ASSERT(told_ && (g_listener == nullptr || g_listener == this));
         g_listener = this;
     }
@@ -34,7 +34,7 @@ void FailureEvents::listen(const std::string& name_space, std::function<void(Pro
 }
 
 void FailureEvents::stop() noexcept {
-    const std::lock_guard lock(g_mutex);
+    const Locked lock(g_mutex);
     if (g_listener == this) {
         g_listener = nullptr;
     }
@@ -51,7 +51,7 @@ void FailureEvents::handle(std::size_t /*handler*/, pmix_status_t /*status*/, co
                            pmix_info_t infos[], std::size_t n_infos, pmix_info_t* /*results*/,
                            std::size_t /*n_results*/, pmix_event_notification_cbfunc_fn_t done, void* done_data) {
     {
-        const std::lock_guard lock(g_mutex);
+        const Locked lock(g_mutex);
         for (std::size_t i = 0; i < n_infos && g_listener != nullptr; ++i) {
             const pmix_value_t& value = infos[i].value;
             if (PMIX_CHECK_KEY(&infos[i], PMIX_EVENT_AFFECTED_PROC) && value.type == PMIX_PROC) {

@@ -143,6 +143,7 @@ private:
             step *= 2;
         }
         if (rank != 0) {
+            SFT_ASSERT(parent_ == kNoPe);
             parent_ = pe_of(rank - step);
         }
         for (step /= 2; step > 0; step /= 2) {

@@ -80,6 +80,8 @@ Extent elements(std::size_t count, std::size_t bytes) noexcept {
 }
 
 void Checker::start(Engine& e, const Options& options) noexcept {
+    SFT_ASSERT(options.mode != CheckMode::off);
+    SFT_ASSERT((options.blocks == nullptr) == (options.blocks_in.bytes == 0));
     engine_ = &e;
     options_ = options;
     main_thread_ = ::pthread_self();
@@ -142,6 +144,7 @@ PeId Checker::owner_of_window(const void* address) const noexcept {
 
 void Checker::check_alignment(const char* routine, const Argument& argument) noexcept {
     const std::size_t alignment = argument.extent.alignment;
+    SFT_ASSERT(alignment != 0);
     if (number(argument.address) % alignment != 0) {
         report(routine, "%s %p is not aligned to %zu bytes", argument.name, argument.address, alignment);
     }
@@ -249,8 +252,9 @@ void Checker::check_block(const char* routine, const void* address) noexcept {
 // ---- locks ----
 
 bool Checker::holds(const long* lock) noexcept {
-    const std::lock_guard guard(locks_mutex_);
+    const Locked guard(locks_mutex_);
     const HeldLocks& held = engine_->held_locks;
+    SFT_ASSERT(held.count <= HeldLocks::kMax);
     return std::find(held.locks, held.locks + held.count, lock) != held.locks + held.count;
 }
 
@@ -269,11 +273,12 @@ void Checker::check_set_lock(const char* routine, const long* lock) noexcept {
 }
 
 void Checker::note_lock(const long* lock) noexcept {
-    const std::lock_guard guard(locks_mutex_);
+    const Locked guard(locks_mutex_);
     HeldLocks& held = engine_->held_locks;
     if (is_fault_pending()) {
         return;  // it may have come back without the lock, and the rollback takes all of it back
     }
+    SFT_ASSERT(held.count <= HeldLocks::kMax);
     if (held.count == HeldLocks::kMax) {
         held.is_incomplete = 1;
     } else {
@@ -283,8 +288,9 @@ void Checker::note_lock(const long* lock) noexcept {
 
 void Checker::check_clear_lock(const char* routine, const long* lock) noexcept {
     check_symmetric(routine, {"lock", lock, elements(1, sizeof *lock)});
-    const std::lock_guard guard(locks_mutex_);
+    const Locked guard(locks_mutex_);
     HeldLocks& held = engine_->held_locks;
+    SFT_ASSERT(held.count <= HeldLocks::kMax);
     const long** const end = held.locks + held.count;
     const long** const found = std::find(held.locks, end, lock);
     if (found != end) {

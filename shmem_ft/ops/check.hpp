@@ -23,9 +23,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <mutex>
 
 #include "base/config.hpp"
+#include "base/mutex.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "symheap/block_table.hpp"
 
@@ -133,7 +133,7 @@ private:
     std::atomic<pthread_t> inside_{};
     std::atomic<std::uint32_t> lines_{0};
     ContextUse uses_[kContextsMax] = {};
-    std::mutex locks_mutex_;
+    Mutex locks_mutex_{MutexRank::checks};  // the engine's held_locks
 };
 
 // ---- collective calls ----

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/report.hpp"
 
 namespace sft {
@@ -21,7 +22,7 @@ struct CallName {
     std::int32_t stride;
     std::int32_t size;
 };
-static_assert(sizeof(CallName) == kChannelPayloadBytes);
+static_assert(sizeof(CallName) == kChannelPayloadBytes && std::has_unique_object_representations_v<CallName>);
 
 struct CallValues {
     std::uint64_t values[kCommonArgumentsMax];
@@ -75,6 +76,7 @@ std::string pes_text(const std::vector<std::int32_t>& pes) {
 // "16 on PEs 0, 2-3; 8 on PE 1"; empty if all have the same.
 std::string difference(const PeGroup& group, const std::vector<CallValues>& calls, std::size_t which, Form form) {
     constexpr std::size_t kValuesMax = 4;
+    SFT_ASSERT(which < kCommonArgumentsMax && calls.size() == static_cast<std::size_t>(group.size));
     std::vector<std::uint64_t> values;
     for (const CallValues& call : calls) {
         if (std::find(values.begin(), values.end(), call.values[which]) == values.end()) {
@@ -121,6 +123,7 @@ bool gather_calls(Engine& e, const Lane& lane, const PeGroup& group, const CallN
 template <class Lane>
 void compare_calls_on(Engine& e, const Lane& lane, const PeGroup& group, const char* routine,
                       std::initializer_list<CommonArgument> arguments) noexcept {
+    SFT_ASSERT(arguments.size() <= kCommonArgumentsMax && group.me < group.size);
     const CallName own = name_of(routine, group);
     CallValues values{};
     std::transform(arguments.begin(), arguments.end(), values.values,

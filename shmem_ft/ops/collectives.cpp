@@ -11,11 +11,13 @@ namespace {
 
 // The k-th member after (before) this one, going round.
 PeId member_after(const PeGroup& group, std::int32_t k) noexcept {
+    SFT_ASSERT_SLOW(k > 0 && k < group.size);
     const std::int32_t index = group.me + k;
     return group.pe(index < group.size ? index : index - group.size);
 }
 
 std::int32_t index_before(const PeGroup& group, std::int32_t k) noexcept {
+    SFT_ASSERT_SLOW(k > 0 && k < group.size);
     const std::int32_t index = group.me - k;
     return index < 0 ? index + group.size : index;
 }
@@ -57,6 +59,7 @@ bool exchange_data(const Links& links, const PeGroup& group, Push&& push) noexce
 // In every other barrier a member has to run several times before all can leave it. Out of line: sync() is shorter
 // without it.
 [[gnu::noinline]] bool sync_crowd(Engine& e, const PeGroup& group) noexcept {
+    SFT_ASSERT_SLOW(group.size > 1 && group.lane != kLaneOfActiveSets);
     const Channels::Lane lane = e.channels.lane(group.lane);
     return lane.meet({group.pe(0), static_cast<std::uint32_t>(group.size)}, [&](auto&& ring) {
         for (std::int32_t k = 1; k < group.size; ++k) {
@@ -84,6 +87,7 @@ bool exchange_data(const Links& links, const PeGroup& group, Push&& push) noexce
 bool sync_wide(Engine& e, const PeGroup& group) noexcept {
     constexpr std::int32_t kBranches = 8;
     const GroupView& view = e.nodes.view(group);
+    SFT_ASSERT(static_cast<std::size_t>(view.node) < view.leaders.size());
     const WideLane lane(e.channels, e.waiter, e.nodes, group.lane);
     const auto here = [&](std::int32_t place) { return group.pe(view.here[static_cast<std::size_t>(place)]); };
     const auto leader = [&](std::int32_t node) { return group.pe(view.leaders[static_cast<std::size_t>(node)]); };

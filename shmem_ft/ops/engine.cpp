@@ -1,5 +1,6 @@
 #include "shmem_ft/ops/engine.hpp"
 
+#include "base/assert.hpp"
 #include "base/report.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/target.hpp"
@@ -15,6 +16,7 @@ void attach_engine(Engine* e) noexcept {
 }
 
 void connect_nodes(Engine& e, Network& network, std::span<const NodeId> node_of_pe) {
+    SFT_ASSERT(e.peers.me != kNoPe && node_of_pe.size() == static_cast<std::size_t>(e.peers.n_pes));
     e.nodes.set(node_of_pe, e.peers.me);
     e.network = &network;
     e.gate.set_network(&network);

@@ -27,6 +27,8 @@ struct HeldLocks {
     const long* locks[kMax] = {};
 };
 
+static_assert(std::is_trivially_copyable_v<HeldLocks> && sizeof(HeldLocks) == 504);
+
 struct Engine {
     PeerTable peers;
     Channels channels;

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/assert.hpp"
 #include "base/ids.hpp"
 #include "transport/shm/channels.hpp"
 
@@ -66,6 +67,7 @@ enum class SlotState : std::uint32_t { free = 0, claimed = 1, shown = 2 };
 }
 
 inline void set_state(SlotState& state, SlotState to) noexcept {
+    SFT_ASSERT_SLOW(to != SlotState::claimed);  // only claim() does that
     std::atomic_ref(state).store(to, std::memory_order_release);
 }
 
@@ -93,6 +95,7 @@ struct HandleLog {
     std::uint16_t results[Capacity] = {};
 
     void record(std::uintptr_t handle) noexcept {
+        SFT_ASSERT(handle < Capacity);
         const std::uint32_t call = std::atomic_ref(count).fetch_add(1, std::memory_order_relaxed);
         if (call < Capacity) {
             results[call] = static_cast<std::uint16_t>(handle);
@@ -103,6 +106,9 @@ struct HandleLog {
 inline constexpr std::size_t kTeamsMax = 256;
 inline constexpr std::size_t kContextsMax = 1024;
 static_assert(kTeamsMax <= kLanesMax);
+static_assert(kTeamsMax % 64 == 0, "members agree on free ones by bitmaps");
+static_assert(kTeamsMax <= UINT16_MAX && kContextsMax <= UINT16_MAX, "HandleLog::results");
+static_assert(kTeamShared.value() < kTeamsMax && kCtxDefault.value() < kContextsMax);
 
 struct TeamTable {
     TeamEntry entries[kTeamsMax] = {};
@@ -124,6 +130,8 @@ struct ContextTable {
     }
 };
 static_assert(std::is_trivially_copyable_v<TeamTable> && std::is_trivially_copyable_v<ContextTable>);
+static_assert(std::is_standard_layout_v<TeamTable> && std::is_standard_layout_v<ContextTable>);
+static_assert(std::atomic_ref<SlotState>::is_always_lock_free);
 
 // While active (a substitute that has not joined yet), creation calls take the recorded handles in order instead of
 // agreeing on new ones. One thread makes these calls: the order of calls by several would be another one in each

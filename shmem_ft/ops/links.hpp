@@ -35,7 +35,9 @@ inline void copy_elements(void* dest, const void* source, const StridedBlock& bl
         case 2: return copy_strided<2>(dest, source, block.strides, block.nelems);
         case 4: return copy_strided<4>(dest, source, block.strides, block.nelems);
         case 8: return copy_strided<8>(dest, source, block.strides, block.nelems);
-        default: return copy_strided<16>(dest, source, block.strides, block.nelems);
+        default:
+            SFT_ASSERT(block.element_bytes == 16);
+            return copy_strided<16>(dest, source, block.strides, block.nelems);
     }
 }
 

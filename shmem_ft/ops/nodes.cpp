@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 std::byte* GroupView::at_least(std::size_t bytes) {
@@ -17,7 +19,10 @@ void PeNodes::set(std::span<const NodeId> node_of_pe, PeId me) {
         nodes_ = std::make_unique<std::atomic<std::int32_t>[]>(node_of_pe.size());
         n_pes_ = static_cast<std::int32_t>(node_of_pe.size());
     }
+    SFT_ASSERT(node_of_pe.size() == static_cast<std::size_t>(n_pes_));
+    SFT_ASSERT(me.value() >= 0 && me.value() < n_pes_);
     for (std::size_t pe = 0; pe < node_of_pe.size(); ++pe) {
+        SFT_ASSERT(node_of_pe[pe].value() >= 0);
         nodes_[pe].store(node_of_pe[pe].value(), std::memory_order_relaxed);
     }
     mine_.store(node_of_pe[me.index()].value(), std::memory_order_relaxed);
@@ -42,10 +47,12 @@ PeGroup PeNodes::group_here(PeId me, LaneId lane) const noexcept {
         ++group.size;
     }
     group.me = group.index_of(me);
+    SFT_ASSERT(group.size >= 1 && group.me >= 0);
     return group;
 }
 
 GroupView& PeNodes::view(const PeGroup& group) {
+    SFT_ASSERT(group.lane.index() < kLanesMax);
     std::unique_ptr<GroupView>& view = views_[group.lane.index()];
     const bool is_it = view != nullptr && view->table == table_.load(std::memory_order_acquire) &&
                        view->group.start == group.start && view->group.stride == group.stride &&
@@ -58,6 +65,8 @@ GroupView& PeNodes::view(const PeGroup& group) {
 
 std::unique_ptr<GroupView> PeNodes::make_view(const PeGroup& group) const {
     auto view = std::make_unique<GroupView>();
+    SFT_ASSERT(group.size > 0 && group.start >= 0 && group.pe(group.size - 1).value() >= 0);
+    SFT_ASSERT(group.start < n_pes_ && group.pe(group.size - 1).value() < n_pes_);
     view->group = group;
     view->table = table_.load(std::memory_order_acquire);
     const std::int32_t mine = mine_.load(std::memory_order_relaxed);
@@ -78,14 +87,17 @@ std::unique_ptr<GroupView> PeNodes::make_view(const PeGroup& group) const {
             view->here.push_back(member);
         }
     }
+    SFT_ASSERT(!view->leaders.empty() && view->leaders.front() == 0);
     return view;
 }
 
 std::int32_t PeNodes::leader_of(const GroupView& view, PeId pe) const noexcept {
-    return *std::find_if(view.leaders.begin(), view.leaders.end(), [&](std::int32_t leader) {
+    const auto found = std::find_if(view.leaders.begin(), view.leaders.end(), [&](std::int32_t leader) {
         return nodes_[view.group.pe(leader).index()].load(std::memory_order_relaxed) ==
                nodes_[pe.index()].load(std::memory_order_relaxed);
     });
+    SFT_ASSERT(found != view.leaders.end());
+    return *found;
 }
 
 bool WideLane::send(PeId to, const void* payload, std::size_t bytes) const noexcept {

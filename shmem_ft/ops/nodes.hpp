@@ -42,6 +42,7 @@ public:
     void set(std::span<const NodeId> node_of_pe, PeId me);
 
     [[nodiscard]] bool is_here(PeId pe) const noexcept {
+        SFT_ASSERT_SLOW(pe.value() >= 0 && pe.value() < n_pes_);
         return nodes_[pe.index()].load(std::memory_order_relaxed) == mine_.load(std::memory_order_relaxed);
     }
     // The PEs of this node if their numbers are a progression, else this PE alone: the same answer on all PEs of a

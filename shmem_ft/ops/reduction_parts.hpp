@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "shmem_ft/ops/handles.hpp"
 #include "shmem_ft/ops/reductions.hpp"
 
@@ -15,7 +16,8 @@ namespace sft {
 inline constexpr std::size_t kChunkBytes = 4096;    // worked on at once, on the stack
 inline constexpr std::size_t kCacheLineBytes = 64;  // slices begin on multiples of it
 inline constexpr std::size_t kElementBytesMax = 16;
-static_assert(kChunkBytes % kElementBytesMax == 0);
+static_assert(kChunkBytes % kElementBytesMax == 0 && kChunkBytes % kCacheLineBytes == 0);
+static_assert(kCacheLineBytes % kElementBytesMax == 0);
 
 // What travels in messages: whole elements of every size in each, and fewer messages than a channel holds.
 inline constexpr std::size_t kPieceBytes = kChannelPayloadBytes / kElementBytesMax * kElementBytesMax;
@@ -29,10 +31,12 @@ class SmallReduction {
 public:
     SmallReduction(const Lane& lane, const PeGroup& group, std::size_t count, ElementKind kind) noexcept
         : group_(group), lane_(lane), count_(count), kind_(kind), bytes_(count * kind.bytes) {
+        SFT_ASSERT_SLOW(count != 0 && count * kind.bytes <= kSmallBytes && kind.bytes <= kElementBytesMax);
         while (active_ * 2 <= group.size) {
             active_ *= 2;
         }
         pairs_ = group.size - active_;
+        SFT_ASSERT_SLOW(pairs_ >= 0 && pairs_ < active_);
     }
 
     // data: this member's elements, then the result.
@@ -112,6 +116,8 @@ struct Slice {
     std::size_t end;
 };
 [[nodiscard]] inline Slice own_slice(const PeGroup& group, std::size_t count, std::size_t element_bytes) noexcept {
+    SFT_ASSERT(group.me < group.size);
+    SFT_ASSERT(element_bytes != 0 && element_bytes <= kElementBytesMax);
     const auto members = static_cast<std::size_t>(group.size);
     const std::size_t line = std::max<std::size_t>(1, kCacheLineBytes / element_bytes);
     const std::size_t slice = ((count + members - 1) / members + line - 1) / line * line;

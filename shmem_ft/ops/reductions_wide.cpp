@@ -44,11 +44,13 @@ public:
             }
         }
         const std::size_t buffers = n_remote + spare_buffers;
+        SFT_ASSERT(n_remote != 0);
         const std::size_t room = kSpaceBytes / (2 * buffers) / kCacheLineBytes * kCacheLineBytes;
         const std::size_t whole = (slice_.end - slice_.begin) * arrays.kind.bytes;
         const std::size_t needed = (whole + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
         buffer_bytes_ = std::min(needed, std::clamp(room, kChunkBytes, kPartBytesMax));
         side_bytes_ = buffers * buffer_bytes_;
+        SFT_ASSERT(buffer_bytes_ % kCacheLineBytes == 0 && buffer_bytes_ <= kPartBytesMax);
         n_remote_ = n_remote;
         space_ = reinterpret_cast<unsigned char*>(e.nodes.view(group).at_least(2 * side_bytes_));
     }
@@ -74,6 +76,7 @@ public:
         for (;;) {
             network_.quiet();  // of this part, and of the results that lie where the next one goes
             const std::size_t next = part.begin + part.elements;
+            SFT_ASSERT(part.elements != 0 && next <= slice_.end);
             const Part following = next < slice_.end ? part_at(next, 1 - part.side) : Part{};
             fetch(following);
             work(part);
@@ -90,10 +93,13 @@ public:
     }
     // Of a member of another node: its source, and the place for what goes into its destination.
     [[nodiscard]] unsigned char* buffer(const Part& part, std::int32_t member) const noexcept {
+        SFT_ASSERT(part.side < 2 && is_remote(member));
+        SFT_ASSERT(part.elements * arrays_.kind.bytes <= buffer_bytes_);
         return space_ + part.side * side_bytes_ + slot_of_[static_cast<std::size_t>(member)] * buffer_bytes_;
     }
     // One that belongs to no member.
     [[nodiscard]] unsigned char* spare_buffer(const Part& part) const noexcept {
+        SFT_ASSERT(part.side < 2 && (n_remote_ + 1) * buffer_bytes_ <= side_bytes_);
         return space_ + part.side * side_bytes_ + n_remote_ * buffer_bytes_;
     }
     // What may be changed again when the part after the next one is worked on.
@@ -213,6 +219,7 @@ void scan_part(Engine& e, const PeGroup& group, const Arrays& arrays, ScanKind s
 
 bool reduce_wide(Engine& e, const PeGroup& group, void* dest, const void* source, std::size_t count,
                  ElementKind kind) noexcept {
+    SFT_ASSERT(count != 0);
     if (count * kind.bytes <= kSmallBytes) {
         alignas(16) unsigned char data[kSmallBytes];
         std::memcpy(data, source, count * kind.bytes);
@@ -234,6 +241,7 @@ bool reduce_wide(Engine& e, const PeGroup& group, void* dest, const void* source
 
 bool scan_wide(Engine& e, const PeGroup& group, void* dest, const void* source, std::size_t count, ElementKind kind,
                ScanKind scan_kind) noexcept {
+    SFT_ASSERT(count != 0);
     if (!sync(e, group)) {
         return false;
     }

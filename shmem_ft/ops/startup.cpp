@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "base/report.hpp"
 #include "shmem_ft/ops/job.hpp"
 
@@ -29,6 +30,7 @@ constexpr const char* kWhatIsNeeded =
 void Startup::begin_recording(Engine& e, const Memory& memory) {
     engine_ = &e;
     memory_ = memory;
+    SFT_ASSERT(memory.record != nullptr && memory.record_bytes >= sizeof(StartupHead));
     owner_ = ::pthread_self();
     writer_ = StartupWriter(memory.record, memory.record_bytes);
     mode_ = Mode::recording;
@@ -37,6 +39,7 @@ void Startup::begin_recording(Engine& e, const Memory& memory) {
 void Startup::begin_replay(Engine& e, const Memory& memory) {
     engine_ = &e;
     memory_ = memory;
+    SFT_ASSERT(memory.record != nullptr && memory.record_bytes >= sizeof(StartupHead));
     owner_ = ::pthread_self();
     reader_ = StartupReader(memory.record, memory.record_bytes);
     mode_ = reader_.state() == StartupState::complete ? Mode::replaying : Mode::without_record;
@@ -301,6 +304,7 @@ bool Startup::find(const CallKey& key) noexcept {
     if (!look_ahead(key, true, ahead) && !(may_skip_ && look_ahead(key, false, ahead))) {
         return false;
     }
+    SFT_ASSERT(ahead.position() >= reader_.position());
     while (reader_.position() < ahead.position()) {
         pass(reader_.call());
     }
@@ -326,6 +330,7 @@ void Startup::fill_block(const StartupCall& call, const RecordedCall& recorded) 
 }
 
 void Startup::deliver(const StartupCall& call, void* result, std::size_t result_bytes) noexcept {
+    SFT_ASSERT(mode_ == Mode::replaying && is_owner());
     const RecordedCall recorded = reader_.call();
     const CallEntry& entry = recorded.entry();
     if (call.kind == CallKind::heap) {

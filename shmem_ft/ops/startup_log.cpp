@@ -13,6 +13,7 @@ constexpr std::uint64_t kMagic = 0x3170757472617473;  // "startup1"
 
 StartupWriter::StartupWriter(std::byte* memory, std::size_t bytes) noexcept
     : memory_(memory), room_(bytes - sizeof(StartupHead)) {
+    SFT_ASSERT(bytes >= sizeof(StartupHead) && reinterpret_cast<std::uintptr_t>(memory) % 8 == 0);
     close(StartupState::recording, false);
 }
 
@@ -21,6 +22,7 @@ void StartupWriter::append(const void* from, std::size_t bytes) noexcept {
         is_full_ = true;
         return;
     }
+    SFT_ASSERT(write_ <= room_ && at_ <= write_);
     std::memcpy(entries() + write_, from, bytes);
     write_ += bytes;
 }
@@ -33,12 +35,15 @@ void StartupWriter::pad() noexcept {
 // A repetition that goes on has its token in front of the entry under work, which is given up if it equals the next one
 // of the repetition. An entry that begins one is written over by the token.
 void StartupWriter::begin(const CallEntry& entry) noexcept {
+    SFT_ASSERT(used_ % 8 == 0 && used_ <= room_);
     at_ = write_ = used_;
     entry_ = entry;
     append(&entry_, sizeof entry_);
 }
 
 void StartupWriter::result(const void* value, std::size_t bytes) noexcept {
+    SFT_ASSERT(bytes <= UINT16_MAX);
+    SFT_ASSERT(is_full_ || write_ == at_ + sizeof entry_);
     entry_.result_bytes = static_cast<std::uint16_t>(bytes);
     append(value, bytes);
     pad();
@@ -78,13 +83,16 @@ std::size_t StartupWriter::end() noexcept {
         is_full_ = true;
         return 0;
     }
+    SFT_ASSERT(write_ % 8 == 0 && write_ - at_ >= sizeof entry_);
     entry_.bytes = static_cast<std::uint32_t>(write_ - at_);
     std::memcpy(entries() + at_, &entry_, sizeof entry_);
     ++n_calls_;
     const std::size_t before = used_;
     if (back_ != 0 && equals(history_.at(back_))) {
         CallRepeat token;
+        SFT_ASSERT(token_ + sizeof token <= used_);
         std::memcpy(static_cast<void*>(&token), entries() + token_, sizeof token);
+        SFT_ASSERT(token.kind == CallKind::repeat && token.back == back_ && token.count != 0);
         ++token.count;
         std::memcpy(entries() + token_, &token, sizeof token);
         history_.add(history_.at(back_));
@@ -143,6 +151,7 @@ void StartupReader::find() noexcept {
 }
 
 void StartupReader::next() noexcept {
+    SFT_ASSERT(!at_end());
     history_.add(place_);
     ++position_;
     CallRepeat token;

@@ -15,6 +15,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 enum class StartupState : std::uint32_t {
@@ -71,13 +73,18 @@ struct CallRepeat {
     std::uint16_t back = 0;   // as the entry so many back, and so on
     std::uint64_t count = 0;  // so many entries
 };
-static_assert(sizeof(CallRepeat) == 16);
+static_assert(sizeof(CallRepeat) == 16 && std::is_trivially_copyable_v<CallRepeat>);
+static_assert(offsetof(CallRepeat, bytes) == offsetof(CallEntry, bytes) &&
+                  offsetof(CallRepeat, kind) == offsetof(CallEntry, kind),
+              "a reader looks which of them it is");
+static_assert(sizeof(CallRepeat) <= sizeof(CallEntry), "a token is written over the entry that begins a repetition");
 
 // In front of the bytes of one change.
 struct ChangeHead {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
 };
+static_assert(sizeof(ChangeHead) == 16 && std::is_trivially_copyable_v<ChangeHead>);
 
 inline constexpr std::size_t kBack = 8;
 [[nodiscard]] constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
@@ -87,6 +94,7 @@ class CallHistory {
 public:
     // The place of the entry `back` before the next one; null: there are not so many.
     [[nodiscard]] const std::byte* at(std::size_t back) const noexcept {
+        SFT_ASSERT_SLOW(back >= 1 && back <= kBack);
         return back <= n_ ? places_[(n_ - back) % kBack] : nullptr;
     }
     void add(const std::byte* place) noexcept { places_[n_++ % kBack] = place; }
@@ -172,7 +180,10 @@ public:
     [[nodiscard]] bool is_exposed_unseen() const noexcept { return head_.exposed_unseen != 0; }
     [[nodiscard]] bool at_end() const noexcept { return place_ == nullptr; }
     // REQUIRES: not at_end().
-    [[nodiscard]] RecordedCall call() const noexcept { return RecordedCall(place_); }
+    [[nodiscard]] RecordedCall call() const noexcept {
+        SFT_ASSERT(!at_end());
+        return RecordedCall(place_);
+    }
     void next() noexcept;
     // Entries that have been passed, and that there are.
     [[nodiscard]] std::uint64_t position() const noexcept { return position_; }

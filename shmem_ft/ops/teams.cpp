@@ -3,6 +3,7 @@
 #include <atomic>
 #include <bit>
 
+#include "base/assert.hpp"
 #include "base/report.hpp"
 #include "shmem_ft/ops/check.hpp"
 #include "shmem_ft/ops/collectives.hpp"
@@ -39,7 +40,10 @@ struct TeamBits {
     std::uint64_t words[kWords] = {};
 
     [[nodiscard]] static std::uint64_t bit(std::uintptr_t index) noexcept { return std::uint64_t{1} << (index % 64); }
-    void add(std::uintptr_t index) noexcept { words[index / 64] |= bit(index); }
+    void add(std::uintptr_t index) noexcept {
+        SFT_ASSERT(index < kTeamsMax);
+        words[index / 64] |= bit(index);
+    }
     [[nodiscard]] bool has(std::uintptr_t index) const noexcept { return (words[index / 64] & bit(index)) != 0; }
 };
 
@@ -59,6 +63,7 @@ bool find_free(Engine& e, const PeGroup& parent, std::uintptr_t start, TeamId* i
     for (std::uintptr_t n = 0; n < kOwnTeams && found < wanted; ++n) {
         const std::uintptr_t index = kFirstOwnTeam + (start + n) % kOwnTeams;
         if (free.has(index)) {
+            SFT_ASSERT(index >= kFirstOwnTeam && index < kTeamsMax);
             ids[found++] = TeamId(index);
         }
     }
@@ -89,6 +94,7 @@ bool agree_on_free(Engine& e, const PeGroup& parent, TeamId* ids, int wanted) no
             return true;
         }
         for (int i = 0; i < claimed; ++i) {
+            SFT_ASSERT(state_of(e.teams.entries[ids[i].index()].state) == SlotState::claimed);
             set_state(e.teams.entries[ids[i].index()].state, SlotState::free);
         }
         if (!is_known) {
@@ -126,7 +132,10 @@ bool obtain(Engine& e, const PeGroup& parent, bool is_valid_split, TeamId* ids, 
 // False for a member that was given no index, which happens in a replay only: the split of then had failed.
 bool enter(Engine& e, TeamId id, const PeGroup& group, int num_contexts, TeamId* team) noexcept {
     if (id != kTeamInvalid) {
+        SFT_ASSERT(id.value() < kTeamsMax && (e.replay.active || id.value() >= kFirstOwnTeam));
         TeamEntry& entry = e.teams.entries[id.index()];
+        SFT_ASSERT(e.replay.active || state_of(entry.state) == SlotState::claimed);
+        SFT_ASSERT(group.me < group.size && group.lane == lane_of(id));
         if (group.me >= 0) {
             entry.group = group;
             entry.num_contexts = num_contexts;
@@ -151,6 +160,7 @@ void reset_handles(Engine& e) noexcept {
     e.teams = TeamTable{};
     e.contexts = ContextTable{};
     e.replay = HandleReplay{};
+    SFT_ASSERT(e.peers.n_pes > 0 && e.peers.me.value() >= 0 && e.peers.me.value() < e.peers.n_pes);
     const PeGroup all = world(e);
     PeGroup shared = all;
     shared.lane = lane_of(kTeamShared);
@@ -328,6 +338,7 @@ void destroy_context(Engine& e, CtxId context) noexcept {
     if (context.value() < kFirstOwnContext || e.contexts.find(context) == nullptr) {
         return;
     }
+    SFT_ASSERT(context.value() < kContextsMax);
     quiet(e);
     release_context(e.contexts.entries[context.index()]);
 }

@@ -12,6 +12,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "base/assert.hpp"
 #include "base/checksum.hpp"
 #include "base/faults/fault_points.hpp"
 #include "base/instruments.hpp"
@@ -166,12 +167,14 @@ bool Bootstrap::connect(JobChannel& oshrun, std::uint32_t pretend_nodes, std::st
 bool Bootstrap::is_slurm_step() const noexcept { return std::strncmp(name_space_, "slurm.pmix.", 11) == 0; }
 
 void Bootstrap::come_late(ProcId self, std::int32_t n_processes, bool is_one_node) noexcept {
+    SFT_ASSERT(self.value() >= 0 && n_processes > 0);
     self_ = self;
     n_processes_ = n_processes;
     is_one_node_ = is_one_node;
 }
 
 bool Bootstrap::find_nodes(std::vector<NodeId>& nodes, std::string& error) const {
+    SFT_ASSERT(n_processes_ > 0 && self_.value() >= 0);
     nodes.clear();
     std::unordered_map<std::string, NodeId> numbers;
     for (std::int32_t process = 0; process < n_processes_; ++process) {
@@ -206,6 +209,7 @@ void Bootstrap::disconnect() noexcept {
 
 // What rank 0 shares, all have afterwards.
 bool Bootstrap::meet(std::span<std::byte> shared, std::string& error) noexcept {
+    SFT_ASSERT(oshrun_ != nullptr && shared.size() < sizeof JobEvent::text);
     JobEvent event;
     event.kind = JobEventKind::meeting;
     if (self_ == ProcId(0) && !shared.empty()) {
@@ -232,6 +236,7 @@ bool Bootstrap::fence(Collect collect) noexcept {
 }
 
 bool Bootstrap::share_cards(JobCard& card, SegmentCard& segment, int generation, std::string& error) {
+    SFT_ASSERT(generation >= 0 && n_processes_ > 0);
     if (n_processes_ == 1) {
         return true;
     }

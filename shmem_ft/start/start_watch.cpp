@@ -4,6 +4,8 @@
 #include <csignal>
 #include <utility>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 const char* describe(StartStep step) noexcept {
@@ -26,6 +28,7 @@ StartWatch::StartWatch(std::uint32_t bound_ms, std::function<void(StartStep)> la
     if (bound_ms == 0) {
         return;
     }
+    SFT_ASSERT(late != nullptr);
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(bound_ms);
     // Signals are the application's business: its threads get them.
     sigset_t all;
@@ -33,9 +36,12 @@ StartWatch::StartWatch(std::uint32_t bound_ms, std::function<void(StartStep)> la
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
     thread_ = std::thread([this, end, late = std::move(late)] {
-        std::unique_lock lock(mutex_);
-        if (!changed_.wait_until(lock, end, [this] { return is_over_; })) {
-            late(step_.load());
+        const Locked lock(mutex_);
+        while (!is_over_) {
+            if (!changed_.wait_until(mutex_, end) && !is_over_) {
+                late(step_.load());
+                return;
+            }
         }
     });
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -46,7 +52,7 @@ StartWatch::~StartWatch() {
         return;
     }
     {
-        const std::lock_guard lock(mutex_);
+        const Locked lock(mutex_);
         is_over_ = true;
     }
     changed_.notify_one();

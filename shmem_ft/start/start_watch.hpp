@@ -10,11 +10,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.hpp"
 
 namespace sft {
 
@@ -47,9 +47,9 @@ public:
 
 private:
     std::atomic<StartStep> step_{StartStep::connecting};
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool is_over_ = false;
+    Mutex mutex_{MutexRank::start_watch};
+    Condition changed_;
+    bool is_over_ SFT_GUARDED_BY(mutex_) = false;
     std::thread thread_;
 };
 

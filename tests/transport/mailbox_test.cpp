@@ -129,7 +129,8 @@ TEST_F(MailboxTest, TheLargestAndTheSmallest) {
         a.pump(kNoMail);
     }
     EXPECT_EQ(received, sent);
-    EXPECT_EXIT(a.send(ProcId(1), Buffer(kBytesMax + 1)), testing::ExitedWithCode(kExitError), "larger than 163840");
+    EXPECT_EXIT(a.send(ProcId(1), Buffer(kBytesMax + 1)), testing::ExitedWithCode(kExitError),
+                "message.size\\(\\) <= options_.bytes_max");
 }
 
 TEST_F(MailboxTest, WithoutRoomForItsMessagesItDoesNotOpen) {

@@ -59,7 +59,7 @@ AgentRoads::AgentRoads(GuardianAddress guardian, HelloFrame hello)
 
 AgentRoads::~AgentRoads() {
     {
-        const std::lock_guard lock(mutex_);
+        const Locked lock(mutex_);
         is_over_ = true;
     }
     changed_.notify_all();
@@ -67,13 +67,13 @@ AgentRoads::~AgentRoads() {
 }
 
 void AgentRoads::add_peer(std::string address, std::uint16_t port) {
-    const std::lock_guard lock(mutex_);
+    const Locked lock(mutex_);
     peers_.push_back({std::move(address), port});
 }
 
 void AgentRoads::look(std::uint64_t taken) {
     {
-        const std::lock_guard lock(mutex_);
+        const Locked lock(mutex_);
         if (is_looking_) {
             return;
         }
@@ -85,30 +85,32 @@ void AgentRoads::look(std::uint64_t taken) {
 }
 
 void AgentRoads::stop() {
-    const std::lock_guard lock(mutex_);
+    const Locked lock(mutex_);
     is_looking_ = false;
     ++n_looks_;
     news_.found.reset();
 }
 
 bool AgentRoads::is_looking() {
-    const std::lock_guard lock(mutex_);
+    const Locked lock(mutex_);
     return is_looking_;
 }
 
 AgentRoads::News AgentRoads::take_news() {
     std::uint64_t count = 0;
     [[maybe_unused]] const ssize_t bytes = read(news_fd_.get(), &count, sizeof count);
-    const std::lock_guard lock(mutex_);
+    const Locked lock(mutex_);
     return std::exchange(news_, {});
 }
 
 void AgentRoads::run() {
     int patience_ms = kPatience_ms;
     std::uint64_t of_look = 0;
-    std::unique_lock lock(mutex_);
+    Locked lock(mutex_);
     while (true) {
-        changed_.wait(lock, [&] { return is_over_ || is_looking_; });
+        while (!is_over_ && !is_looking_) {
+            changed_.wait(mutex_);
+        }
         if (is_over_) {
             return;
         }
@@ -126,7 +128,9 @@ void AgentRoads::run() {
             try_road(road, hello, patience_ms);
             lock.lock();
         }
-        changed_.wait_for(lock, kBetweenRounds, [&] { return is_over_; });
+        const auto end = std::chrono::steady_clock::now() + kBetweenRounds;
+        while (!is_over_ && changed_.wait_until(mutex_, end)) {
+        }
     }
 }
 
@@ -154,7 +158,7 @@ void AgentRoads::try_road(const std::optional<Peer>& peer, HelloFrame hello, int
             is_direct = true;
         }
     }
-    const std::lock_guard lock(mutex_);
+    const Locked lock(mutex_);
     if (!is_looking_ || hello.taken != taken_) {
         return;
     }

@@ -7,13 +7,12 @@
 // Threads: looking for a way blocks, so it has a thread of its own; everything else is the owner's.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/oshrun/agent_wire.hpp"
 
@@ -68,14 +67,14 @@ private:
     GuardianAddress guardian_;
     HelloFrame hello_;
     Fd news_fd_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::vector<Peer> peers_;
-    std::uint64_t taken_ = 0;
-    std::uint64_t n_looks_ = 0;  // a way that was found for an older one is not taken
-    bool is_looking_ = false;
-    bool is_over_ = false;
-    News news_;
+    Mutex mutex_{MutexRank::tool};
+    Condition changed_;
+    std::vector<Peer> peers_ SFT_GUARDED_BY(mutex_);
+    std::uint64_t taken_ SFT_GUARDED_BY(mutex_) = 0;
+    std::uint64_t n_looks_ SFT_GUARDED_BY(mutex_) = 0;  // a way that was found for an older one is not taken
+    bool is_looking_ SFT_GUARDED_BY(mutex_) = false;
+    bool is_over_ SFT_GUARDED_BY(mutex_) = false;
+    News news_ SFT_GUARDED_BY(mutex_);
     std::thread thread_;
 };
 

@@ -11,12 +11,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "base/job_channel.hpp"
+#include "base/mutex.hpp"
 
 namespace sft::tools {
 namespace {
@@ -70,6 +70,7 @@ public:
             return {};
         }
         Fd theirs = std::move(pipe.theirs);
+        const Locked lock(mutex_);
         pipe_ = std::move(pipe);
         return theirs;
     }
@@ -83,7 +84,7 @@ public:
             if (entries[1].revents != 0 && entries[1].fd == source_) {
                 read_some();
             }
-            const std::lock_guard lock(mutex_);
+            const Locked lock(mutex_);
             if (is_stopped_) {
                 return;
             }
@@ -92,18 +93,18 @@ public:
     }
 
     void stop() {
-        const std::lock_guard lock(mutex_);
+        const Locked lock(mutex_);
         is_stopped_ = true;
         eventfd_write(wake_.get(), 1);
     }
 
     void end_start_up() {
-        const std::lock_guard lock(mutex_);
+        const Locked lock(mutex_);
         settle();
     }
 
     Fd give_again() {
-        const std::lock_guard lock(mutex_);
+        const Locked lock(mutex_);
         settle();
         Pipe pipe;
         if (is_lost_ || !open_pipe(pipe)) {
@@ -122,13 +123,13 @@ public:
     }
 
     bool take_excess() {
-        const std::lock_guard lock(mutex_);
+        const Locked lock(mutex_);
         return !is_keeping_ && std::exchange(is_excess_to_tell_, false);
     }
 
 private:
     pollfd wish() {
-        const std::lock_guard lock(mutex_);
+        const Locked lock(mutex_);
         if (!pending_.empty()) {
             return {pipe_.in.get(), POLLOUT, 0};
         }
@@ -138,7 +139,7 @@ private:
         return {has_ended_ ? -1 : source_, POLLIN, 0};
     }
 
-    void write_some() {
+    void write_some() SFT_REQUIRES(mutex_) {
         const ssize_t bytes = pending_.empty() ? 0 : write(pipe_.in.get(), pending_.data(), pending_.size());
         if (bytes > 0) {
             pending_.erase(0, static_cast<std::size_t>(bytes));
@@ -150,7 +151,7 @@ private:
         std::array<char, 16384> buffer;
         const ssize_t bytes = read(source_, buffer.data(), buffer.size());
         const bool has_ended = bytes == 0 || (bytes < 0 && errno != EINTR && errno != EAGAIN);
-        const std::lock_guard lock(mutex_);
+        const Locked lock(mutex_);
         has_ended_ = has_ended;
         if (bytes <= 0) {
             return;
@@ -167,7 +168,7 @@ private:
     }
 
     // Of what has been moved, PE 0 has read what is not in the pipe.
-    void settle() {
+    void settle() SFT_REQUIRES(mutex_) {
         if (!std::exchange(is_keeping_, false) || is_lost_) {
             return;
         }
@@ -179,7 +180,7 @@ private:
         }
     }
 
-    void lose() {
+    void lose() SFT_REQUIRES(mutex_) {
         kept_ = {};
         is_lost_ = true;
         is_excess_to_tell_ = true;
@@ -187,16 +188,16 @@ private:
 
     const int source_;
     const Fd wake_;
-    std::mutex mutex_;
-    Pipe pipe_;               // but for their end
-    std::string pending_;     // read from the source, not written to the pipe
-    std::string kept_;        // once nothing is added any more: what PE 0 has read in its start-up
-    std::size_t put_in_ = 0;  // into the pipe that is in use, or to be
-    bool is_keeping_ = true;
-    bool is_lost_ = false;
-    bool is_excess_to_tell_ = false;
-    bool has_ended_ = false;
-    bool is_stopped_ = false;
+    Mutex mutex_{MutexRank::tool};
+    Pipe pipe_ SFT_GUARDED_BY(mutex_);            // but for their end
+    std::string pending_ SFT_GUARDED_BY(mutex_);  // read from the source, not written to the pipe
+    std::string kept_ SFT_GUARDED_BY(mutex_);     // once nothing is added any more: what PE 0 has read in its start-up
+    std::size_t put_in_ SFT_GUARDED_BY(mutex_) = 0;  // into the pipe that is in use, or to be
+    bool is_keeping_ SFT_GUARDED_BY(mutex_) = true;
+    bool is_lost_ SFT_GUARDED_BY(mutex_) = false;
+    bool is_excess_to_tell_ SFT_GUARDED_BY(mutex_) = false;
+    bool has_ended_ SFT_GUARDED_BY(mutex_) = false;
+    bool is_stopped_ SFT_GUARDED_BY(mutex_) = false;
 };
 
 KeptInput::~KeptInput() {

@@ -15,12 +15,12 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <sstream>
 #include <thread>
 
 #include "base/docs.hpp"
+#include "base/mutex.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
@@ -272,7 +272,7 @@ private:
                     std::string error;
                     if (!run_once(fmt::format("run-{}", run.number), run.schedule, timeout_s_, run.record, error)) {
                         if (!is_cancelled_) {
-                            const std::lock_guard lock(mutex_);
+                            const Locked lock(mutex_);
                             failed_to_run_ = error;
                         }
                         return;
@@ -288,7 +288,7 @@ private:
     }
 
     void finish(LabRun run) {
-        const std::lock_guard lock(mutex_);
+        const Locked lock(mutex_);
         print_now(in_folder(describe(run, options_), "."));  // the command can be typed as it is
         const fs::path folder = scratch_.path() / fmt::format("run-{}", run.number);
         std::error_code problem;
@@ -354,9 +354,9 @@ private:
     std::atomic<bool> is_cancelled_{false};
     std::vector<LabRun> runs_;  // to be done
 
-    std::mutex mutex_;  // of what follows, and of the standard output
-    std::vector<LabRun> done_;
-    std::string failed_to_run_;
+    Mutex mutex_{MutexRank::tool};  // also of the standard output
+    std::vector<LabRun> done_ SFT_GUARDED_BY(mutex_);
+    std::string failed_to_run_ SFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/faults/fault_points.hpp"
 
 namespace sft {
@@ -24,6 +25,8 @@ int FrameStream::release() noexcept {
 }
 
 void FrameStream::append(FrameKind kind, std::uint64_t number, std::span<const std::byte> payload) {
+    SFT_ASSERT(fd_ >= 0 && payload.size() <= UINT32_MAX);
+    SFT_ASSERT(out_begin_ <= out_.size());
     if (out_begin_ == out_.size()) {
         out_.clear();
         out_begin_ = 0;
@@ -45,12 +48,14 @@ bool FrameStream::write_some() noexcept {
         if (bytes < 0) {
             return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM;
         }
+        SFT_ASSERT(static_cast<std::size_t>(bytes) <= n_unwritten());
         out_begin_ += static_cast<std::size_t>(bytes);
     }
     return true;
 }
 
 bool FrameStream::read_some() {
+    SFT_ASSERT(in_begin_ <= in_end_ && in_end_ <= in_.size());
     if (in_begin_ == in_end_) {
         in_begin_ = in_end_ = 0;
     }
@@ -61,6 +66,7 @@ bool FrameStream::read_some() {
         // next() has taken out every whole frame, so what is left is less than the largest one.
         in_.resize(std::max(in_.size(), in_end_ + kPortion));
     }
+    SFT_ASSERT(in_.size() - in_end_ >= kPortion);
     for (;;) {
         const ssize_t bytes = fails(FaultPoint::call_receive)
                                   ? -1
@@ -90,6 +96,7 @@ FrameStream::Next FrameStream::next(Frame& frame) noexcept {
     }
     frame.payload = std::span(in_).subspan(in_begin_ + sizeof frame.head, frame.head.bytes);
     in_begin_ += sizeof frame.head + frame.head.bytes;
+    SFT_ASSERT(in_begin_ <= in_end_);
     return Next::frame;
 }
 

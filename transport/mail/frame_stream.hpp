@@ -27,6 +27,7 @@ struct StreamHead {
     std::uint64_t number = 0;
 };
 static_assert(sizeof(StreamHead) == 16 && std::is_trivially_copyable_v<StreamHead>);
+static_assert(std::has_unique_object_representations_v<StreamHead>);
 
 class FrameStream {
 public:

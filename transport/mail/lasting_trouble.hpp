@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/assert.hpp"
 #include "base/process_watch.hpp"
 
 namespace sft {
@@ -13,6 +14,7 @@ class LastingTrouble {
 public:
     // It has failed at that time. `what` completes "cannot ...".
     void note(const char* what, int error, std::int64_t now_ns) {
+        SFT_ASSERT(what != nullptr && error != 0);
         if (error_ == 0 || now_ns - last_ns_ > kBreakNs) {
             first_ns_ = now_ns;
         }

@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/faults/fault_points.hpp"
 #include "base/report.hpp"
@@ -30,6 +31,7 @@ struct FrameHead {
     std::uint64_t secret = 0;
 };
 static_assert(sizeof(FrameHead) == 24 && std::is_trivially_copyable_v<FrameHead>);
+static_assert(std::has_unique_object_representations_v<FrameHead>);
 
 // What an epoll event is about: its kind above the number of a process or a connection.
 enum class Source : std::uint32_t { listener, timer, peer, incoming, remote };
@@ -55,6 +57,7 @@ struct Address {
         const std::string text =
             format("shmem-ft-mail-%016llx-%d", static_cast<unsigned long long>(token.name), process.value());
         // An abstract name: a zero byte, then the name without a terminator.
+        SFT_ASSERT(text.size() + 1 <= sizeof name.sun_path);
         std::memcpy(name.sun_path + 1, text.data(), text.size());
         bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
     }
@@ -92,7 +95,10 @@ std::optional<MailToken> make_mail_token() noexcept {
 }
 
 bool Mailbox::open(const Options& options, std::string& error_line) {
+    SFT_ASSERT(options.self != kNoProc && options.bytes_max != 0);
+    SFT_ASSERT(!options.remote.listen_on.is_set() || (options.remote.is_remote && options.remote.address_of));
     close();
+    SFT_ASSERT(peers_.empty() && incoming_.empty());
     options_ = options;
     owner_ = getpid();
     has_complained_ = false;
@@ -213,10 +219,8 @@ void Mailbox::release(int& fd) const noexcept {
 }
 
 void Mailbox::send(ProcId to, std::span<const std::byte> message) {
-    if (message.size() > options_.bytes_max) {
-        die("a control message of %zu bytes is larger than %zu bytes: please report this error of the library",
-            message.size(), options_.bytes_max);
-    }
+    SFT_ASSERT(message.size() <= options_.bytes_max);
+    SFT_ASSERT(to != kNoProc);
     if (!is_mine()) {
         return;
     }
@@ -237,6 +241,7 @@ void Mailbox::send(ProcId to, std::span<const std::byte> message) {
     if (outcome == Outcome::sent) {
         outcome = transmit(to, peer, parts.data(), parts.size());
     }
+    SFT_ASSERT(outcome != Outcome::gone || (peer.is_gone && peer.frames.empty()));
     if (outcome == Outcome::later) {
         std::vector<std::byte>& frame = peer.frames.emplace_back(sizeof head + message.size());
         std::memcpy(frame.data(), &head, sizeof head);
@@ -248,6 +253,7 @@ void Mailbox::send(ProcId to, std::span<const std::byte> message) {
 Mailbox::Outcome Mailbox::drain(ProcId to, Peer& peer) {
     while (!peer.frames.empty()) {
         std::vector<std::byte>& frame = peer.frames.front();
+        SFT_ASSERT(frame.size() >= sizeof(FrameHead) && frame.size() <= sizeof(FrameHead) + options_.bytes_max);
         iovec whole{frame.data(), frame.size()};
         const Outcome outcome = transmit(to, peer, &whole, 1);
         if (outcome != Outcome::sent) {
@@ -266,6 +272,7 @@ Mailbox::Outcome Mailbox::transmit(ProcId to, Peer& peer, iovec* parts, std::siz
             return outcome;
         }
     }
+    SFT_ASSERT(peer.fd >= 0 && !peer.is_gone);
     msghdr packet{};
     packet.msg_iov = parts;
     packet.msg_iovlen = n_parts;
@@ -283,6 +290,7 @@ Mailbox::Outcome Mailbox::transmit(ProcId to, Peer& peer, iovec* parts, std::siz
 
 // The kernel connects at once, whether or not the other accepts, or says that it cannot.
 Mailbox::Outcome Mailbox::connect(ProcId to, Peer& peer) {
+    SFT_ASSERT(peer.fd < 0 && !peer.is_gone);
     const int fd = make_socket();
     if (fd < 0) {
         retry_soon("connect to other processes", errno);
@@ -421,6 +429,7 @@ void Mailbox::accept_all() {
             ::close(fd);
             continue;
         }
+        SFT_ASSERT(!incoming_.contains(connection));
         incoming_[connection].fd = fd;
     }
 }
@@ -462,6 +471,7 @@ bool Mailbox::receive_all(std::uint32_t connection, const Sink& sink) {
 // The first frame says who is at the other end, the others must not say otherwise.
 bool Mailbox::check_head(Incoming& incoming, std::size_t bytes) const noexcept {
     FrameHead head;
+    SFT_ASSERT(bytes <= buffer_.size());
     if (bytes < sizeof head) {
         return false;
     }
@@ -478,17 +488,9 @@ bool Mailbox::check_head(Incoming& incoming, std::size_t bytes) const noexcept {
 
 void Mailbox::hang_up(std::uint32_t connection) noexcept {
     const auto at = incoming_.find(connection);
+    SFT_ASSERT(at != incoming_.end());
     release(at->second.fd);
     incoming_.erase(at);
-}
-
-void Mailbox::retry() {
-    std::uint64_t expirations = 0;
-    static_cast<void>(!read(timer_, &expirations, sizeof expirations));
-    if (is_listener_paused_) {
-        watch_listener(true);
-    }
-    flush();
 }
 
 }  // namespace sft

@@ -1,6 +1,7 @@
 // What fails in a mailbox while everybody lives: it is tried again, and told to the owner, who knows for how long.
 
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -47,6 +48,15 @@ void Mailbox::retry_soon(const char* what, int error) noexcept {
     itimerspec once{};
     once.it_value = kRetryAfter;
     timerfd_settime(timer_, 0, &once, nullptr);
+}
+
+void Mailbox::retry() {
+    std::uint64_t expirations = 0;
+    static_cast<void>(!read(timer_, &expirations, sizeof expirations));
+    if (is_listener_paused_) {
+        watch_listener(true);
+    }
+    flush();
 }
 
 }  // namespace sft

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/faults/fault_points.hpp"
 #include "base/report.hpp"
@@ -33,20 +34,12 @@ constexpr std::int64_t kAttemptGivenUpNs = 1000 * kNsPerMs;
 // What is put into a connection ahead of what the kernel has taken.
 constexpr std::size_t kAheadBytes = 64 * 1024;
 
-bool is_connected_to_itself(int fd) noexcept {
-    sockaddr_storage own{};
-    sockaddr_storage other{};
-    socklen_t own_bytes = sizeof own;
-    socklen_t other_bytes = sizeof other;
-    return getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_bytes) == 0 &&
-           getpeername(fd, reinterpret_cast<sockaddr*>(&other), &other_bytes) == 0 && own_bytes == other_bytes &&
-           std::memcmp(&own, &other, own_bytes) == 0;
-}
-
 }  // namespace
 
 bool RemoteMail::open(Options options, std::string& error_line) {
     close();
+    SFT_ASSERT(options.self != kNoProc && options.bytes_max != 0 && options.listen_on.is_set() && options.address_of);
+    SFT_ASSERT(peers_.empty() && incoming_.empty());
     options_ = std::move(options);
     epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -129,6 +122,8 @@ void RemoteMail::send(ProcId to, std::span<const std::byte> message) {
             hang_up(peer);
         }
     }
+    SFT_ASSERT(message.size() <= options_.bytes_max && to != options_.self);
+    SFT_ASSERT(peer.waiting.empty() || peer.waiting.back().number == peer.last_number);
     peer.waiting.push_back({++peer.last_number, {message.begin(), message.end()}});
     if (peer.state == PeerState::idle) {
         connect(to, peer);
@@ -166,6 +161,7 @@ std::size_t RemoteMail::n_waiting() const noexcept {
 // ---- connections ----
 
 void RemoteMail::connect(ProcId process, Peer& peer) {
+    SFT_ASSERT(peer.stream.fd() < 0 && peer.state != PeerState::gone);
     const std::int64_t now = now_ns();
     peer.since_ns = now;
     peer.state = PeerState::resting;
@@ -202,6 +198,7 @@ void RemoteMail::connect(ProcId process, Peer& peer) {
 }
 
 void RemoteMail::connected(ProcId process, Peer& peer) {
+    SFT_ASSERT(peer.state == PeerState::connecting && peer.stream.fd() >= 0);
     int error = 0;
     socklen_t bytes = sizeof error;
     getsockopt(peer.stream.fd(), SOL_SOCKET, SO_ERROR, &error, &bytes);
@@ -325,6 +322,7 @@ bool RemoteMail::take_from_peer(ProcId process, Peer& peer, const FrameStream::F
         note_moved(peer);
     }
     peer.next_number = std::max(peer.next_number, frame.head.number + 1);
+    SFT_ASSERT(peer.next_number <= peer.last_number + 1);
     return true;
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/faults/fault_points.hpp"
 #include "base/report.hpp"
@@ -27,6 +28,7 @@ constexpr std::size_t kStrangersMax = 256;
 constexpr std::size_t kUnwrittenMax = 1024;
 // A question, or its answer, and the greeting.
 constexpr std::size_t kDatagramMax = 512;
+static_assert(kDatagramMax > sizeof(Greeting));
 constexpr int kDatagramsAtOnce = 256;
 // Between datagrams of one process: longer than any that is only late.
 constexpr std::int64_t kSilenceNs = 800 * kNsPerMs;
@@ -120,6 +122,7 @@ void RemoteMail::accept_all() {
         }
         set_no_delay(fd);
         const std::uint32_t connection = ++last_connection_;
+        SFT_ASSERT(!incoming_.contains(connection));
         Incoming& incoming = incoming_[connection];
         incoming.stream = FrameStream(fd, sizeof(Greeting) + sizeof(Contact));
         incoming.since_ns = now;
@@ -179,6 +182,7 @@ bool RemoteMail::read_datagrams(const Sink& sink) {
             continue;
         }
         note_datagram(ProcId(head->from));
+        SFT_ASSERT(!is_taking_datagram_);
         is_taking_datagram_ = true;
         sink(ProcId(head->from), content.subspan(sizeof(Greeting)));
         is_taking_datagram_ = false;
@@ -324,6 +328,7 @@ void RemoteMail::refuse(std::uint32_t connection, const char* what) {
 
 void RemoteMail::drop_incoming(std::uint32_t connection) noexcept {
     const auto at = incoming_.find(connection);
+    SFT_ASSERT(at != incoming_.end());
     const int fd = at->second.stream.release();
     epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
     ::close(fd);

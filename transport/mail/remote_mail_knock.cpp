@@ -11,6 +11,7 @@
 
 #include <cerrno>
 
+#include "base/assert.hpp"
 #include "transport/mail/remote_mail.hpp"
 #include "transport/mail/remote_mail_wire.hpp"
 #include "transport/net/signed_ways.hpp"
@@ -42,6 +43,7 @@ bool RemoteMail::knock(ProcId process, Peer& peer, const MailAddress& address) {
         ::close(fd);
         return is_refused;
     }
+    SFT_ASSERT(peer.knock_fd < 0);
     peer.knock_fd = fd;
     watch(EPOLL_CTL_ADD, fd, EPOLLOUT, Source::knock, static_cast<std::uint32_t>(process.value()));
     return false;

@@ -4,9 +4,14 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
+static_assert(sizeof(in_addr) <= sizeof(MailAddress::bytes) && sizeof(in6_addr) == sizeof(MailAddress::bytes));
+
 SocketAddress::SocketAddress(const MailAddress& address) noexcept {
+    SFT_ASSERT(address.family == AF_INET || address.family == AF_INET6);
     if (address.family == AF_INET) {
         sockaddr_in four{};
         four.sin_family = AF_INET;
@@ -46,6 +51,16 @@ void close_abruptly(int fd) noexcept {
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     ::close(fd);
+}
+
+bool is_connected_to_itself(int fd) noexcept {
+    sockaddr_storage own{};
+    sockaddr_storage other{};
+    socklen_t own_bytes = sizeof own;
+    socklen_t other_bytes = sizeof other;
+    return getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_bytes) == 0 &&
+           getpeername(fd, reinterpret_cast<sockaddr*>(&other), &other_bytes) == 0 && own_bytes == other_bytes &&
+           std::memcmp(&own, &other, own_bytes) == 0;
 }
 
 }  // namespace sft

@@ -23,6 +23,7 @@ struct Greeting {
     std::uint64_t secret = 0;
 };
 static_assert(sizeof(Greeting) == 24 && std::is_trivially_copyable_v<Greeting>);
+static_assert(std::has_unique_object_representations_v<Greeting>);
 
 // Nothing: it is not of this job. The secret is one word, so comparing it takes one time whatever it is.
 [[nodiscard]] inline std::optional<Greeting> read_greeting(std::span<const std::byte> bytes,
@@ -50,5 +51,6 @@ struct SocketAddress {
 void set_no_delay(int fd) noexcept;
 // The other side's kernel is told that the connection is broken.
 void close_abruptly(int fd) noexcept;
+[[nodiscard]] bool is_connected_to_itself(int fd) noexcept;
 
 }  // namespace sft

@@ -14,9 +14,11 @@ bool Network::Impl::take_done(NetPeer& from, std::uint64_t done) {
     if (done - from.done > from.issued - from.done) {
         return false;
     }
+    SFT_ASSERT(from.bytes_of != nullptr && from.issued - from.done <= kWindowMessages);
     for (; from.done != done; ++from.done) {
         from.bytes_done += from.bytes_of[from.done % kWindowMessages];
     }
+    SFT_ASSERT(from.bytes_done <= from.bytes_issued);
     has_news_ = true;
     return true;
 }
@@ -42,10 +44,12 @@ void Network::Impl::on_ack(const WireHead& head, Bytes payload) {
 void Network::Impl::end_request(Request& request, bool is_refused) {
     NetPeer& target = peer(request.process);
     if (request.sort() == RequestSort::store) {
+        SFT_ASSERT(target.store_bytes >= request.bytes);
         target.store_bytes -= request.bytes;
         target.is_store_refused |= is_refused;
     }
     if (request.awaited != nullptr) {
+        SFT_ASSERT(request.awaited->n_open != 0);
         --request.awaited->n_open;
     }
     requests_.end(target.requests, request);
@@ -63,6 +67,7 @@ void Network::Impl::on_reply(const WireHead& head, Bytes payload) {
     switch (request->kind) {
         case Request::Kind::fetch:
             is_fitting = true;
+            SFT_ASSERT(request->awaited != nullptr);
             if (!is_refused) {
                 request->awaited->value = head.operand;
             }
@@ -126,12 +131,14 @@ void Network::Impl::send_replies() {
 }
 
 void Network::Impl::send_reply(Reply& reply) {
+    SFT_ASSERT(reply.head.kind == WireKind::reply && reply.to != kNoProc);
     if (reply.source == nullptr) {
         transmit(reply.to, reply.head);
     } else if (reply.blocks.n_blocks == 0) {
         // Nobody here waits until the fabric has read it: what it reads is memory that others may change anyway.
         transmit(reply.to, reply.head, Bytes(reply.source, reply.head.length));
     } else {
+        SFT_ASSERT(reply.head.length == reply.blocks.bytes() && reply.head.length <= packed_bytes_);
         Outgoing& outgoing = begin_packed();
         std::byte* packed = outgoing.buffer.get();
         for (std::uint32_t i = 0; i < reply.blocks.n_blocks; ++i, packed += reply.blocks.block_bytes) {
@@ -159,6 +166,7 @@ void Network::Impl::send_acks() {
         }
         Outgoing& outgoing = begin_packed();
         const std::size_t n = std::min(to.answered.size(), packed_bytes_ / sizeof(std::uint64_t));
+        SFT_ASSERT(n != 0 && n * sizeof(std::uint64_t) <= packed_bytes_);
         std::memcpy(outgoing.buffer.get(), to.answered.data(), n * sizeof(std::uint64_t));
         to.answered.erase(to.answered.begin(), to.answered.begin() + static_cast<std::ptrdiff_t>(n));
         if (!to.answered.empty()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "transport/net/network_impl.hpp"
 
 namespace sft {
@@ -13,21 +14,24 @@ constexpr std::size_t kEarlyPerPe = kChannelWindow * 4;
 }  // namespace
 
 bool Network::Impl::send(PeId to, LaneId lane, const void* payload, std::size_t bytes) {
-    Lock lock(mutex_);
+    SFT_ASSERT(bytes <= kChannelPayloadBytes && (bytes == 0 || payload != nullptr));
+    const Locked lock(mutex_);
     ProcId process;
     NetPeer* const peer = peer_of(to, process);
     if (peer == nullptr) {
         return !options_.gate->is_pending();
     }
     // Behind the puts: the small ones are, by the order of the fabric.
-    fence(lock, *peer);
+    fence(*peer);
     LaneOutbox& outbox = lanes_.outbox(lane.value(), to.index());
     const auto has_room = [&] {
         return outbox.n_sent - outbox.n_taken < kChannelWindow || peer->is_forgotten.load(std::memory_order_relaxed);
     };
-    if (!await(lock, has_room, true)) {
+    if (!await(has_room, true)) {
         return false;
     }
+    SFT_ASSERT(outbox.n_sent - outbox.n_taken < kChannelWindow || peer->is_forgotten.load(std::memory_order_relaxed));
+    SFT_ASSERT(me_.load(std::memory_order_relaxed) >= 0);
     WireHead head;
     head.kind = WireKind::channel;
     head.address = wire_pair(static_cast<std::uint32_t>(me_.load(std::memory_order_relaxed)),
@@ -40,6 +44,7 @@ bool Network::Impl::send(PeId to, LaneId lane, const void* payload, std::size_t 
     } else {
         // A copy, since the fabric may not take it at once and the caller does not wait for that.
         Outgoing& outgoing = begin_packed();
+        SFT_ASSERT(bytes <= packed_bytes_);
         std::memcpy(outgoing.buffer.get(), payload, bytes);
         transmit_outgoing(process, head, Bytes(outgoing.buffer.get(), bytes), outgoing);
     }
@@ -56,7 +61,9 @@ bool Network::Impl::try_receive(PeId from, LaneId lane, void* payload, std::size
     if (inbox->n_arrived.load(std::memory_order_acquire) == taken) {
         return false;
     }
+    SFT_ASSERT_SLOW(inbox->n_arrived.load(std::memory_order_relaxed) - taken <= kChannelWindow);
     const LaneInbox::Cell& cell = inbox->cells[taken % kChannelWindow];
+    SFT_ASSERT_SLOW(cell.bytes <= kChannelPayloadBytes);
     if (bytes != 0) {
         std::memcpy(payload, cell.payload, std::min<std::size_t>(bytes, cell.bytes));
     }
@@ -64,7 +71,8 @@ bool Network::Impl::try_receive(PeId from, LaneId lane, void* payload, std::size
     if (taken + 1 - inbox->n_told < kChannelCreditStep) {
         return true;
     }
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
+    SFT_ASSERT(taken + 1 - inbox->n_told <= kChannelWindow);
     inbox->n_told = taken + 1;
     ProcId process;
     if (peer_of(from, process) != nullptr) {
@@ -81,7 +89,7 @@ bool Network::Impl::try_receive(PeId from, LaneId lane, void* payload, std::size
 }
 
 void Network::Impl::reset_channels(std::uint32_t epoch) {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     lanes_.epoch = epoch;
     for (const auto& inbox : lanes_.owned) {
         inbox->n_arrived.store(0, std::memory_order_relaxed);
@@ -111,6 +119,7 @@ void Network::Impl::on_channel(const WireHead& head, Bytes payload) {
             refuse(head, "too many messages ahead of a reset");
             return;
         }
+        SFT_ASSERT(payload.size() <= sizeof EarlyMessage::payload);
         EarlyMessage& early = lanes_.early.emplace_back();
         early.head = head;
         early.bytes = payload.size();
@@ -135,6 +144,7 @@ bool Network::Impl::deliver(const WireHead& head, Bytes payload) {
     if (is_full || head.request != static_cast<std::uint32_t>(n_arrived + 1)) {
         return false;
     }
+    SFT_ASSERT(payload.size() <= kChannelPayloadBytes);  // on_channel has looked
     LaneInbox::Cell& cell = inbox->cells[n_arrived % kChannelWindow];
     cell.bytes = static_cast<std::uint32_t>(payload.size());
     if (!payload.empty()) {

@@ -19,6 +19,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "transport/net/wire.hpp"
 
 namespace sft {
@@ -28,11 +29,14 @@ struct LaneInbox {
         std::uint32_t bytes;
         unsigned char payload[kChannelPayloadBytes];
     };
+    static_assert(sizeof(Cell) == sizeof(std::uint32_t) + kChannelPayloadBytes);
     std::atomic<std::uint32_t> n_arrived{0};
     alignas(64) std::atomic<std::uint32_t> n_taken{0};
     std::uint32_t n_told = 0;  // of them, to the sender
     Cell cells[kChannelWindow];
 };
+static_assert(alignof(LaneInbox) == 64, "sender and receiver do not share a line");
+static_assert(std::atomic<LaneInbox*>::is_always_lock_free);
 
 struct LaneOutbox {
     std::uint32_t n_sent = 0;
@@ -55,14 +59,17 @@ struct Lanes {
     std::size_t n_pes = 0;
 
     void open(std::size_t pes) {
+        SFT_ASSERT(pes != 0 && inboxes == nullptr);
         n_pes = pes;
         inboxes = std::make_unique<std::atomic<LaneInbox*>[]>(kLanesMax * pes);
         outboxes = std::make_unique<std::unique_ptr<LaneOutbox>[]>(kLanesMax * pes);
     }
     [[nodiscard]] std::atomic<LaneInbox*>& inbox(std::uint32_t lane, std::size_t from) const noexcept {
+        SFT_ASSERT_SLOW(lane < kLanesMax && from < n_pes);
         return inboxes[lane * n_pes + from];
     }
     [[nodiscard]] LaneOutbox& outbox(std::uint32_t lane, std::size_t to) const {
+        SFT_ASSERT(lane < kLanesMax && to < n_pes);
         std::unique_ptr<LaneOutbox>& outbox = outboxes[lane * n_pes + to];
         if (outbox == nullptr) {
             outbox = std::make_unique<LaneOutbox>();

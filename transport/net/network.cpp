@@ -8,17 +8,20 @@
 namespace sft {
 
 void Network::Impl::set_holder(PeId pe, ProcId process) {
+    SFT_ASSERT(pe.value() >= 0 && pe.value() < options_.n_pes);
+    SFT_ASSERT(process == kNoProc || (process.value() >= 0 && process.value() < options_.n_slots));
     holders_[pe.index()].store(process.value(), std::memory_order_release);
 }
 
 bool Network::Impl::is_reachable(PeId pe) const noexcept {
+    SFT_ASSERT(pe.value() >= 0 && pe.value() < options_.n_pes);
     const std::int32_t process = holders_[pe.index()].load(std::memory_order_acquire);
     return process >= 0 && !peers_[static_cast<std::size_t>(process)].is_forgotten.load(std::memory_order_relaxed);
 }
 
 void Network::Impl::forget(ProcId process) {
     n_urgent_.fetch_add(1);
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     n_urgent_.fetch_sub(1);
     NetPeer& dead = peer(process);
     if (dead.is_forgotten.exchange(true)) {
@@ -34,6 +37,7 @@ void Network::Impl::forget(ProcId process) {
             end_request(request, false);
         }
     }
+    SFT_ASSERT(dead.requests.n_open == 0);
     dead.done = dead.issued;
     dead.bytes_done = dead.bytes_issued;
     dead.answered.clear();
@@ -45,13 +49,14 @@ void Network::Impl::forget(ProcId process) {
 }
 
 void Network::Impl::set_store(std::byte* begin, std::size_t bytes) {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
+    SFT_ASSERT((begin != nullptr) == (bytes != 0));
     regions_.store = begin;
     regions_.store_bytes = bytes;
 }
 
 void Network::Impl::set_marks(const WriteMarks& marks) {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     marks_ = marks;
 }
 
@@ -66,7 +71,7 @@ Bytes Network::address() const noexcept { return impl_->fabric_->address(); }
 bool Network::has_doors() const noexcept { return impl_->fabric_->has_doors(); }
 
 bool Network::admit(const std::vector<ProcId>& processes) {
-    const Impl::Lock lock(impl_->mutex_);
+    const Locked lock(impl_->mutex_);
     std::vector<Bytes> addresses;
     for (const ProcId process : processes) {
         addresses.push_back(impl_->options_.address_of(process));
@@ -75,7 +80,7 @@ bool Network::admit(const std::vector<ProcId>& processes) {
 }
 
 std::string Network::describe() const {
-    const Impl::Lock lock(impl_->mutex_);
+    const Locked lock(impl_->mutex_);
     return impl_->fabric_->describe();
 }
 
@@ -163,7 +168,7 @@ Network::Polling::~Polling() {
 }
 
 Network::Counters Network::counters() const {
-    const Impl::Lock lock(impl_->mutex_);
+    const Locked lock(impl_->mutex_);
     return impl_->counters_;
 }
 

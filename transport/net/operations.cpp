@@ -18,6 +18,7 @@ Bytes bytes_at(const void* address, std::size_t bytes) { return {static_cast<con
 
 // Null: the PE is not reached through the network, or dead.
 NetPeer* Network::Impl::peer_of(PeId pe, ProcId& process) {
+    SFT_ASSERT(pe.value() >= 0 && pe.value() < options_.n_pes);
     process = ProcId(holders_[pe.index()].load(std::memory_order_acquire));
     return process == kNoProc ? nullptr : reach(process);
 }
@@ -37,6 +38,8 @@ bool Network::Impl::introduce(ProcId process) {
         return false;
     }
     NetPeer& other = peer(process);
+    SFT_ASSERT(!other.is_introduced && other.issued == 0);
+    SFT_ASSERT(address.size() <= kFabricAddressBytes);
     fabric_->introduce(process, address);
     other.is_introduced = true;
     other.bytes_of = std::make_unique<std::uint32_t[]>(kWindowMessages);
@@ -49,6 +52,7 @@ Fabric::Sent Network::Impl::transmit(ProcId process, WireHead& head, Bytes paylo
     if (!to.is_introduced && !introduce(process)) {
         return Fabric::Sent::gone;
     }
+    SFT_ASSERT(process != options_.self && head.kind != WireKind{});
     head.secret = options_.secret;
     head.from = options_.self.value();
     head.to = process.value();
@@ -70,19 +74,21 @@ void Network::Impl::lost(ProcId process) {
     kick_thread();
 }
 
-bool Network::Impl::begin_counted(Lock& lock, NetPeer& other, std::size_t bytes) {
-    await(lock, [&] { return other.has_room(bytes); });
+bool Network::Impl::begin_counted(NetPeer& other, std::size_t bytes) {
+    await([&] { return other.has_room(bytes); });
     if (other.is_forgotten.load(std::memory_order_relaxed)) {
         return false;
     }
+    SFT_ASSERT(other.is_introduced && other.has_room(bytes));
+    SFT_ASSERT(bytes <= UINT32_MAX);
     other.bytes_of[other.issued % kWindowMessages] = static_cast<std::uint32_t>(bytes);
     ++other.issued;
     other.bytes_issued += bytes;
     return true;
 }
 
-bool Network::Impl::await_request_room(Lock& lock, NetPeer& other) {
-    await(lock, [&] { return other.requests.n_open < kWindowRequests; });
+bool Network::Impl::await_request_room(NetPeer& other) {
+    await([&] { return other.requests.n_open < kWindowRequests; });
     return !other.is_forgotten.load(std::memory_order_relaxed);
 }
 
@@ -92,15 +98,21 @@ Network::Impl::Outgoing& Network::Impl::begin_outgoing(Awaited* awaited) {
         Outgoing& made = outgoing_.emplace_back();
         made.slot = outgoing_free_.back();
     }
+    SFT_ASSERT(outgoing_free_.back() < outgoing_.size());
     Outgoing& outgoing = outgoing_[outgoing_free_.back()];
+    SFT_ASSERT(outgoing.awaited == nullptr && outgoing.slot == outgoing_free_.back());
     outgoing_free_.pop_back();
     outgoing.awaited = awaited;
     return outgoing;
 }
 
 void Network::Impl::end_outgoing(std::uint64_t ticket) {
+    SFT_ASSERT(ticket != 0 && ticket <= outgoing_.size());
     Outgoing& outgoing = outgoing_[ticket - 1];
+    SFT_ASSERT(outgoing_free_.size() < outgoing_.size());
+    SFT_ASSERT_SLOW(std::find(outgoing_free_.begin(), outgoing_free_.end(), outgoing.slot) == outgoing_free_.end());
     if (outgoing.awaited != nullptr) {
+        SFT_ASSERT(outgoing.awaited->n_open != 0);
         --outgoing.awaited->n_open;
         outgoing.awaited = nullptr;
         has_news_ = true;
@@ -130,7 +142,7 @@ void Network::Impl::put(PeId pe, void* dest, const void* source, std::size_t byt
     if (bytes == 0) {
         return;
     }
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     ProcId process;
     if (peer_of(pe, process) == nullptr) {
         return;
@@ -140,41 +152,45 @@ void Network::Impl::put(PeId pe, void* dest, const void* source, std::size_t byt
     head.address = number_of(dest);
     head.length = bytes;
     if (fits_operand(bytes)) {
-        put_small(lock, process, head, source);
+        put_small(process, head, source);
     } else {
-        put_bytes(lock, process, head, bytes_at(source, bytes), is_source_reused);
+        put_bytes(process, head, bytes_at(source, bytes), is_source_reused);
     }
     finish();
 }
 
-void Network::Impl::put_small(Lock& lock, ProcId process, WireHead& head, const void* source) {
+void Network::Impl::put_small(ProcId process, WireHead& head, const void* source) {
+    SFT_ASSERT(head.length <= sizeof head.operand);
     std::memcpy(&head.operand, source, head.length);
-    if (begin_counted(lock, peer(process), 0)) {
+    if (begin_counted(peer(process), 0)) {
         transmit(process, head);
     }
 }
 
-void Network::Impl::put_bytes(Lock& lock, ProcId process, WireHead& head, Bytes payload, bool is_source_reused) {
+void Network::Impl::put_bytes(ProcId process, WireHead& head, Bytes payload, bool is_source_reused) {
     NetPeer& to = peer(process);
     if (payload.size() <= eager_bytes_) {
-        if (!begin_counted(lock, to, payload.size())) {
+        if (!begin_counted(to, payload.size())) {
             return;
         }
     } else {
-        if (!await_request_room(lock, to)) {
+        if (!await_request_room(to)) {
             return;
         }
         head.request = requests_.begin(to.requests, Request::Kind::put, process).id();
+        SFT_ASSERT(head.request != 0 && (head.request & kAckRefused) == 0);
+        SFT_ASSERT(to.requests.n_open <= kWindowRequests);
     }
     Awaited source_free{.n_open = 1, .value = 0};
     transmit_outgoing(process, head, payload, begin_outgoing(is_source_reused ? &source_free : nullptr));
     if (is_source_reused) {
         finish();
-        await(lock, [&] { return source_free.n_open == 0; });
+        await([&] { return source_free.n_open == 0; });
     }
 }
 
 std::size_t Network::Impl::blocks_per_message(std::size_t block_bytes) const noexcept {
+    SFT_ASSERT(block_bytes != 0);
     return std::max<std::size_t>(packed_bytes_ / block_bytes, 1);
 }
 
@@ -199,13 +215,14 @@ void Network::Impl::put_blocks(PeId pe, void* dest, const void* source, NetBlock
 }
 
 void Network::Impl::put_packed(PeId pe, std::byte* to, const std::byte* from, const NetBlocks& blocks, std::size_t n) {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     ProcId process;
     NetPeer* const other = peer_of(pe, process);
     const std::size_t bytes = n * blocks.block_bytes;
-    if (other == nullptr || !begin_counted(lock, *other, bytes)) {
+    if (other == nullptr || !begin_counted(*other, bytes)) {
         return;
     }
+    SFT_ASSERT(bytes <= packed_bytes_);
     Outgoing& outgoing = begin_packed();
     std::byte* packed = outgoing.buffer.get();
     for (std::size_t i = 0; i < n; ++i, from += blocks.source_step, packed += blocks.block_bytes) {
@@ -226,31 +243,33 @@ void Network::Impl::get(PeId pe, void* dest, const void* source, std::size_t byt
     if (bytes == 0) {
         return;
     }
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     Awaited awaited;
-    ask_get(lock, pe, dest, source, bytes, is_awaited ? &awaited : nullptr);
+    ask_get(pe, dest, source, bytes, is_awaited ? &awaited : nullptr);
     finish();
     if (is_awaited) {
-        await(lock, [&] { return awaited.n_open == 0; });
+        await([&] { return awaited.n_open == 0; });
     }
 }
 
-void Network::Impl::ask_get(Lock& lock, PeId pe, void* dest, const void* source, std::size_t bytes, Awaited* awaited) {
+void Network::Impl::ask_get(PeId pe, void* dest, const void* source, std::size_t bytes, Awaited* awaited) {
     WireHead head;
     head.kind = WireKind::get;
     head.address = number_of(source);
     head.length = bytes;
-    ask(lock, pe, head, {.kind = Request::Kind::get, .dest = static_cast<std::byte*>(dest), .bytes = bytes}, awaited);
+    ask(pe, head, {.kind = Request::Kind::get, .dest = static_cast<std::byte*>(dest), .bytes = bytes}, awaited);
 }
 
 // Sends what brings something back to `wanted`.
-void Network::Impl::ask(Lock& lock, PeId pe, WireHead& head, const Wanted& wanted, Awaited* awaited) {
+void Network::Impl::ask(PeId pe, WireHead& head, const Wanted& wanted, Awaited* awaited) {
     ProcId process;
     NetPeer* const other = peer_of(pe, process);
-    if (other == nullptr || !await_request_room(lock, *other)) {
+    if (other == nullptr || !await_request_room(*other)) {
         return;
     }
     Request& request = requests_.begin(other->requests, wanted.kind, process);
+    SFT_ASSERT(other->requests.n_open <= kWindowRequests);
+    SFT_ASSERT(wanted.kind == Request::Kind::fetch ? awaited != nullptr : wanted.dest != nullptr && wanted.bytes != 0);
     request.dest = wanted.dest;
     request.bytes = wanted.bytes;
     request.n_blocks = wanted.n_blocks;
@@ -260,6 +279,7 @@ void Network::Impl::ask(Lock& lock, PeId pe, WireHead& head, const Wanted& wante
         ++awaited->n_open;
     }
     head.request = request.id();
+    SFT_ASSERT(head.request != 0 && (head.request & kAckRefused) == 0);
     transmit(process, head);
 }
 
@@ -270,12 +290,12 @@ void Network::Impl::get_blocks(PeId pe, void* dest, const void* source, NetBlock
     const auto* from = static_cast<const std::byte*>(source);
     auto* to = static_cast<std::byte*>(dest);
     const std::size_t n_max = blocks_per_message(blocks.block_bytes);
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     Awaited awaited;
     while (blocks.n_blocks != 0) {
         const std::size_t n = std::min(blocks.n_blocks, n_max);
         if (n == 1) {
-            ask_get(lock, pe, to, from, blocks.block_bytes, &awaited);
+            ask_get(pe, to, from, blocks.block_bytes, &awaited);
         } else {
             WireHead head;
             head.kind = WireKind::get_blocks;
@@ -287,36 +307,39 @@ void Network::Impl::get_blocks(PeId pe, void* dest, const void* source, NetBlock
                                 .bytes = blocks.block_bytes,
                                 .n_blocks = n,
                                 .dest_step = blocks.dest_step};
-            ask(lock, pe, head, wanted, &awaited);
+            ask(pe, head, wanted, &awaited);
         }
         from += static_cast<std::ptrdiff_t>(n) * blocks.source_step;
         to += static_cast<std::ptrdiff_t>(n) * blocks.dest_step;
         blocks.n_blocks -= n;
     }
     finish();
-    await(lock, [&] { return awaited.n_open == 0; });
+    await([&] { return awaited.n_open == 0; });
 }
 
 // ---- order and completion ----
 
 // By indices, since others may be introduced while this waits.
 void Network::Impl::fence() {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     for (std::size_t i = 0; i < known_.size(); ++i) {
-        fence(lock, peers_[static_cast<std::size_t>(known_[i])]);
+        fence(peers_[static_cast<std::size_t>(known_[i])]);
     }
 }
 
-void Network::Impl::fence(Lock& lock, NetPeer& other) {
+void Network::Impl::fence(NetPeer& other) {
     const RequestList& writes = other.requests.of(RequestSort::write);
     const std::uint64_t last = writes.n_begun;
-    await(lock, [&] { return requests_.is_over(writes, last); });
+    await([&] {
+        mutex_.assert_held();
+        return requests_.is_over(writes, last);
+    });
 }
 
 // What others begin meanwhile is not waited for, since the numbers are taken first; a thread that goes on putting would
 // keep this one for ever.
 void Network::Impl::quiet() {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     struct Goal {
         NetPeer* peer;
         std::uint64_t issued;
@@ -324,6 +347,7 @@ void Network::Impl::quiet() {
         std::uint64_t reads;
     };
     const auto is_over = [this](const Goal& goal) {
+        mutex_.assert_held();
         RequestLists& requests = goal.peer->requests;
         return goal.peer->done >= goal.issued && requests_.is_over(requests.of(RequestSort::write), goal.writes) &&
                requests_.is_over(requests.of(RequestSort::read), goal.reads);
@@ -349,30 +373,30 @@ void Network::Impl::quiet() {
             others.push_back(goal);
         }
     }
-    await(lock, [&] { return is_over(first); });
+    await([&] { return is_over(first); });
     for (const Goal& goal : others) {
-        await(lock, [&] { return is_over(goal); });
+        await([&] { return is_over(goal); });
     }
 }
 
 // ---- atomics ----
 
 std::uint64_t Network::Impl::fetch(PeId pe, const WireHead& what) {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     WireHead head = what;
     head.kind = WireKind::fetch;
     Awaited awaited;
-    ask(lock, pe, head, {.kind = Request::Kind::fetch}, &awaited);
+    ask(pe, head, {.kind = Request::Kind::fetch}, &awaited);
     finish();
-    await(lock, [&] { return awaited.n_open == 0; });
+    await([&] { return awaited.n_open == 0; });
     return awaited.value;
 }
 
 void Network::Impl::post(PeId pe, const WireHead& what) {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     ProcId process;
     NetPeer* const other = peer_of(pe, process);
-    if (other == nullptr || !begin_counted(lock, *other, 0)) {
+    if (other == nullptr || !begin_counted(*other, 0)) {
         return;
     }
     WireHead head = what;
@@ -396,8 +420,8 @@ void Network::Impl::access_store(ProcId process, WireKind kind, std::size_t offs
     if (data.empty()) {
         return;
     }
-    Lock lock(mutex_);
-    if (reach(process) == nullptr || !await_request_room(lock, peer(process))) {
+    const Locked lock(mutex_);
+    if (reach(process) == nullptr || !await_request_room(peer(process))) {
         peer(process).is_store_refused = true;
         return;
     }
@@ -405,6 +429,8 @@ void Network::Impl::access_store(ProcId process, WireKind kind, std::size_t offs
     const bool is_write = kind == WireKind::store_write;
     Request& request =
         requests_.begin(other.requests, is_write ? Request::Kind::store_write : Request::Kind::store_read, process);
+    SFT_ASSERT(is_write == (dest == nullptr));
+    SFT_ASSERT(other.requests.n_open <= kWindowRequests);
     request.dest = dest;
     request.bytes = data.size();
     other.store_bytes += data.size();
@@ -418,20 +444,23 @@ void Network::Impl::access_store(ProcId process, WireKind kind, std::size_t offs
 }
 
 bool Network::Impl::flush_store(ProcId process) {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     NetPeer& other = peer(process);
     const RequestList& list = other.requests.of(RequestSort::store);
     const std::uint64_t last = list.n_begun;
-    await(lock, [&] { return requests_.is_over(list, last); });
+    await([&] {
+        mutex_.assert_held();
+        return requests_.is_over(list, last);
+    });
     const bool is_refused = std::exchange(other.is_store_refused, false);
     return !is_refused && !other.is_forgotten.load(std::memory_order_relaxed);
 }
 
 void Network::Impl::drain_store(ProcId process, std::size_t bytes) {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     const NetPeer& other = peer(process);
     if (other.store_bytes > bytes) {
-        await(lock, [&] { return other.store_bytes <= bytes - bytes / 8; });
+        await([&] { return other.store_bytes <= bytes - bytes / 8; });
     }
 }
 

@@ -81,9 +81,15 @@ void close_fd(int& fd) noexcept {
 bool Network::Impl::open(Options options, std::string& error_line) {
     options_ = std::move(options);
     fabric_ = std::make_unique<SessionFabric>(std::move(options_.fabric));
+    SFT_ASSERT(options_.n_pes > 0 && options_.n_slots > 0 && options_.gate != nullptr);
+    SFT_ASSERT(options_.self.value() >= 0 && options_.self.value() < options_.n_slots);
+    SFT_ASSERT(options_.address_of != nullptr);
     me_.store(options_.me.value(), std::memory_order_relaxed);
-    regions_.heap = options_.heap;
-    regions_.globals = options_.globals;
+    {
+        const Locked lock(mutex_);
+        regions_.heap = options_.heap;
+        regions_.globals = options_.globals;
+    }
     const auto n_slots = static_cast<std::size_t>(options_.n_slots);
     const auto n_pes = static_cast<std::size_t>(options_.n_pes);
     peers_ = std::make_unique<NetPeer[]>(n_slots);
@@ -106,6 +112,7 @@ bool Network::Impl::open(Options options, std::string& error_line) {
     }
     eager_bytes_ = fabric_->eager_bytes();
     packed_bytes_ = std::min(eager_bytes_, kPackedBytes);
+    SFT_ASSERT(packed_bytes_ >= kChannelPayloadBytes);
     epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
     stop_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -116,7 +123,10 @@ bool Network::Impl::open(Options options, std::string& error_line) {
     }
     add_to(epoll_, stop_);
     add_to(epoll_, fabric_->fd());
-    is_watched_ = true;
+    {
+        const Locked lock(mutex_);
+        is_watched_ = true;
+    }
     is_open_ = true;
     thread_ = std::thread([this] { run_thread(); });
     return true;
@@ -128,12 +138,12 @@ void Network::Impl::close() noexcept {
     }
     is_open_ = false;
     {
-        const Lock lock(mutex_);
+        const Locked lock(mutex_);
         is_stopping_ = true;
     }
     kick(stop_);
     thread_.join();
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     fabric_->close();
     close_fd(epoll_);
     close_fd(stop_);
@@ -146,8 +156,11 @@ bool Network::Impl::progress() {
 }
 
 bool Network::Impl::poll() {
-    const Lock lock(mutex_, std::try_to_lock);
-    return lock.owns_lock() && progress();
+    if (!mutex_.try_lock()) {
+        return false;
+    }
+    const Locked lock(mutex_, AdoptMutex{});
+    return progress();
 }
 
 // ---- the progress thread ----
@@ -169,8 +182,8 @@ void Network::Impl::watch_fabric(bool is_on) {
 
 // Never in the queue of the mutex: a poller gives it away for moments only, too short for this thread to be woken in
 // them, and as long as somebody is in the queue every one of these moments costs a system call.
-void Network::Impl::lock_behind_pollers(Lock& lock) {
-    while (!lock.try_lock()) {
+void Network::Impl::lock_behind_pollers() {
+    while (!mutex_.try_lock()) {
         if (n_pollers_.load(std::memory_order_relaxed) == 0) {
             ::sched_yield();
         } else {
@@ -180,7 +193,7 @@ void Network::Impl::lock_behind_pollers(Lock& lock) {
 }
 
 void Network::Impl::run_thread() {
-    Lock lock(mutex_);
+    const Locked lock(mutex_);
     std::uint64_t phases_before = n_phases_;
     bool is_look = false;
     while (!is_stopping_) {
@@ -191,12 +204,12 @@ void Network::Impl::run_thread() {
             watch_fabric(false);
         }
         if (n_pollers_ == 0 || is_look) {
-            work(lock);
+            work();
         }
         if (n_pollers_ == 0 && !is_parked_) {
             if (!fabric_->arm()) {
-                lock.unlock();
-                lock_behind_pollers(lock);
+                mutex_.unlock();
+                lock_behind_pollers();
                 continue;
             }
             watch_fabric(true);
@@ -204,7 +217,7 @@ void Network::Impl::run_thread() {
         std::vector<ProcId> lost;
         lost.swap(lost_);
         const int look_ms = is_parked_ ? kParkedMs : n_pollers_ != 0 || n_phases != 0 ? kLookMs : kIdleLookMs;
-        lock.unlock();
+        mutex_.unlock();
         for (const ProcId process : lost) {
             if (options_.connection_lost) {
                 options_.connection_lost(process);
@@ -213,14 +226,14 @@ void Network::Impl::run_thread() {
         epoll_event events[2];
         const int n = ::epoll_wait(epoll_, events, 2, look_ms);
         is_look = n == 0;
-        lock_behind_pollers(lock);
+        lock_behind_pollers();
         drain(stop_);
     }
 }
 
 // Turns until there is nothing to do. While a thread of the program sleeps, its processor is free, and what has come is
 // mostly followed by more: then a little longer.
-void Network::Impl::work(Lock& lock) {
+void Network::Impl::work() {
     const bool is_patient = n_pollers_ == 0 && options_.wait_style.yields == 0 && options_.doorbell != nullptr &&
                             options_.doorbell->sleepers.load(std::memory_order_relaxed) != 0;
     const int patience = is_patient ? kPatience : 0;
@@ -232,9 +245,9 @@ void Network::Impl::work(Lock& lock) {
             return;
         } else {
             turn = 0;
-            lock.unlock();
+            mutex_.unlock();
             pause();
-            lock_behind_pollers(lock);
+            lock_behind_pollers();
             if (n_pollers_ != 0 || is_stopping_) {
                 return;
             }
@@ -245,12 +258,12 @@ void Network::Impl::work(Lock& lock) {
 // ---- threads that wait ----
 
 void Network::Impl::enter_polling() {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     begin_polling();
 }
 
 void Network::Impl::leave_polling() {
-    const Lock lock(mutex_);
+    const Locked lock(mutex_);
     end_polling();
 }
 
@@ -262,6 +275,7 @@ void Network::Impl::begin_polling() {
 }
 
 void Network::Impl::end_polling() {
+    SFT_ASSERT(n_pollers_ != 0);
     if (--n_pollers_ != 0 || is_parked_) {
         return;
     }
@@ -275,25 +289,26 @@ void Network::Impl::end_polling() {
     kick_thread();  // there is much to do
 }
 
-void Network::Impl::pass_time(Lock& lock, std::uint32_t turn) {
+void Network::Impl::pass_time(std::uint32_t turn) {
     const WaitStyle& style = options_.wait_style;
     if (turn >= style.spins + style.yields) {
-        doze(lock);
+        doze();
         return;
     }
-    lock.unlock();
+    mutex_.unlock();
     if (turn >= style.spins) {
         ::sched_yield();
     } else {
         pause();
     }
-    lock.lock();
+    mutex_.lock();
 }
 
-void Network::Impl::doze(Lock& lock) {
+void Network::Impl::doze() {
     if (has_sleeper_) {
         ++n_waiting_for_sleeper_;
-        sleeper_is_back_.wait(lock);
+        sleeper_is_back_.wait(mutex_);
+        SFT_ASSERT(n_waiting_for_sleeper_ != 0);
         --n_waiting_for_sleeper_;
         return;
     }
@@ -303,9 +318,10 @@ void Network::Impl::doze(Lock& lock) {
     has_sleeper_ = true;
     pollfd entries[2] = {{.fd = fabric_->fd(), .events = POLLIN, .revents = 0},
                          {.fd = wake_, .events = POLLIN, .revents = 0}};
-    lock.unlock();
+    mutex_.unlock();
     ::poll(entries, 2, kLookMs);
-    lock.lock();
+    mutex_.lock();
+    SFT_ASSERT(has_sleeper_);  // nobody else has slept meanwhile
     has_sleeper_ = false;
     if (entries[1].revents != 0) {
         drain(wake_);

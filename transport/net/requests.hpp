@@ -14,6 +14,7 @@
 #include <deque>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/ids.hpp"
 
 namespace sft {
@@ -81,12 +82,19 @@ public:
             free_.push_back(static_cast<std::uint32_t>(slots_.size()));
             slots_.emplace_back().slot = free_.back();
         }
+        SFT_ASSERT(kind != Request::Kind::none && process != kNoProc);
+        SFT_ASSERT(free_.back() < slots_.size());
         Request& request = slots_[free_.back()];
+        SFT_ASSERT(request.kind == Request::Kind::none);
+        SFT_ASSERT(request.slot == free_.back());
+        SFT_ASSERT(request.generation != 0 && request.generation <= kGenerationMax);
         free_.pop_back();
         request.kind = kind;
         request.process = process;
         RequestList& list = lists.of(request.sort());
         request.number = ++list.n_begun;
+        SFT_ASSERT((list.first == kNoSlot) == (list.last == kNoSlot));
+        SFT_ASSERT(list.last == kNoSlot || slots_[list.last].number < request.number);
         request.previous = list.last;
         request.next = kNoSlot;
         (list.last == kNoSlot ? list.first : slots_[list.last].next) = request.slot;
@@ -96,7 +104,13 @@ public:
     }
 
     void end(RequestLists& lists, Request& request) {
+        SFT_ASSERT(request.kind != Request::Kind::none);
+        SFT_ASSERT(!request.is_arriving);  // the fabric would write to memory that nobody has promised any more
+        SFT_ASSERT(request.slot < slots_.size() && &slots_[request.slot] == &request);
+        SFT_ASSERT(lists.n_open != 0);
         RequestList& list = lists.of(request.sort());
+        SFT_ASSERT((request.previous == kNoSlot ? list.first : slots_[request.previous].next) == request.slot);
+        SFT_ASSERT((request.next == kNoSlot ? list.last : slots_[request.next].previous) == request.slot);
         (request.previous == kNoSlot ? list.first : slots_[request.previous].next) = request.next;
         (request.next == kNoSlot ? list.last : slots_[request.next].previous) = request.previous;
         --lists.n_open;
@@ -119,15 +133,20 @@ public:
         return is_it ? &request : nullptr;
     }
 
-    [[nodiscard]] Request& at(std::uint32_t slot) noexcept { return slots_[slot]; }
+    [[nodiscard]] Request& at(std::uint32_t slot) noexcept {
+        SFT_ASSERT(slot < slots_.size());
+        return slots_[slot];
+    }
 
     // All that were begun up to this number are over.
     [[nodiscard]] bool is_over(const RequestList& list, std::uint64_t number) const noexcept {
+        SFT_ASSERT(number <= list.n_begun);
         return list.first == kNoSlot || slots_[list.first].number > number;
     }
 
 private:
     static constexpr std::uint32_t kGenerationMax = 0x7fff'ffff;
+    static_assert((kGenerationMax & 1U << 31) == 0, "the highest bit of an id is kAckRefused");
 
     std::deque<Request> slots_;  // places that do not move
     std::vector<std::uint32_t> free_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 
 namespace sft {
@@ -28,6 +29,8 @@ constexpr std::size_t kCopiesMax = 64;
 // ---- opening and closing ----
 
 bool SessionFabric::open(const Options& options, std::string& error_line) {
+    SFT_ASSERT(options.receiver != nullptr && options.n_slots > 0);
+    SFT_ASSERT(!is_open_);
     options_ = options;
     owner_ = ::getpid();
     peers_ = std::vector<Peer>(static_cast<std::size_t>(options.n_slots));
@@ -41,6 +44,7 @@ bool SessionFabric::open(const Options& options, std::string& error_line) {
         return false;
     }
     part_bytes_ = inner_->eager_bytes();
+    SFT_ASSERT(part_bytes_ != 0);
     is_bare_ = !inner_->reconnects();
     is_open_ = true;
     return true;
@@ -86,6 +90,19 @@ bool SessionFabric::is_lingering_for(const Peer& peer) const noexcept {
 
 SessionFabric::Peer* SessionFabric::peer_of(ProcId process) noexcept {
     return process.value() >= 0 && process.index() < peers_.size() ? &peers_[process.index()] : nullptr;
+}
+
+// The first of the header, and what follows from it.
+void SessionFabric::check_invariants(const Peer& peer) noexcept {
+    if (peer.is_forgotten) {
+        return;
+    }
+    SFT_ASSERT(peer.acked + peer.unacked.size() == peer.n_numbered);
+    SFT_ASSERT(peer.unacked.empty() || peer.unacked.front().head.number == peer.acked + 1);
+    SFT_ASSERT(peer.unacked.empty() || peer.unacked.back().head.number == peer.n_numbered);
+    SFT_ASSERT(!peer.unacked.empty() || peer.bytes_unacked == 0);
+    SFT_ASSERT(peer.told <= peer.received);
+    SFT_ASSERT(peer.unacked.size() <= kSessionWindowPackets);
 }
 
 // ---- sending ----
@@ -157,6 +174,8 @@ bool SessionFabric::make_packet(Peer& peer) {
 
 void SessionFabric::make_part(Peer& peer, Message& message) {
     const std::size_t bytes = std::min(part_bytes_, message.payload.size() - message.done);
+    SFT_ASSERT(message.done <= message.payload.size() && (bytes != 0 || message.payload.empty()));
+    SFT_ASSERT(peer.has_room() && message.head_bytes <= kMessageHeadBytes);
     Packet& packet = peer.unacked.emplace_back();
     packet.head.secret = options_.secret;
     packet.head.number = ++peer.n_numbered;
@@ -195,11 +214,15 @@ bool SessionFabric::pump(Peer& peer) {
     if (peer.is_full) {
         touch(peer);
     }
+    check_invariants(peer);
     return is_any;
 }
 
 bool SessionFabric::hand_over(Peer& peer, const Packet& packet) {
     std::array<std::byte, kFabricHeadBytes> bytes;
+    SFT_ASSERT(packet.head.number > peer.acked && packet.head.number <= peer.n_numbered);
+    SFT_ASSERT(packet.head.to == peer.process.value() && packet.head.head_bytes <= kMessageHeadBytes);
+    SFT_ASSERT((packet.memory == nullptr) == (packet.bytes == 0));
     SessionHead head = packet.head;
     head.received = peer.received;
     std::memcpy(bytes.data(), &head, sizeof head);
@@ -370,6 +393,7 @@ void SessionFabric::reconnect_to(Peer& peer, std::int64_t now) {
 }
 
 void SessionFabric::send_again(Peer& peer) {
+    check_invariants(peer);
     peer.next = 0;
     peer.asked = 0;
     touch(peer);

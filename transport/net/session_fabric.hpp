@@ -143,6 +143,7 @@ private:
 
     // ---- session_fabric.cpp ----
     [[nodiscard]] Peer* peer_of(ProcId process) noexcept;
+    static void check_invariants(const Peer& peer) noexcept;
     [[nodiscard]] bool make_packet(Peer& peer);
     void make_part(Peer& peer, Message& message);
     [[nodiscard]] bool pump(Peer& peer);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "transport/net/session_fabric.hpp"
 
@@ -76,14 +77,19 @@ bool SessionFabric::take_acknowledgement(Peer& peer, std::uint64_t received) {
         return true;  // it was sent earlier than one that is known
     }
     const auto n = static_cast<std::size_t>(received - peer.acked);
+    SFT_ASSERT(n <= peer.unacked.size());
     for (std::size_t i = 0; i < n; ++i) {
         const Packet& packet = peer.unacked.front();
+        SFT_ASSERT(packet.head.number == peer.acked + i + 1);
+        SFT_ASSERT(peer.bytes_unacked >= packet.bytes);
         peer.bytes_unacked -= packet.bytes;
         pool_.give(packet.memory);
         peer.unacked.pop_front();
     }
     peer.acked = received;
     peer.next -= std::min(peer.next, n);
+    check_invariants(peer);
+    SFT_ASSERT(peer.next <= peer.unacked.size());
     peer.broken_since_ns = 0;
     peer.delay_ns = 0;
     peer.is_lost = false;

@@ -10,6 +10,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 struct SessionMemory {
@@ -23,6 +25,7 @@ public:
     // For one user. bytes <= 2^31.
     [[nodiscard]] SessionMemory* take(std::size_t bytes) {
         const auto sort = static_cast<std::uint32_t>(std::bit_width(std::max(bytes, kLeast) - 1));
+        SFT_ASSERT(bytes != 0 && sort < free_.size());
         std::vector<SessionMemory*>& some = free_[sort].empty() ? empty_ : free_[sort];
         SessionMemory* memory = nullptr;
         if (some.empty()) {
@@ -31,10 +34,12 @@ public:
             memory = some.back();
             some.pop_back();
         }
+        SFT_ASSERT(memory->n_users == 0);
         if (memory->bytes == nullptr) {
             memory->bytes = std::make_unique_for_overwrite<std::byte[]>(std::size_t{1} << sort);
             memory->sort = sort;
         } else {
+            SFT_ASSERT(memory->sort == sort && free_bytes_ >= std::size_t{1} << sort);
             free_bytes_ -= std::size_t{1} << sort;
         }
         memory->n_users = 1;
@@ -43,7 +48,11 @@ public:
 
     // Null: nothing.
     void give(SessionMemory* memory) noexcept {
-        if (memory == nullptr || --memory->n_users != 0) {
+        if (memory == nullptr) {
+            return;
+        }
+        SFT_ASSERT(memory->n_users != 0 && memory->bytes != nullptr);
+        if (--memory->n_users != 0) {
             return;
         }
         const std::size_t bytes = std::size_t{1} << memory->sort;

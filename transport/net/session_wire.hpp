@@ -35,6 +35,9 @@ struct SessionHead {
 static_assert(sizeof(SessionHead) == kFabricHeadBytes - kMessageHeadBytes);
 static_assert(std::has_unique_object_representations_v<SessionHead>);
 static_assert(std::is_trivially_copyable_v<SessionHead>);
+static_assert(offsetof(SessionHead, number) == 8 && offsetof(SessionHead, message) == 24);
+static_assert(offsetof(SessionHead, from) == 48 && offsetof(SessionHead, head_bytes) == 58);
+static_assert(kMessageHeadBytes <= UINT16_MAX, "SessionHead::head_bytes");
 
 // What one process keeps for another one that has not said that it has it, at most.
 inline constexpr std::size_t kSessionWindowBytes = std::size_t{4} << 20;
@@ -42,5 +45,7 @@ inline constexpr std::size_t kSessionWindowPackets = 4096;
 // A receiver that has nothing to send says what it has received after so much.
 inline constexpr std::size_t kSessionToldBytes = kSessionWindowBytes / 4;
 inline constexpr std::uint64_t kSessionToldPackets = 256;
+static_assert(kSessionToldBytes < kSessionWindowBytes && kSessionToldPackets < kSessionWindowPackets,
+              "else both sides wait for each other");
 
 }  // namespace sft

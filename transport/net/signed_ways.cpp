@@ -12,11 +12,11 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <set>
 #include <string_view>
 #include <utility>
 
+#include "base/mutex.hpp"
 #include "base/private_data.hpp"
 
 namespace sft {
@@ -43,9 +43,9 @@ bool give_key(int fd, const sockaddr_storage& who, std::uint8_t bits, std::uint6
 using Way = std::pair<HostAddress, std::uint16_t>;
 
 struct Ways {
-    std::mutex mutex;
-    std::set<Way> known;
-    std::uint64_t key = 0;
+    Mutex mutex{MutexRank::ways};
+    std::set<Way> known SFT_GUARDED_BY(mutex);
+    std::uint64_t key SFT_GUARDED_BY(mutex) = 0;
 };
 
 SFT_LIBRARY_STATE std::atomic<Ways*> all_ways{nullptr};
@@ -86,9 +86,10 @@ int connect_signed(int fd, const sockaddr* to, socklen_t bytes) {
         std::uint64_t key = 0;
         bool is_known = false;
         {
-            const std::lock_guard lock(ways().mutex);
-            is_known = ways().known.contains(way);
-            key = ways().key;
+            Ways& all = ways();
+            const Locked lock(all.mutex);
+            is_known = all.known.contains(way);
+            key = all.key;
         }
         sockaddr_storage who{};
         std::memcpy(&who, to, std::min<std::size_t>(bytes, sizeof who));
@@ -221,8 +222,9 @@ bool can_sign() noexcept {
 
 bool sign_connections_of(std::span<const char* const> libraries, std::uint64_t key) noexcept {
     {
-        const std::lock_guard lock(ways().mutex);
-        ways().key = key;
+        Ways& all = ways();
+        const Locked lock(all.mutex);
+        all.key = key;
     }
     Search search{.libraries = libraries};
     ::dl_iterate_phdr(&look_at_library, &search);
@@ -230,10 +232,11 @@ bool sign_connections_of(std::span<const char* const> libraries, std::uint64_t k
 }
 
 void sign_ways_to(const std::vector<HostAddress>& hosts, const std::vector<std::uint16_t>& ports) {
-    const std::lock_guard lock(ways().mutex);
+    Ways& all = ways();
+    const Locked lock(all.mutex);
     for (const HostAddress& host : hosts) {
         for (const std::uint16_t port : ports) {
-            ways().known.emplace(host, port);
+            all.known.emplace(host, port);
         }
     }
 }

@@ -11,6 +11,8 @@ namespace {
 // Word sizes go by a single store, or load, as with memory that is mapped (ops/rma.hpp). REQUIRES: aligned.
 template <class Word>
 void store_word(std::byte* to, std::uint64_t operand) {
+    static_assert(sizeof(Word) <= kWireSmallBytes && __atomic_always_lock_free(sizeof(Word), nullptr));
+    SFT_ASSERT_SLOW(reinterpret_cast<std::uintptr_t>(to) % sizeof(Word) == 0);
     Word word;
     std::memcpy(&word, &operand, sizeof word);
     __atomic_store_n(reinterpret_cast<Word*>(to), word, __ATOMIC_RELEASE);
@@ -18,6 +20,7 @@ void store_word(std::byte* to, std::uint64_t operand) {
 
 template <class Word>
 void load_word(std::uint64_t& operand, const std::byte* from) {
+    SFT_ASSERT_SLOW(reinterpret_cast<std::uintptr_t>(from) % sizeof(Word) == 0);
     const Word word = __atomic_load_n(reinterpret_cast<const Word*>(from), __ATOMIC_ACQUIRE);
     std::memcpy(&operand, &word, sizeof word);
 }
@@ -27,6 +30,7 @@ bool is_word(const std::byte* place, std::size_t bytes) {
 }
 
 void store_small(std::byte* to, std::uint64_t operand, std::size_t bytes) {
+    SFT_ASSERT(bytes != 0 && bytes <= kWireSmallBytes);
     if (!is_word(to, bytes)) {
         std::memcpy(to, &operand, bytes);
         return;
@@ -40,6 +44,7 @@ void store_small(std::byte* to, std::uint64_t operand, std::size_t bytes) {
 }
 
 std::uint64_t load_small(const std::byte* from, std::size_t bytes) {
+    SFT_ASSERT(bytes != 0 && bytes <= kWireSmallBytes);
     std::uint64_t operand = 0;
     if (!is_word(from, bytes)) {
         std::memcpy(&operand, from, bytes);
@@ -58,6 +63,7 @@ std::uint64_t load_small(const std::byte* from, std::size_t bytes) {
 template <class Word>
 bool apply(AtomicOperation operation, std::byte* place, std::uint64_t operand, std::uint64_t condition,
            std::uint64_t& before) {
+    SFT_ASSERT_SLOW(reinterpret_cast<std::uintptr_t>(place) % sizeof(Word) == 0);
     std::atomic_ref<Word> word(*reinterpret_cast<Word*>(place));
     const auto value = static_cast<Word>(operand);
     switch (operation) {
@@ -185,6 +191,7 @@ void Network::Impl::on_put(NetPeer& from, const WireHead& head, Bytes payload) {
 }
 
 void Network::Impl::mark_written(const std::byte* place, std::size_t bytes) noexcept {
+    SFT_ASSERT(place != nullptr && bytes != 0);
     if (marks_.is_set()) [[unlikely]] {
         marks_.mark(place, bytes);
     }
@@ -306,6 +313,8 @@ FabricReceiver::Place Network::Impl::expect(const WireHead& head, std::byte* add
         arrivals_.emplace_back();
     }
     const std::uint32_t slot = arrivals_free_.back();
+    SFT_ASSERT(slot < arrivals_.size() && !arrivals_[slot].is_used);
+    SFT_ASSERT(address != nullptr);
     arrivals_free_.pop_back();
     arrivals_[slot] = {.is_used = true, .is_answer = is_answer, .head = head};
     return {.address = address, .from = ProcId(head.from), .ticket = slot};
@@ -347,6 +356,7 @@ FabricReceiver::Place Network::Impl::place(Bytes bytes, std::size_t payload_byte
 }
 
 void Network::Impl::arrived(std::uint64_t ticket, bool is_whole) {
+    SFT_ASSERT(ticket < arrivals_.size() && arrivals_[ticket].is_used);
     Arrival& arrival = arrivals_[ticket];
     const WireHead head = arrival.head;
     const bool is_answer = arrival.is_answer;
@@ -356,6 +366,7 @@ void Network::Impl::arrived(std::uint64_t ticket, bool is_whole) {
     if (is_answer) {
         // The request is there: it cannot end while its place is written to.
         Request* const request = requests_.find(head.request, ProcId(head.from));
+        SFT_ASSERT(request != nullptr && request->is_arriving);
         request->is_arriving = false;
         if (is_whole) {
             end_request(*request, false);

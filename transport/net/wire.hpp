@@ -32,6 +32,7 @@
 // answered one by one: replies by `reply`, the others in `ack`.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -78,6 +79,8 @@ struct WireHead {
 static_assert(sizeof(WireHead) == kMessageHeadBytes);
 static_assert(std::has_unique_object_representations_v<WireHead>);
 static_assert(std::is_trivially_copyable_v<WireHead>);
+static_assert(offsetof(WireHead, secret) == 8 && offsetof(WireHead, from) == 16 && offsetof(WireHead, done) == 24);
+static_assert(offsetof(WireHead, address) == 32 && offsetof(WireHead, operand) == 56);
 
 // Payloads up to this travel in `operand`.
 inline constexpr std::size_t kWireSmallBytes = sizeof(WireHead::operand);
@@ -99,11 +102,17 @@ inline constexpr std::uint64_t kAckRefused = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kWindowMessages = 1024;
 inline constexpr std::uint64_t kWindowBytes = std::uint64_t{4} << 20;
 inline constexpr std::uint32_t kWindowRequests = 1024;
+static_assert(kWindowBytes <= UINT32_MAX, "NetPeer::bytes_of has 32 bits");
 // What is put together from several pieces, at most; each message of that kind has a buffer of its own.
 inline constexpr std::size_t kPackedBytes = std::size_t{56} << 10;
+static_assert(kPackedBytes <= kWindowBytes && kPackedBytes >= kChannelPayloadBytes);
 // Messages of one lane and ordered pair of PEs that have not been taken out. Those that have been are told half a
 // window at a time.
 inline constexpr std::uint32_t kChannelWindow = 32;
 inline constexpr std::uint32_t kChannelCreditStep = kChannelWindow / 2;
+static_assert(std::has_single_bit(kChannelWindow), "places in the ring follow from counts that wrap around");
+static_assert(kChannelCreditStep != 0 && kChannelCreditStep < kChannelWindow, "else a sender waits for ever");
+
+static_assert(wire_low(wire_pair(7, 9)) == 7 && wire_high(wire_pair(7, 9)) == 9);
 
 }  // namespace sft

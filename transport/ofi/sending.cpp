@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "transport/ofi/ofi_fabric.hpp"
 #include "transport/ofi/state.hpp"
@@ -50,6 +51,7 @@ Fabric::Sent OfiFabric::send(ProcId to, Bytes head, Bytes payload, std::uint64_t
 
 Fabric::Sent OfiFabric::send_at_once(Peer& peer, Bytes head, Bytes payload, std::uint64_t ticket) {
     const bool is_copied = payload.size() <= kEagerBytes;
+    SFT_ASSERT(payload.size() <= eager_bytes());
     if (peer.n_with_provider >= kPacketsPerPeer || (!is_copied && peer.parts_with_provider >= kPartsPerPeer)) {
         return Sent::full;
     }
@@ -88,6 +90,7 @@ OfiFabric::Packet& OfiFabric::take_packet(Peer& peer) {
 
 // Copies into the packet, behind its head.
 void OfiFabric::Packet::append(Bytes more) noexcept {
+    SFT_ASSERT(more.size() <= bytes.size() - bytes_used);
     std::copy(more.begin(), more.end(), bytes.begin() + static_cast<std::ptrdiff_t>(bytes_used));
     bytes_used += more.size();
 }
@@ -123,6 +126,7 @@ OfiFabric::Posted OfiFabric::post_part(Peer& peer, const std::shared_ptr<Message
     const Bytes part = message->payload.subspan(message->bytes_left,
                                                 std::min(bytes_max, message->payload.size() - message->bytes_left));
     const bool is_first = !message->has_begun;
+    SFT_ASSERT(message->bytes_left <= message->payload.size() && (is_first || !is_small));
     Packet& packet = take_packet(peer);
     packet.begin({.key = peer.key,
                   .number = peer.number,
@@ -200,13 +204,16 @@ void OfiFabric::give_packet(Packet& packet) noexcept {
 
 void OfiFabric::packet_has_left(Packet& packet) {
     Peer& peer = *packet.to;
+    SFT_ASSERT(peer.n_with_provider > 0);
     --peer.n_with_provider;
     if (packet.is_in_place) {
+        SFT_ASSERT(peer.parts_with_provider > 0);
         --peer.parts_with_provider;
         to_tell_.push_back(packet.ticket);
     }
     if (const std::shared_ptr<Message> message = std::exchange(packet.message, nullptr)) {
         --peer.parts_with_provider;
+        SFT_ASSERT(peer.parts_with_provider >= 0 && message->parts_with_provider > 0);
         --message->parts_with_provider;
         tell_if_finished(peer, *message);
     }

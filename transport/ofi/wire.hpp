@@ -26,6 +26,8 @@ struct PacketHead {
     std::uint16_t is_first = 0;
 };
 static_assert(sizeof(PacketHead) == 48 && std::is_trivially_copyable_v<PacketHead>);
+static_assert(std::has_unique_object_representations_v<PacketHead>);
+static_assert(kFabricHeadBytes <= UINT16_MAX, "PacketHead::head_bytes");
 
 // What travels with the head in the memory of the fabric, so that the sender's payload is free at once.
 inline constexpr std::size_t kEagerBytes = 8192;
@@ -34,11 +36,13 @@ inline constexpr std::size_t kPartBytes = std::size_t{256} << 10;
 
 inline constexpr std::size_t kPacketHeadBytes = sizeof(PacketHead) + kFabricHeadBytes;
 inline constexpr std::size_t kPacketBytes = kPacketHeadBytes + kPartBytes;
+static_assert(kEagerBytes <= kPartBytes && kPacketHeadBytes + kEagerBytes <= kPacketBytes);
 
 // What others need to reach a process: its entrance (net/doors.hpp), the key, and the provider's address behind it.
 struct AddressHead {
     std::uint64_t key = 0;
 };
+static_assert(sizeof(AddressHead) == 8 && std::is_trivially_copyable_v<AddressHead>);
 inline constexpr std::size_t kProviderAddressBytes = kFabricAddressBytes - sizeof(AddressHead);
 
 }  // namespace sft::ofi

@@ -24,6 +24,11 @@ bool LaneMarks::is_marked(LaneId lane) const noexcept {
 void Channels::Unmap::operator()(Pair* pairs) const noexcept { ::munmap(pairs, bytes); }
 
 void Channels::connect(const ChannelMap& map, PeId me, std::vector<Doorbell*> doorbells, Waiter* waiter) {
+    SFT_ASSERT(map.rings != nullptr && map.marks != nullptr && map.points != nullptr && waiter != nullptr);
+    SFT_ASSERT(me.value() >= 0 && me.index() < map.n_pes);
+    SFT_ASSERT(doorbells.size() == map.n_pes);
+    SFT_ASSERT(pairs_ == nullptr || map.n_pes == map_.n_pes);  // what is counted stays
+    SFT_ASSERT(reinterpret_cast<std::uintptr_t>(map.rings) % alignof(ChannelRing) == 0);
     map_ = map;
     me_ = me;
     doorbells_ = std::move(doorbells);
@@ -38,6 +43,7 @@ void Channels::connect(const ChannelMap& map, PeId me, std::vector<Doorbell*> do
     constexpr std::size_t kPairsPerLine = kCacheLineBytes / sizeof(Pair);
     static_assert(kCacheLineBytes % sizeof(Pair) == 0);
     pairs_stride_ = (map.n_pes + kPairsPerLine - 1) / kPairsPerLine * kPairsPerLine;
+    SFT_ASSERT(pairs_stride_ >= map.n_pes);
     const std::size_t bytes = kLanesMax * pairs_stride_ * sizeof(Pair);
     void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
@@ -47,6 +53,7 @@ void Channels::connect(const ChannelMap& map, PeId me, std::vector<Doorbell*> do
 }
 
 void Channels::reset() noexcept {
+    SFT_ASSERT(pairs_ != nullptr && me_ != kNoPe);
     for (std::uint32_t i = 0; i < kLanesMax; ++i) {
         if (!map_.marks[me_.index()].is_marked(LaneId(i))) {
             continue;
@@ -67,6 +74,7 @@ void Channels::reset() noexcept {
 }
 
 void Channels::mark(LaneId lane, PeId at) noexcept {
+    SFT_ASSERT(lane.index() < kLanesMax && at.value() >= 0 && at.index() < map_.n_pes);
     LaneMarks& marks = map_.marks[at.index()];
     if (!marks.is_marked(lane)) {
         marks.mark(lane);

@@ -19,12 +19,14 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/ids.hpp"
 #include "transport/shm/wait.hpp"
 
@@ -47,8 +49,12 @@ struct ChannelRing {
     ChannelCell cells[kChannelDepth];
     alignas(64) std::atomic<std::uint32_t> consumed;  // written by the receiver only
 };
-static_assert(sizeof(ChannelCell) == 64);
+static_assert(sizeof(ChannelCell) == 64 && alignof(ChannelCell) == 64);
+static_assert(offsetof(ChannelCell, payload) == 8);
+static_assert(std::has_single_bit(kChannelDepth), "places in the ring follow from counts that wrap around");
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "in shared memory there are no locks");
 static_assert(sizeof(ChannelRing) == 64 * (kChannelDepth + 1));
+static_assert(offsetof(ChannelRing, consumed) == 64 * kChannelDepth, "what the receiver writes has a line of its own");
 
 // The lanes in which somebody has sent to a PE, or met others at its meeting point, since the job began. Lives in
 // shared memory, one per PE, zero at first; bits are only ever set.
@@ -58,6 +64,8 @@ struct alignas(64) LaneMarks {
     void mark(LaneId lane) noexcept;
     [[nodiscard]] bool is_marked(LaneId lane) const noexcept;
 };
+static_assert(kLanesMax % 64 == 0 && sizeof(LaneMarks) % 64 == 0);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "in shared memory there are no locks");
 
 // Where the PEs of a team wait for each other when they are many to a processor: whoever comes last lets all go on, so
 // each has to run only once more. It is found by lane and first member, because teams without a common member, such as
@@ -67,6 +75,7 @@ struct alignas(64) MeetingPoint {
     std::atomic<std::uint32_t> arrived;
     std::atomic<std::uint32_t> meetings;  // that are over
 };
+static_assert(sizeof(MeetingPoint) == 64);
 
 // Where the rings lie. By lane, receiver, sender: a PE clears a row at a time.
 struct ChannelMap {
@@ -82,9 +91,11 @@ struct ChannelMap {
         return kLanesMax * n_pes * sizeof(MeetingPoint);
     }
     [[nodiscard]] MeetingPoint& point(LaneId lane, PeId first) const noexcept {
+        SFT_ASSERT(lane.index() < kLanesMax && first.value() >= 0 && first.index() < n_pes);
         return points[lane.index() * n_pes + first.index()];
     }
     [[nodiscard]] ChannelRing* incoming(LaneId lane, PeId to) const noexcept {
+        SFT_ASSERT(lane.index() < kLanesMax && to.value() >= 0 && to.index() < n_pes);
         return rings + (lane.index() * n_pes + to.index()) * n_pes;
     }
 };
@@ -97,6 +108,7 @@ class Channels {
         std::uint32_t room;  // messages that can be sent without looking how far the receiver is
         std::uint32_t reserved;
     };
+    static_assert(sizeof(Pair) == 16);
 
 public:
     Channels() = default;
@@ -112,10 +124,12 @@ public:
     public:
         // REQUIRES: bytes <= kChannelPayloadBytes. Returns false when a fault is pending.
         [[nodiscard]] bool send(PeId to, const void* payload, std::size_t bytes) const noexcept {
+            SFT_ASSERT_SLOW(bytes <= kChannelPayloadBytes);
             return put(to, payload, bytes);
         }
         // REQUIRES: bytes is what the sender sent. Returns false when a fault is pending; payload is then unchanged.
         [[nodiscard]] bool recv(PeId from, void* payload, std::size_t bytes) const noexcept {
+            SFT_ASSERT_SLOW(bytes <= kChannelPayloadBytes);
             return take(from, payload, bytes);
         }
 
@@ -132,6 +146,7 @@ public:
         template <class Others>
         [[nodiscard]] bool meet(Team team, Others&& others) const noexcept {
             channels_->mark(id_, team.first);
+            SFT_ASSERT_SLOW(team.size > 1 && team.size <= channels_->map_.n_pes && id_.index() != 0);
             MeetingPoint& point = channels_->map_.point(id_, team.first);
             const std::uint32_t before = point.meetings.load(std::memory_order_acquire);
             if (point.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 != team.size) {
@@ -148,7 +163,9 @@ public:
         friend class Channels;
 
         [[nodiscard, gnu::always_inline]] bool put(PeId to, const void* payload, std::size_t bytes) const noexcept {
+            SFT_ASSERT_SLOW(to.value() >= 0 && to.index() < channels_->map_.n_pes && to != channels_->me_);
             Pair& pair = pairs_[to.index()];
+            SFT_ASSERT_SLOW(pair.room <= kChannelDepth);
             ChannelRing& ring = *reinterpret_cast<ChannelRing*>(outgoing_ + to.index() * channels_->row_bytes_);
             if (pair.room == 0 && !channels_->make_room(pair, ring, id_, to)) [[unlikely]] {
                 return false;
@@ -167,6 +184,7 @@ public:
 
         [[nodiscard, gnu::always_inline]] bool take(PeId from, void* payload, std::size_t bytes) const noexcept {
             Pair& pair = pairs_[from.index()];
+            SFT_ASSERT_SLOW(from.value() >= 0 && from.index() < channels_->map_.n_pes && from != channels_->me_);
             ChannelRing& ring = incoming_[from.index()];
             ChannelCell& cell = ring.cells[pair.received % kChannelDepth];
             const std::uint32_t expected = pair.received + 1;
@@ -193,6 +211,7 @@ public:
 
     // One multiplication for both, because a small collective is over within a hundred instructions.
     [[nodiscard]] Lane lane(LaneId id) noexcept {
+        SFT_ASSERT_SLOW(id.index() < kLanesMax && pairs_ != nullptr);
         const std::size_t offset = id.index() * lane_bytes_;
         Lane lane;
         lane.channels_ = this;

@@ -33,6 +33,8 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     layout.meeting_points = layout.lane_marks + pes * sizeof(LaneMarks);
     layout.rings = layout.meeting_points + ChannelMap::bytes_of_points(pes);
     layout.total = layout.rings + ChannelMap::bytes_of_rings(pes);
+    SFT_ASSERT(layout.slots % 64 == 0 && layout.contacts % 64 == 0 && layout.lane_marks % 64 == 0);
+    SFT_ASSERT(layout.meeting_points % 64 == 0 && layout.rings % 64 == 0);
     return layout;
 }
 
@@ -41,6 +43,7 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
 ControlSegment::~ControlSegment() { detach(); }
 
 bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::string& error) {
+    SFT_ASSERT(header_ == nullptr && n_pes >= 1 && n_pes <= n_processes && n_processes <= kProcessesMax);
     const Layout layout = layout_of(n_pes, n_processes);
     fd_ = fails(FaultPoint::call_make_memory) ? -1 : ::memfd_create(kControlName, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(layout.total)) != 0 ||
@@ -150,11 +153,16 @@ bool ControlSegment::take_shape(std::string& what) {
 }
 
 const Contact* ControlSegment::contact(ProcId process) const noexcept {
+    if (process.value() < 0 || process.value() >= n_slots()) {
+        return nullptr;  // a number that came from another node
+    }
     const ContactSlot& slot = contacts_[process.index()];
     return slot.is_written.load(std::memory_order_acquire) != 0 ? &slot.contact : nullptr;
 }
 
 void ControlSegment::set_contact(ProcId process, const Contact& contact) noexcept {
+    SFT_ASSERT(process.value() >= 0 && process.value() < n_slots());
+    SFT_ASSERT(contact.fabric_bytes <= kFabricAddressBytes);
     ContactSlot& slot = contacts_[process.index()];
     if (slot.is_written.load(std::memory_order_acquire) == 0) {
         slot.contact = contact;
@@ -189,6 +197,7 @@ bool ControlSegment::map(std::size_t bytes, int protection, std::string& error) 
 
 void ControlSegment::locate_parts() noexcept {
     const Layout layout = layout_of(shape_.n_pes, shape_.n_processes);
+    SFT_ASSERT(layout.total == bytes_);
     auto* base = reinterpret_cast<std::byte*>(header_);
     slots_ = reinterpret_cast<ProcessSlot*>(base + layout.slots);
     contacts_ = reinterpret_cast<ContactSlot*>(base + layout.contacts);

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/assert.hpp"
 #include "base/ids.hpp"
 #include "base/process_watch.hpp"
 #include "transport/contact.hpp"
@@ -73,6 +74,9 @@ struct alignas(64) ProcessSlot {
     // For onlookers; the first reason that says more than "died" stays.
     void note_death(FailureReason reason, std::int64_t seen_ns) noexcept;
 };
+static_assert(offsetof(ProcessSlot, doorbell) == 0 && offsetof(ProcessSlot, pid) == sizeof(Doorbell));
+static_assert(offsetof(ProcessSlot, status) % 64 == 0 && sizeof(ProcessSlot) % 64 == 0);
+static_assert(std::atomic<ProcessState>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
 
 // How a process is reached from other nodes. Written by the first process of the node before anybody is past the
 // start-up; of a spare that joins, by those of the node that hear of it: they all hear, and write, the same.
@@ -80,6 +84,7 @@ struct alignas(64) ContactSlot {
     std::atomic<std::uint32_t> is_written;
     Contact contact;
 };
+static_assert(sizeof(ContactSlot) % 64 == 0);
 
 struct alignas(64) ControlHeader {
     std::uint32_t magic;
@@ -93,6 +98,9 @@ struct alignas(64) ControlHeader {
     std::uint32_t reserved;
     std::byte card[kCardBytesMax];  // process 0's JobCard, for spares that come later
 };
+static_assert(offsetof(ControlHeader, magic) == 0 && offsetof(ControlHeader, layout) == 4, "the same in all layouts");
+static_assert(offsetof(ControlHeader, card) == 40 && sizeof(ControlHeader) % 64 == 0);
+static_assert(kControlLayout > static_cast<std::uint32_t>(kProcessesMax));
 
 // What the sizes of the parts follow from: a copy, so that what has been checked is what is used.
 struct ControlShape {

@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "base/address_range.hpp"
+#include "base/assert.hpp"
 #include "base/ids.hpp"
 
 namespace sft {
@@ -30,6 +31,9 @@ struct alignas(64) PeerEntry {
     std::atomic<std::intptr_t> globals_difference{kUnreachable};
 };
 
+static_assert(sizeof(PeerEntry) == 64 && std::atomic<std::intptr_t>::is_always_lock_free);
+static_assert(kUnreachable < kRemote, "find() compares once");
+
 struct PeerTable {
     AddressRange heap;
     AddressRange globals;
@@ -42,10 +46,12 @@ struct PeerTable {
     }
 
     [[nodiscard]] bool is_reachable(PeId pe) const noexcept {
+        SFT_ASSERT_SLOW(pe.value() >= 0 && pe.value() < n_pes);
         return entries[pe.index()].heap_difference.load(std::memory_order_relaxed) != kUnreachable;
     }
 
     [[nodiscard]] bool is_remote(PeId pe) const noexcept {
+        SFT_ASSERT_SLOW(pe.value() >= 0 && pe.value() < n_pes);
         return entries[pe.index()].heap_difference.load(std::memory_order_relaxed) == kRemote;
     }
 
@@ -53,6 +59,7 @@ struct PeerTable {
     // ENSURES: the address of pe's instance of the symmetric object, or null when it is not mapped here: pe is
     // unreachable or remote, or the address is not symmetric.
     [[nodiscard]] void* find(const void* address, PeId pe) const noexcept {
+        SFT_ASSERT_SLOW(pe.value() >= 0 && pe.value() < n_pes);
         const PeerEntry& entry = entries[pe.index()];
         std::intptr_t difference;
         if (heap.contains(address)) [[likely]] {

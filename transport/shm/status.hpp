@@ -53,6 +53,7 @@ struct ProcessStatus {
     std::array<std::int32_t, 8> failed = {-1, -1, -1, -1, -1, -1, -1, -1};
 };
 static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 160);
+static_assert(sizeof(ProcessStatus) % sizeof(std::uint64_t) == 0, "StatusBlock moves it word by word");
 
 class alignas(64) StatusBlock {
 public:

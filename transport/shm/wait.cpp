@@ -42,15 +42,20 @@ void Doorbell::ring() noexcept {
 }
 
 Waiter::Sleep::Sleep(Doorbell* bell) noexcept : bell_(bell) {
+    SFT_ASSERT(bell_ != nullptr);
     bell_->sleepers.fetch_add(1, std::memory_order_seq_cst);
     seen_ = bell_->rings.load(std::memory_order_seq_cst);
 }
 
-Waiter::Sleep::~Sleep() { bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst); }
+Waiter::Sleep::~Sleep() {
+    const std::uint32_t before = bell_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
+    SFT_ASSERT(before != 0);
+}
 
 void Waiter::Sleep::wait() noexcept { ::syscall(SYS_futex, &bell_->rings, FUTEX_WAIT, seen_, nullptr, nullptr, 0); }
 
 void Waiter::Sleep::wait_ns(long ns_max) noexcept {
+    SFT_ASSERT(ns_max > 0 && ns_max < 1'000'000'000);
     const timespec time{0, ns_max};
     ::syscall(SYS_futex, &bell_->rings, FUTEX_WAIT, seen_, &time, nullptr, 0);
 }
@@ -86,6 +91,7 @@ void Waiter::give_way() noexcept {
 // for a message, and where one has come more may follow: it is looked for again. Stores of others ring no bell, so
 // whoever waits for one sleeps for bounded times.
 bool Waiter::wait_on_network(WaitEnd end, bool (*holds)(void*) noexcept, void* condition) noexcept {
+    SFT_ASSERT(gate_->network() != nullptr);
     bool is_awake = true;
     for (std::uint32_t turn = 0; !holds(condition); ++turn) {
         if (gate_->is_pending()) {

@@ -15,6 +15,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 class Network;
@@ -32,6 +34,7 @@ struct alignas(64) Doorbell {
     void ring() noexcept;
 };
 static_assert(sizeof(Doorbell) == 64);
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "the kernel sees a plain word (futex)");
 
 // Process-private. pending is set by the service thread when a PE is known dead, and cleared when a recovery is
 // complete. A substitute starts with it set: until it has joined the survivors nothing may block or move data.

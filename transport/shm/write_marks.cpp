@@ -23,11 +23,14 @@ std::size_t WriteMarks::bytes_for(std::size_t heap_bytes, std::size_t globals_by
 
 WriteMarks::WriteMarks(std::byte* base, AddressRange heap, AddressRange globals) noexcept
     : base_(base), heap_(heap), globals_(globals), n_chunks_(chunks_for(heap.bytes, globals.bytes)) {
+    SFT_ASSERT(base != nullptr && reinterpret_cast<std::uintptr_t>(base) % alignof(Head) == 0);
     chunks_ = reinterpret_cast<std::uint8_t*>(base) + sizeof(std::uint64_t);
     some_ =
         reinterpret_cast<std::uint8_t*>(base) + round_up(sizeof(std::uint64_t) + n_chunks_, kAlignment) + kHeadBytes;
     whole_ = some_ + round_up(n_chunks_ * kPagesOfChunk, kAlignment);
     words_ = whole_ + round_up(n_chunks_ * kPagesOfChunk, kAlignment);
+    SFT_ASSERT(words_ + n_chunks_ * kPagesOfChunk * kWordsOfPage ==
+               reinterpret_cast<std::uint8_t*>(base) + bytes_for(heap.bytes, globals.bytes));
 }
 
 std::size_t WriteMarks::position_of(const void* address) const noexcept {
@@ -43,6 +46,7 @@ std::uintptr_t WriteMarks::address_of(std::size_t position) const noexcept {
 
 // Words first to end of one page or two neighbours.
 void WriteMarks::mark_words(std::size_t first, std::size_t end) const noexcept {
+    SFT_ASSERT(first < end);
     constexpr std::uint64_t kEight = 0x0101010101010101;
     for (std::size_t word = first; word < end;) {
         if (word % 8 == 0 && word + 8 <= end) {
@@ -107,6 +111,7 @@ std::size_t WriteMarks::n_exposed() const noexcept {
 }
 
 WriteMarks::Exposed WriteMarks::exposed(std::size_t i) const noexcept {
+    SFT_ASSERT(i < kExposedMax);
     const std::uint64_t bytes = head().exposed[i].bytes.load(std::memory_order_acquire);
     return {head().exposed[i].address.load(std::memory_order_relaxed), bytes};
 }

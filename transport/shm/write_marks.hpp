@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "transport/shm/peer_table.hpp"
 
 namespace sft {
@@ -96,6 +97,8 @@ private:
     static_assert(sizeof(Head) <= kHeadBytes);
     static constexpr std::size_t kPagesOfChunk = kChunkBytes / kPageBytes;
     static constexpr std::size_t kWordsOfPage = kPageBytes / kWordBytes;
+    static_assert(kPagesOfChunk % 64 == 0 && kWordsOfPage % 8 == 0, "flags are taken away eight at once");
+    static_assert(kWordBytes == sizeof(std::uint64_t));
 
     [[nodiscard]] Head& head() const noexcept { return *reinterpret_cast<Head*>(some_ - kHeadBytes); }
     [[nodiscard]] std::atomic<std::uint64_t>& any() const noexcept {
@@ -109,6 +112,7 @@ private:
     // eight at once.
     template <class Visit>
     static void each_taken(std::uint8_t* flags, std::size_t first, std::size_t end, Visit&& visit) {
+        SFT_ASSERT(first % 8 == 0);
         for (std::size_t i = first; i < end; i += 8) {
             std::atomic_ref eight(*reinterpret_cast<std::uint64_t*>(flags + i));
             if (eight.load(std::memory_order_relaxed) == 0) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "transport/net/signed_ways.hpp"
 
 namespace sft {
@@ -187,6 +188,7 @@ Fabric::Sent UcxFabric::send(ProcId to, Bytes head, Bytes payload, std::uint64_t
 // A message without a head is dropped where it arrives.
 Fabric::Sent UcxFabric::send_at_once(Peer& peer, Bytes head, Bytes payload) {
     std::array<std::byte, sizeof(Prefix) + kFabricHeadBytes> header;
+    SFT_ASSERT(head.size() <= kFabricHeadBytes && peer.endpoint != nullptr);
     const Prefix prefix{.from = options_.self.value(), .head_bytes = static_cast<std::uint32_t>(head.size())};
     std::memcpy(header.data(), &prefix, sizeof prefix);
     std::copy(head.begin(), head.end(), header.begin() + sizeof prefix);
@@ -209,6 +211,7 @@ Fabric::Sent UcxFabric::send_at_once(Peer& peer, Bytes head, Bytes payload) {
 }
 
 Fabric::Sent UcxFabric::hand_over(Peer& peer, Bytes head, Bytes payload, std::uint64_t ticket) {
+    SFT_ASSERT(head.size() <= kFabricHeadBytes && peer.endpoint != nullptr);
     Send* send = take_send();
     send->peer = &peer;
     send->ticket = ticket;
@@ -243,6 +246,7 @@ Fabric::Sent UcxFabric::hand_over(Peer& peer, Bytes head, Bytes payload, std::ui
 void UcxFabric::on_sent(void* request, ucs_status_t /*status*/, void* send_pointer) {
     auto* send = static_cast<Send*>(send_pointer);
     ::ucp_request_free(request);
+    SFT_ASSERT(send->peer->n_sends != 0);
     --send->peer->n_sends;
     UcxFabric* fabric = send->fabric;
     const std::uint64_t ticket = send->ticket;
