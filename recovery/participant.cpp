@@ -88,7 +88,7 @@ Participant::Do Participant::become_ready(const JobState& state, Goal goal, std:
 
 Participant::Do Participant::work(const JobState& state, Do what) {
     SFT_ASSERT(work_ == Do::wait);
-    SFT_ASSERT(what == Do::ship || what == Do::fold || what == Do::restore || what == Do::protect);
+    SFT_ASSERT(what == Do::replicate || what == Do::update_local_copy || what == Do::restore || what == Do::protect);
     work_ = what;
     begun_index_ = state.index;
     return what;
