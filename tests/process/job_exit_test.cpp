@@ -59,12 +59,12 @@ private:
     int line_ = -1;
 };
 
-class NoDuties final : public Duties {
+class NoActions final : public CheckpointActions {
 public:
-    void ship(Version) override {}
-    void fold(Version) override {}
-    Done restore(const JobState&) override { return Done::ok; }
-    Done protect(const JobState&) override { return Done::ok; }
+    void replicate(Version) override {}
+    void update_local_copy(Version) override {}
+    Outcome restore(const JobState&) override { return Outcome::ok; }
+    Outcome protect(const JobState&) override { return Outcome::ok; }
 };
 
 class JobExitDeathTest : public ::testing::Test, private JobObserver {
@@ -86,11 +86,11 @@ protected:
     ProcessSlot slot_{};
     FaultGate gate_;
     Mailbox mailbox_;
-    NoDuties duties_;
+    NoActions actions_;
     Coordinator coordinator_{{.shape = {.n_pes = 1, .n_processes = 1},
                               .self = ProcId(0),
                               .mailbox = &mailbox_,
-                              .duties = &duties_,
+                              .actions = &actions_,
                               .observer = this}};
 
 private:
