@@ -12,6 +12,7 @@
 #include <new>
 
 #include "base/assert.hpp"
+#include "base/report.hpp"
 
 namespace sft {
 namespace {
@@ -54,6 +55,15 @@ void Heap::create(AddressRange range, int fd, std::size_t file_offset) noexcept 
     new (reinterpret_cast<void*>(range.begin + kAllocatorOffset)) Allocator(range.bytes - kAllocatorOffset, 0);
 }
 
+// Links of the allocator lie between the blocks of the program, which may write beyond them.
+void Heap::end_if_overwritten(bool is_sound) noexcept {
+    if (!is_sound) {
+        die("the symmetric heap has been damaged: the program has written beyond a block of it, or has freed what is "
+            "no "
+            "block (SHMEM_FT_CHECK=warn finds such calls)");
+    }
+}
+
 void* Heap::allocate(std::size_t bytes) noexcept {
     // The allocator throws for requests beyond any memory; it must never come near an overflow.
     if (bytes > range_.bytes) {
@@ -63,7 +73,7 @@ void* Heap::allocate(std::size_t bytes) noexcept {
     // Copies between blocks that lie alike in their cache lines are faster, and no two arrays share a line.
     void* block = bytes >= kLineAlignedFromBytes ? allocator.allocate_aligned(bytes, kCacheLine) : nullptr;
     block = block != nullptr ? block : allocator.allocate(bytes);
-    SFT_ASSERT(is_own_block(block, bytes));
+    end_if_overwritten(is_own_block(block, bytes));
     return block;
 }
 
@@ -72,7 +82,7 @@ void* Heap::allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept 
         return nullptr;
     }
     void* const block = allocator_at(range_.begin).allocate_aligned(bytes, alignment);
-    SFT_ASSERT(is_own_block(block, bytes));
+    end_if_overwritten(is_own_block(block, bytes));
     SFT_ASSERT(reinterpret_cast<std::uintptr_t>(block) % alignment == 0);
     return block;
 }
@@ -86,7 +96,7 @@ void* Heap::reallocate(void* address, std::size_t bytes) noexcept {
     if (moved == nullptr) {
         return bytes <= usable ? address : nullptr;
     }
-    SFT_ASSERT(moved != address);
+    end_if_overwritten(moved != address);
     std::memcpy(moved, address, std::min(bytes, usable));
     free(address);
     return moved;
@@ -94,6 +104,7 @@ void* Heap::reallocate(void* address, std::size_t bytes) noexcept {
 
 void Heap::free(void* address) noexcept {
     const std::size_t usable = allocator_at(range_.begin).size(address);
+    end_if_overwritten(is_own_block(address, usable));
     allocator_at(range_.begin).deallocate(address);
     if (usable >= kReturnBytes) {
         // Failure only means that the pages stay.
@@ -104,7 +115,8 @@ void Heap::free(void* address) noexcept {
 // A block that is given out lies behind the journal and inside the heap.
 bool Heap::is_own_block(const void* block, std::size_t bytes) const noexcept {
     const std::size_t begin = reinterpret_cast<std::uintptr_t>(block) - range_.begin;
-    return block == nullptr || (begin >= kAllocatorOffset + sizeof(Allocator) && begin <= range_.bytes - bytes);
+    return block == nullptr ||
+           (bytes <= range_.bytes && begin >= kAllocatorOffset + sizeof(Allocator) && begin <= range_.bytes - bytes);
 }
 
 Heap::Pages Heap::inner_pages(const void* address, std::size_t bytes) const noexcept {

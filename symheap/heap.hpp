@@ -79,6 +79,7 @@ private:
         std::size_t begin;
         std::size_t end;
     };
+    static void end_if_overwritten(bool is_sound) noexcept;
     [[nodiscard]] bool is_own_block(const void* block, std::size_t bytes) const noexcept;
     [[nodiscard]] Pages inner_pages(const void* address, std::size_t bytes) const noexcept;
     bool return_pages(Pages pages) noexcept;

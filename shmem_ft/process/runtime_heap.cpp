@@ -21,7 +21,7 @@ void* Runtime::replay_heap_call(HeapCall call, std::uint64_t first, std::uint64_
 }
 
 std::uint64_t Runtime::heap_offset(const void* address, const char* routine) noexcept {
-    if (!memory_.live().heap.contains(address)) {
+    if (!memory_.heap().contains(address)) {
         job_exit_.fail_job(format("PE %d: %s was given %p, which is no block of the symmetric heap", me_.load().value(),
                                   routine, address));
     }

@@ -88,10 +88,10 @@ TEST_P(StoreTest, AVersionThatIsNotThereIsNotReturned) {
 using StoreDeathTest = StoreTest;
 
 TEST_P(StoreDeathTest, TheSlotOfTheCommittedVersionIsNotWrittenAsAnotherOne) {
-    owner.ship(Version(1), live.state);
-    owner.fold(Version(1), live.state);
-    EXPECT_EXIT(owner.ship(Version(3), live.state), testing::ExitedWithCode(kExitError), "defect.*committed_");
-    EXPECT_EXIT(owner.fold(Version(0), live.state), testing::ExitedWithCode(kExitError), "defect.*kNoVersion");
+    owner.replicate(Version(1), live.state);
+    owner.update_local_copy(Version(1), live.state);
+    EXPECT_EXIT(owner.replicate(Version(3), live.state), testing::ExitedWithCode(kExitError), "defect.*committed_");
+    EXPECT_EXIT(owner.update_local_copy(Version(0), live.state), testing::ExitedWithCode(kExitError), "defect.*kNoVersion");
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, StoreDeathTest, testing::Values(BackupMode::single_copy, BackupMode::double_copy));
