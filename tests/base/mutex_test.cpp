@@ -55,8 +55,9 @@ TEST(Mutex, WhoTriesWaitsForNobody) {
     {
         const Locked held(mutex);
         std::thread([&] {
-            is_taken = mutex.try_lock();
-            if (is_taken) {
+            is_taken = false;
+            if (mutex.try_lock()) {
+                is_taken = true;
                 mutex.unlock();
             }
         }).join();

@@ -305,6 +305,7 @@ private:
     }
 
     int report() {
+        const Locked lock(mutex_);  // nobody else is there any more
         std::sort(done_.begin(), done_.end(), [](const LabRun& a, const LabRun& b) { return a.number < b.number; });
         print_now(summary(done_));
         if (std::any_of(done_.begin(), done_.end(),
