@@ -91,7 +91,8 @@ TEST_P(StoreDeathTest, TheSlotOfTheCommittedVersionIsNotWrittenAsAnotherOne) {
     owner.replicate(Version(1), live.state);
     owner.update_local_copy(Version(1), live.state);
     EXPECT_EXIT(owner.replicate(Version(3), live.state), testing::ExitedWithCode(kExitError), "defect.*committed_");
-    EXPECT_EXIT(owner.update_local_copy(Version(0), live.state), testing::ExitedWithCode(kExitError), "defect.*kNoVersion");
+    EXPECT_EXIT(owner.update_local_copy(Version(0), live.state), testing::ExitedWithCode(kExitError),
+                "defect.*kNoVersion");
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, StoreDeathTest, testing::Values(BackupMode::single_copy, BackupMode::double_copy));
