@@ -42,15 +42,17 @@ bool is_in(const List& list, ProcId process) noexcept {
 
 bool is_in_job(const JobShape& shape, PeId pe) noexcept { return pe.value() >= 0 && pe.value() < shape.n_pes; }
 
+// What follows is asked by slow assertions only.
+
 // PEs whose holder is among the deaths.
-std::size_t n_without_holder(const JobShape& shape, const JobState& state) noexcept {
+[[maybe_unused]] std::size_t n_without_holder(const JobShape& shape, const JobState& state) noexcept {
     return static_cast<std::size_t>(std::count_if(state.deaths.begin(), state.deaths.end(), [&](const Death& death) {
         return shape.held_by(state, death.process) != kNoPe;
     }));
 }
 
 // Once each, and PEs of the job.
-bool is_list_of_failed(const JobShape& shape, const std::vector<FailedPe>& failed) noexcept {
+[[maybe_unused]] bool is_list_of_failed(const JobShape& shape, const std::vector<FailedPe>& failed) noexcept {
     return std::all_of(failed.begin(), failed.end(), [&](const FailedPe& item) {
         return is_in_job(shape, item.pe) && std::count_if(failed.begin(), failed.end(), [&](const FailedPe& other) {
                                                 return other.pe == item.pe;
@@ -59,14 +61,15 @@ bool is_list_of_failed(const JobShape& shape, const std::vector<FailedPe>& faile
 }
 
 // Whoever has taken over was a spare.
-bool are_substitutes(const JobShape& shape, const std::vector<Replacement>& replacements) noexcept {
+[[maybe_unused]] bool are_substitutes(const JobShape& shape, const std::vector<Replacement>& replacements) noexcept {
     return std::all_of(replacements.begin(), replacements.end(), [&](const Replacement& item) {
         return is_in_job(shape, item.pe) && item.process.value() >= shape.n_pes;
     });
 }
 
 // A PE that was replaced when everybody was protected last is not its own again.
-bool has_all_of(const std::vector<Replacement>& replacements, const std::vector<Replacement>& settled) noexcept {
+[[maybe_unused]] bool has_all_of(const std::vector<Replacement>& replacements,
+                                 const std::vector<Replacement>& settled) noexcept {
     return std::all_of(settled.begin(), settled.end(), [&](const Replacement& then) {
         return std::any_of(replacements.begin(), replacements.end(),
                            [&](const Replacement& now) { return now.pe == then.pe; });
@@ -74,7 +77,8 @@ bool has_all_of(const std::vector<Replacement>& replacements, const std::vector<
 }
 
 // A PE whose holder lives keeps it (recovery/rules.hpp).
-bool do_living_holders_stay(const JobShape& shape, const JobState& before, const JobState& after) noexcept {
+[[maybe_unused]] bool do_living_holders_stay(const JobShape& shape, const JobState& before,
+                                             const JobState& after) noexcept {
     return std::all_of(after.replacements.begin(), after.replacements.end(), [&](const Replacement& now) {
         const ProcId old = shape.holder(before, now.pe);
         return old == now.process || is_in(after.deaths, old);

@@ -23,8 +23,10 @@ void StartupWriter::append(const void* from, std::size_t bytes) noexcept {
         return;
     }
     SFT_ASSERT(write_ <= room_ && at_ <= write_);
-    std::memcpy(entries() + write_, from, bytes);
-    write_ += bytes;
+    if (bytes != 0) {  // from may be null then, which memcpy does not take
+        std::memcpy(entries() + write_, from, bytes);
+        write_ += bytes;
+    }
 }
 
 void StartupWriter::pad() noexcept {

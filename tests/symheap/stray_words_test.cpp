@@ -78,6 +78,7 @@ TEST_F(StrayWordsTest, NamesAVariableOnce) {
 }
 
 TEST_F(StrayWordsTest, SaysWhereItLeads) {
+#ifndef __SANITIZE_ADDRESS__  // it has stacks and a qsort of its own
     int on_stack = 0;
     void* in_library = reinterpret_cast<void*>(&qsort);
     for (const auto& [target, where] :
@@ -88,6 +89,7 @@ TEST_F(StrayWordsTest, SaysWhereItLeads) {
         ASSERT_EQ(lines.size(), 1U);
         EXPECT_NE(lines[0].find(where), std::string::npos) << lines[0];
     }
+#endif
     void* of_another = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
     StrayWords words(options_);
     stray_test_globals.words[3] = of_another;
