@@ -1,8 +1,8 @@
 // A mutex that knows its place: mutexes are taken in the order of their ranks, so nobody waits for himself or in a
 // circle. Clang checks at compile time what is annotated (-Wthread-safety, an error): which data a mutex guards, which
 // functions need it or must not hold it. The order is checked when a mutex is taken, for some ranks in every build and
-// for all of them in builds with slow assertions (base/assert.hpp): a thread that breaks it aborts with a line. Its
-// death is recovered like any other, while a thread that waits for itself would hold up the job for ever.
+// for all of them in builds with slow assertions (base/assert.hpp): a thread that breaks it ends the job with a
+// line, while one that waits for itself would hold it up for ever.
 //
 // A lambda is a function of its own for Clang: where one is called with the mutex held, it begins with assert_held().
 #pragma once

@@ -1,9 +1,6 @@
 // What the service thread (recovery/detection/failure_service.hpp) does for this process, and what the agreement tells
 // it.
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdint>
 
 #include "base/clock.hpp"
