@@ -93,9 +93,9 @@ public:
     [[nodiscard]] bool sound(Version version) const noexcept;
     // live -> image, which is not far.
     struct Storing {
-        FaultPoint middle = FaultPoint::fold_middle;  // between the heap and the globals
-        const BlockSet* differing = nullptr;          // the blocks that differ, if that is known already
-        BlockSet* copied = nullptr;                   // if given, gets the blocks that were copied
+        FaultPoint middle = FaultPoint::update_middle;  // between the heap and the globals
+        const BlockSet* differing = nullptr;            // the blocks that differ, if that is known already
+        BlockSet* copied = nullptr;                     // if given, gets the blocks that were copied
     };
     ImageStats store(Version version, const LiveState& live) noexcept { return store(version, live, Storing()); }
     ImageStats store(Version version, const LiveState& live, const Storing& storing) noexcept;

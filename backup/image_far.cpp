@@ -299,7 +299,7 @@ bool Image::ship(Version version, const LiveState& live, Shipping& shipping) noe
     Shipper shipper(*this, live, shipping);
     static_cast<void>(begin_change());
     shipper.heap();
-    fault_point(FaultPoint::ship_middle);
+    fault_point(FaultPoint::replicate_middle);
     shipper.whole(globals_, live.globals);
     shipper.whole(library_, live.library);
     shipper.table();

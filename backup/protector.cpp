@@ -43,7 +43,7 @@ void Protector::release() noexcept {
     store_.release();
 }
 
-Result<> Protector::use_keeper(const Door& keeper, PeId pe) {
+Result<> Protector::use_keeper(const KeeperLocation& keeper, PeId pe) {
     SFT_ASSERT(keeper.process != kNoProc && pe != kNoPe);
     keeper_ = kNoProc;
     Trouble trouble;
@@ -96,14 +96,14 @@ void Protector::protect_by_nobody() {
     store_.forget_keeper();
 }
 
-Result<> Protector::fetch(const Door& keeper, PeId pe, Version version) {
+Result<> Protector::fetch(const KeeperLocation& keeper, PeId pe, Version version) {
     SFT_ASSERT(pe != kNoPe && version != kNoVersion);
     Trouble trouble;
     const BackupStore::Fetched fetched = BackupStore::fetch(keeper, pe, version, live_, &trouble);
     return result_of(fetched, std::move(trouble));
 }
 
-Result<> Protector::fetch_front(const Door& keeper, PeId pe, Version version, std::size_t heap_bytes) {
+Result<> Protector::fetch_front(const KeeperLocation& keeper, PeId pe, Version version, std::size_t heap_bytes) {
     SFT_ASSERT(pe != kNoPe && version != kNoVersion);
     Trouble trouble;
     const BackupStore::Fetched fetched = BackupStore::fetch_front(keeper, pe, version, live_, heap_bytes, &trouble);

@@ -25,7 +25,7 @@ namespace sft {
 
 class Protector {
 public:
-    using Door = BackupStore::Door;
+    using KeeperLocation = BackupStore::KeeperLocation;
 
     // `live`: what copies are made of and loaded into; outlives this, and is there before create().
     explicit Protector(const LiveState& live) noexcept : live_(live) {}
@@ -41,7 +41,7 @@ public:
     // ---- a PE that has its state ----
 
     // The shadow of `pe`, this process's own, is at that process from now on. Failures: gone, cannot_be_opened.
-    [[nodiscard]] Result<> use_keeper(const Door& keeper, PeId pe);
+    [[nodiscard]] Result<> use_keeper(const KeeperLocation& keeper, PeId pe);
     [[nodiscard]] ProcId keeper() const noexcept { return keeper_; }
     // Own live state -> shadow; nothing if there is no keeper. Failure::refused: the keeper, on another node, does not
     // take the copy, which it does not when it is dead.
@@ -53,7 +53,7 @@ public:
 
     // After a restore of `version`: what `pe` is protected by, where it belongs now.
     struct Shadow {
-        Door keeper;
+        KeeperLocation keeper;
         PeId pe;
         bool is_there = false;  // written by this process, or by the one before, as long as that keeper is the same
     };
@@ -66,9 +66,9 @@ public:
 
     // Own live state <- shadow of `pe`. Failures: gone, cannot_be_opened; failed: the copy is bad, and there is no
     // other.
-    [[nodiscard]] Result<> fetch(const Door& keeper, PeId pe, Version version);
+    [[nodiscard]] Result<> fetch(const KeeperLocation& keeper, PeId pe, Version version);
     // Only the first `heap_bytes` of the heap, and the library's state.
-    [[nodiscard]] Result<> fetch_front(const Door& keeper, PeId pe, Version version, std::size_t heap_bytes);
+    [[nodiscard]] Result<> fetch_front(const KeeperLocation& keeper, PeId pe, Version version, std::size_t heap_bytes);
 
     // ---- for onlookers ----
 

@@ -73,15 +73,16 @@ Image BackupStore::shadow_slot(Version version, const LiveState& live) const noe
 }
 
 // Opens a keeper's store on this node and shows the room of the PE in it.
-Reach BackupStore::show_room(Window& window, const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
+Reach BackupStore::show_room(Window& window, const KeeperLocation& location, PeId pe, const LiveState& live,
+                             Trouble& trouble) {
     const std::size_t room = room_bytes(live);
     SFT_ASSERT(pe != kNoPe);
     SFT_ASSERT(window.address() == nullptr || window.bytes() == room);  // states do not change their size
     const auto of_keeper = [&] {
-        return door.process != kNoProc ? format("process %d (pid %d)", door.process.value(), door.pid)
-                                       : format("pid %d", door.pid);
+        return location.process != kNoProc ? format("process %d (pid %d)", location.process.value(), location.pid)
+                                           : format("pid %d", location.pid);
     };
-    const Opening opening = open_descriptor_of(door.pid, door.start_time, door.store_fd);
+    const Opening opening = open_descriptor_of(location.pid, location.start_time, location.store_fd);
     if (opening.reach != Reach::opened) {
         trouble = {format("cannot open the store of %s: %s", of_keeper().c_str(),
                           opening.reach == Reach::gone ? "it is gone" : describe_error(opening.error).c_str()),
@@ -100,17 +101,17 @@ Reach BackupStore::show_room(Window& window, const Door& door, PeId pe, const Li
     return Reach::opened;
 }
 
-Reach BackupStore::use_keeper(const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
+Reach BackupStore::use_keeper(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble) {
     const Use use(*this);
     SFT_ASSERT(pe != kNoPe && mode_ != BackupMode::none);
     pe_ = pe;
     has_shadow_ = shadow_readable_ = false;
     far_.reset();
     shadow_versions_[0] = shadow_versions_[1] = kNoVersion;
-    if (door.is_far()) {
-        return use_far(door, pe, live, trouble);
+    if (location.is_far()) {
+        return use_far(location, pe, live, trouble);
     }
-    const Reach reach = show_room(shadow_, door, pe, live, trouble);
+    const Reach reach = show_room(shadow_, location, pe, live, trouble);
     has_shadow_ = shadow_readable_ = reach == Reach::opened;
     if (has_shadow_) {
         // A substitute finds the shadow that its predecessor has replicated.
@@ -136,11 +137,11 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     // The slot that holds the committed version is never written as another one.
     SFT_ASSERT(version == committed_ || committed_ == kNoVersion || (version.value() - committed_.value()) % 2 == 1);
     shadow_versions_[version.value() % 2] = kNoVersion;
-    fault_point(FaultPoint::ship_begin);
+    fault_point(FaultPoint::replicate_begin);
     Replicated replicated;
     if (far_ == nullptr) {
         Image::Storing storing;
-        storing.middle = FaultPoint::ship_middle;
+        storing.middle = FaultPoint::replicate_middle;
         static_cast<ImageStats&>(replicated) = slot(shadow_.address(), version, live).store(version, live, storing);
     } else {
         replicated.keeper_gone = !replicate_far(version, live, replicated);
@@ -151,7 +152,7 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     } else {
         shadow_versions_[version.value() % 2] = version;
     }
-    fault_point(FaultPoint::ship_end);
+    fault_point(FaultPoint::replicate_end);
     return replicated;
 }
 
@@ -163,7 +164,7 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
         return {};
     }
     SFT_ASSERT(local_.address() != nullptr);
-    fault_point(FaultPoint::fold_begin);
+    fault_point(FaultPoint::update_begin);
     local_version_ = version;
     Image local(local_.address(), live);
     Image::Storing storing;
@@ -177,7 +178,7 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     slot_differs_[version.value() % 2].reset(local.blocks());
     slot_differs_[(version.value() + 1) % 2].merge(copied);
     changed_in_ = kNoVersion;
-    fault_point(FaultPoint::fold_end);
+    fault_point(FaultPoint::update_end);
     return stats;
 }
 
@@ -216,41 +217,43 @@ bool BackupStore::roll_back(Version version, const LiveState& live) {
 }
 
 template <class Load>
-BackupStore::Fetched BackupStore::with_shadow(const Door& door, PeId pe, Version version, const LiveState& live,
-                                              Trouble* trouble, Load&& load) {
+BackupStore::Fetched BackupStore::with_shadow(const KeeperLocation& location, PeId pe, Version version,
+                                              const LiveState& live, Trouble* trouble, Load&& load) {
     Trouble unheard;
     Trouble& told = trouble != nullptr ? *trouble : unheard;
     Window window;
-    FarShadow far(door.process);
-    const Reach reach = door.is_far() ? open_far(far, door, pe, live, told) : show_room(window, door, pe, live, told);
+    FarShadow far(location.process);
+    const Reach reach =
+        location.is_far() ? open_far(far, location, pe, live, told) : show_room(window, location, pe, live, told);
     if (reach == Reach::cannot_be_opened) {
         return Fetched::cannot_be_opened;
     }
-    if (reach == Reach::gone || (door.is_far() && !far.read_front(version, live))) {
+    if (reach == Reach::gone || (location.is_far() && !far.read_front(version, live))) {
         return Fetched::keeper_gone;
     }
-    Image image = door.is_far() ? far.slot(version, live) : slot(window.address(), version, live);
+    Image image = location.is_far() ? far.slot(version, live) : slot(window.address(), version, live);
     const Findings findings = load(image);
     if (findings.intact()) {
         return Fetched::done;
     }
     if (findings.gone) {
-        SFT_ASSERT(door.is_far());  // memory of this node stays when its process has died
+        SFT_ASSERT(location.is_far());  // memory of this node stays when its process has died
         return Fetched::keeper_gone;
     }
-    const std::string keeper = door.process != kNoProc ? format("%d", door.process.value()) : format("%d", door.pid);
+    const std::string keeper =
+        location.process != kNoProc ? format("%d", location.process.value()) : format("%d", location.pid);
     told.what = tell(pe, findings, image, format("its shadow at process %s, the only copy", keeper.c_str()));
     return Fetched::corrupt;
 }
 
-BackupStore::Fetched BackupStore::fetch(const Door& door, PeId pe, Version version, const LiveState& live,
+BackupStore::Fetched BackupStore::fetch(const KeeperLocation& location, PeId pe, Version version, const LiveState& live,
                                         Trouble* trouble) {
-    return with_shadow(door, pe, version, live, trouble, [&](Image& image) { return image.load(version, live); });
+    return with_shadow(location, pe, version, live, trouble, [&](Image& image) { return image.load(version, live); });
 }
 
-BackupStore::Fetched BackupStore::fetch_front(const Door& door, PeId pe, Version version, const LiveState& live,
-                                              std::size_t heap_bytes, Trouble* trouble) {
-    return with_shadow(door, pe, version, live, trouble,
+BackupStore::Fetched BackupStore::fetch_front(const KeeperLocation& location, PeId pe, Version version,
+                                              const LiveState& live, std::size_t heap_bytes, Trouble* trouble) {
+    return with_shadow(location, pe, version, live, trouble,
                        [&](Image& image) { return image.load_front(version, live, heap_bytes); });
 }
 

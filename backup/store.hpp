@@ -44,7 +44,7 @@ namespace sft {
 class BackupStore {
 public:
     // Where a keeper's store can be opened: on this node through its process, else through the network.
-    struct Door {
+    struct KeeperLocation {
         std::int32_t pid = 0;
         std::uint64_t start_time = 0;
         int store_fd = -1;
@@ -64,7 +64,7 @@ public:
 
     // Opens the room for `pe`'s shadow at a keeper, whatever was used before; what the old keeper has stays there.
     // Unless it is opened: `trouble` says what failed and why.
-    [[nodiscard]] Reach use_keeper(const Door& door, PeId pe, const LiveState& live, Trouble& trouble);
+    [[nodiscard]] Reach use_keeper(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble);
     void forget_keeper() noexcept;
 
     // keeper_gone: a far keeper has died, and there is no shadow until the next use_keeper().
@@ -81,11 +81,11 @@ public:
     enum class Fetched { done, keeper_gone, cannot_be_opened, corrupt };
     // `pe`'s state of `version`, from the store of its keeper, into the live memory of this process. `trouble`, if
     // given, gets the explanation of anything but `done`.
-    [[nodiscard]] static Fetched fetch(const Door& door, PeId pe, Version version, const LiveState& live,
+    [[nodiscard]] static Fetched fetch(const KeeperLocation& location, PeId pe, Version version, const LiveState& live,
                                        Trouble* trouble = nullptr);
     // Only what Image::load_front loads.
-    [[nodiscard]] static Fetched fetch_front(const Door& door, PeId pe, Version version, const LiveState& live,
-                                             std::size_t heap_bytes, Trouble* trouble = nullptr);
+    [[nodiscard]] static Fetched fetch_front(const KeeperLocation& location, PeId pe, Version version,
+                                             const LiveState& live, std::size_t heap_bytes, Trouble* trouble = nullptr);
 
     // ---- integrity ----
 
@@ -125,9 +125,9 @@ private:
     }
 
     template <class Load>
-    [[nodiscard]] static Fetched with_shadow(const Door& door, PeId pe, Version version, const LiveState& live,
-                                             Trouble* trouble, Load&& load);
-    [[nodiscard]] static Reach show_room(Window& window, const Door& door, PeId pe, const LiveState& live,
+    [[nodiscard]] static Fetched with_shadow(const KeeperLocation& location, PeId pe, Version version,
+                                             const LiveState& live, Trouble* trouble, Load&& load);
+    [[nodiscard]] static Reach show_room(Window& window, const KeeperLocation& location, PeId pe, const LiveState& live,
                                          Trouble& trouble);
 
     // The two copies, as far as they are expected to hold the committed version.
@@ -140,9 +140,9 @@ private:
     [[nodiscard]] Pair copies(const LiveState& live) const noexcept;
     [[nodiscard]] bool has_local_copy() const noexcept { return mode_ == BackupMode::double_copy; }
     [[nodiscard]] Image shadow_slot(Version version, const LiveState& live) const noexcept;
-    [[nodiscard]] static Reach open_far(FarShadow& far, const Door& door, PeId pe, const LiveState& live,
+    [[nodiscard]] static Reach open_far(FarShadow& far, const KeeperLocation& location, PeId pe, const LiveState& live,
                                         Trouble& trouble);
-    [[nodiscard]] Reach use_far(const Door& door, PeId pe, const LiveState& live, Trouble& trouble);
+    [[nodiscard]] Reach use_far(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble);
     [[nodiscard]] bool replicate_far(Version version, const LiveState& live, ImageStats& stats) noexcept;
     [[nodiscard]] std::string lost_with_keeper(Version version) const;
     [[nodiscard]] Findings mend_front(Image& image, const Image* other) const;

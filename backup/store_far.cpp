@@ -9,14 +9,15 @@
 namespace sft {
 
 // What can fail is the memory for the mirror, which says nothing about the keeper.
-Reach BackupStore::open_far(FarShadow& far, const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
-    SFT_ASSERT(door.is_far() && pe != kNoPe);
-    SFT_ASSERT(door.wire != nullptr || door.process != kNoProc);
+Reach BackupStore::open_far(FarShadow& far, const KeeperLocation& location, PeId pe, const LiveState& live,
+                            Trouble& trouble) {
+    SFT_ASSERT(location.is_far() && pe != kNoPe);
+    SFT_ASSERT(location.wire != nullptr || location.process != kNoProc);
     std::unique_ptr<StoreWire> own;
-    if (door.wire == nullptr) {
-        own = make_network_wire(*door.network, door.process);
+    if (location.wire == nullptr) {
+        own = make_network_wire(*location.network, location.process);
     }
-    StoreWire& wire = door.wire != nullptr ? *door.wire : *own;
+    StoreWire& wire = location.wire != nullptr ? *location.wire : *own;
     if (!far.open(wire, std::move(own), pe.index() * room_bytes(live), live, trouble.what)) {
         trouble.error = errno;
         return Reach::cannot_be_opened;
@@ -24,15 +25,15 @@ Reach BackupStore::open_far(FarShadow& far, const Door& door, PeId pe, const Liv
     return Reach::opened;
 }
 
-Reach BackupStore::use_far(const Door& door, PeId pe, const LiveState& live, Trouble& trouble) {
-    auto far = std::make_unique<FarShadow>(door.process);
-    if (const Reach reach = open_far(*far, door, pe, live, trouble); reach != Reach::opened) {
+Reach BackupStore::use_far(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble) {
+    auto far = std::make_unique<FarShadow>(location.process);
+    if (const Reach reach = open_far(*far, location, pe, live, trouble); reach != Reach::opened) {
         return reach;
     }
     // A substitute finds what its predecessor has written; on a new keeper there is nothing.
     for (const Version parity : {Version(0), Version(1)}) {
         if (!far->read_front(parity, live)) {
-            trouble.what = format("process %d, the keeper, is gone", door.process.value());
+            trouble.what = format("process %d, the keeper, is gone", location.process.value());
             return Reach::gone;
         }
         shadow_versions_[parity.index()] = far->slot(parity, live).version();

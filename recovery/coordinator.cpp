@@ -36,8 +36,8 @@ namespace {
 std::optional<FaultPoint> point_of(Goal goal) noexcept {
     switch (goal) {
         case Goal::arrive: return FaultPoint::arrived;
-        case Goal::ship: return FaultPoint::shipped;
-        case Goal::fold: return FaultPoint::folded;
+        case Goal::replicate: return FaultPoint::replicated;
+        case Goal::update: return FaultPoint::updated;
         case Goal::restart: return FaultPoint::restart_arrived;
         case Goal::restore: return FaultPoint::restored;
         case Goal::protect: return FaultPoint::protected_again;
@@ -107,8 +107,8 @@ void Coordinator::decided(const JobState& before, const JobState& after) {
         snapshot_ = after;
     }
     leads_.store(agreement_.leader() == agreement_.self());
-    news_.push_back(
-        {.kind = News::Kind::decision, .death = {}, .before = before, .after = after, .awaited = {}, .why_stop = {}});
+    events_.push_back(
+        {.kind = Event::Kind::decision, .death = {}, .before = before, .after = after, .awaited = {}, .why_stop = {}});
     changed_.notify_all();
 }
 
@@ -116,17 +116,18 @@ void Coordinator::heard_of_death(const Death& death) {
     leads_.store(agreement_.leader() == agreement_.self());
     // On this node the kernel will tell, and what it has sent is to be heard first.
     if (death.is_certain && shape_.nodes != nullptr) {
-        mailbox_->forget(death.process);
+        mailbox_->retire_peer(death.process);
     } else if (!death.is_certain) {
         mailbox_->give_up(death.process);
     }
-    news_.push_back(
-        {.kind = News::Kind::death, .death = death, .before = {}, .after = {}, .awaited = {}, .why_stop = {}});
+    events_.push_back(
+        {.kind = Event::Kind::death, .death = death, .before = {}, .after = {}, .awaited = {}, .why_stop = {}});
     changed_.notify_all();  // await_death
 }
 
 void Coordinator::must_stop(const Stop& why) {
-    news_.push_back({.kind = News::Kind::stop, .death = {}, .before = {}, .after = {}, .awaited = {}, .why_stop = why});
+    events_.push_back(
+        {.kind = Event::Kind::stop, .death = {}, .before = {}, .after = {}, .awaited = {}, .why_stop = why});
 }
 
 // Follows from everything that calls tell(), so it is looked for there.
@@ -140,12 +141,12 @@ void Coordinator::note_awaited() {
     }
     if (now != awaited_) {
         awaited_ = now;
-        news_.push_back({.kind = News::Kind::awaiting,
-                         .death = {},
-                         .before = {},
-                         .after = {},
-                         .awaited = std::move(now),
-                         .why_stop = {}});
+        events_.push_back({.kind = Event::Kind::awaiting,
+                           .death = {},
+                           .before = {},
+                           .after = {},
+                           .awaited = std::move(now),
+                           .why_stop = {}});
     }
 }
 
@@ -158,15 +159,15 @@ void Coordinator::tell() {
         return;
     }
     is_telling_ = true;
-    while (!news_.empty()) {
-        const std::vector<News> news = std::exchange(news_, {});
+    while (!events_.empty()) {
+        const std::vector<Event> events = std::exchange(events_, {});
         mutex_.unlock();
-        for (const News& item : news) {
+        for (const Event& item : events) {
             switch (item.kind) {
-                case News::Kind::death: observer_->heard_of_death(item.death); break;
-                case News::Kind::decision: observer_->decided(item.before, item.after); break;
-                case News::Kind::stop: observer_->must_stop(item.why_stop); break;
-                case News::Kind::awaiting: observer_->awaits_spares(item.awaited); break;
+                case Event::Kind::death: observer_->heard_of_death(item.death); break;
+                case Event::Kind::decision: observer_->decided(item.before, item.after); break;
+                case Event::Kind::stop: observer_->must_stop(item.why_stop); break;
+                case Event::Kind::awaiting: observer_->awaits_spares(item.awaited); break;
             }
         }
         mutex_.lock();
@@ -224,7 +225,7 @@ void Coordinator::note_heard(const Heard& heard) {
 void Coordinator::process_died(const Death& death) {
     const Locked lock(mutex_);
     if (death.is_certain) {
-        mailbox_->forget(death.process);
+        mailbox_->retire_peer(death.process);
     }
     agreement_.process_died(death);
     tell();

@@ -167,7 +167,7 @@ private:
     [[nodiscard]] bool has_lease() const override { return !has_lease_ || has_lease_(); }
     [[nodiscard]] Testimony testimony_about(NodeId node) const override SFT_REQUIRES(mutex_);
 
-    struct News {
+    struct Event {
         enum class Kind : std::uint8_t { death, decision, stop, awaiting } kind{};
         Death death;
         JobState before;
@@ -198,7 +198,7 @@ private:
     Agreement agreement_ SFT_GUARDED_BY(mutex_);
     Participant participant_ SFT_GUARDED_BY(mutex_);
     std::vector<PeId> awaited_ SFT_GUARDED_BY(mutex_);  // as the observer knows it
-    std::vector<News> news_ SFT_GUARDED_BY(mutex_);
+    std::vector<Event> events_ SFT_GUARDED_BY(mutex_);
     std::vector<Stalled> stalled_ SFT_GUARDED_BY(mutex_);
     std::vector<Heard> heard_ SFT_GUARDED_BY(mutex_);  // several nodes: since take_heard()
     std::map<NodeId, Testimony> testimonies_ SFT_GUARDED_BY(mutex_);

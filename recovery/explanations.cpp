@@ -88,7 +88,7 @@ bool are_spares_in_vain(const JobFacts& facts) {
     const JobState& state = facts.state;
     const auto is_in_vain = [&](PeId pe) {
         const ProcId last = facts.shape.holder(state, pe);
-        const bool is_before_view = last != holder_in(state.settled, pe);
+        const bool is_before_view = last != holder_in(state.protected_layout, pe);
         return last.value() != pe.value() && is_own_doing(reason_of(state, pe)) &&
                (is_before_view || state.version.value() <= facts.version_of_view.value() + 1);
     };

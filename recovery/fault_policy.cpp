@@ -172,7 +172,7 @@ std::optional<PeId> first_dead_pe(const JobShape& shape, const JobState& state, 
 }
 
 bool is_fault_known(const JobShape& shape, const JobState& state, std::span<const Death> dead) {
-    return (state.stage != Stage::running && state.stage != Stage::shipping) ||
+    return (state.stage != Stage::running && state.stage != Stage::replicating) ||
            first_dead_pe(shape, state, dead).has_value();
 }
 

@@ -15,7 +15,7 @@ struct OnNode {
     std::int32_t spares = 0;
     std::int32_t voters = 0;  // who takes part in the agreement
     bool has_lowest_voter = false;
-    bool has_exposed_pe = false;
+    bool has_unprotected_pe = false;
     bool keeps_last_copies = false;  // of PEs there, or of PEs that have failed already
     bool keeps_copies = false;
 
@@ -54,19 +54,20 @@ OnNodes look_at(const JobShape& shape, const JobState& now, std::span<const Deat
         return all.nodes[node.index()];
     };
     std::vector<ProcId> holders;
-    const Placement placement(shape, now, now.settled);
+    const Placement placement(shape, now, now.protected_layout);
     for (std::int32_t number = 0; number < shape.n_pes; ++number) {
         const PeId pe(number);
         const ProcId holder = shape.holder(now, pe);
-        const bool is_exposed = std::binary_search(now.exposed.begin(), now.exposed.end(), pe);
-        const ProcId kept_by = shape.n_pes == 1 ? now.witness : holder_in(now.settled, placement.keeper_of(pe));
-        const ProcId keeper = is_exposed ? kNoProc : kept_by;
+        const bool is_unprotected = std::binary_search(now.unprotected.begin(), now.unprotected.end(), pe);
+        const ProcId kept_by =
+            shape.n_pes == 1 ? now.witness : holder_in(now.protected_layout, placement.keeper_of(pe));
+        const ProcId keeper = is_unprotected ? kNoProc : kept_by;
         const bool has_failed = contains(dead, holder);
         if (has_failed) {
             ++all.n_failed;
         } else {
             ++node_of(holder).pes;
-            node_of(holder).has_exposed_pe |= keeper == kNoProc;
+            node_of(holder).has_unprotected_pe |= keeper == kNoProc;
             holders.push_back(holder);
         }
         if (keeper != kNoProc) {
@@ -91,8 +92,8 @@ NodeLoss judge(const OnNode& node, const OnNodes& all, std::int32_t n_on_demand)
     if (node.pes == 0 && !node.keeps_last_copies) {
         return NodeLoss::survived;
     }
-    if (node.has_exposed_pe) {
-        return NodeLoss::exposed_pe;
+    if (node.has_unprotected_pe) {
+        return NodeLoss::unprotected_pe;
     }
     if (node.keeps_last_copies) {
         return NodeLoss::copy_beside;

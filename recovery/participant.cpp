@@ -105,12 +105,13 @@ Participant::Do Participant::leave(Do result) {
 
 Participant::Do Participant::step_checkpoint(const JobState& state) {
     switch (state.stage) {
-        case Stage::shipping: return has_replicated_ ? become_ready(state, Goal::ship) : work(state, Do::replicate);
-        case Stage::folding:
-            // It was proposed when everybody had shipped, and nobody comes into this call meanwhile.
-            SFT_ASSERT(has_replicated_ || is_mutated(Mutation::commit_before_shipped));
-            has_updated_ = has_updated_ || is_mutated(Mutation::skip_folding);
-            return has_updated_ ? become_ready(state, Goal::fold) : work(state, Do::update_local_copy);
+        case Stage::replicating:
+            return has_replicated_ ? become_ready(state, Goal::replicate) : work(state, Do::replicate);
+        case Stage::updating:
+            // It was proposed when everybody had replicated, and nobody comes into this call meanwhile.
+            SFT_ASSERT(has_replicated_ || is_mutated(Mutation::commit_before_replicated));
+            has_updated_ = has_updated_ || is_mutated(Mutation::skip_updating);
+            return has_updated_ ? become_ready(state, Goal::update) : work(state, Do::update_local_copy);
         case Stage::finished: return leave(Do::ended);
         default: break;
     }

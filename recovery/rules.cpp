@@ -53,7 +53,7 @@ JobState next_of(const JobState& state) {
 
 }  // namespace
 
-struct JobRules::News {
+struct JobRules::NewDeaths {
     std::vector<FailedPe> failed;
     bool is_witness_lost = false;
 };
@@ -105,12 +105,12 @@ std::uint64_t JobRules::hash_of(std::span<const FailedPe> failed) {
     return hash;
 }
 
-// Enters the deaths that `state` does not have. A PE is exposed when whoever has its shadow is dead: the process that
-// had it when everybody was protected last. Who was only to get it takes nothing away.
-JobRules::News JobRules::note_deaths(JobState& state, std::span<const Death> dead) const {
-    News news;
+// Enters the deaths that `state` does not have. A PE is unprotected when whoever has its shadow is dead: the process
+// that had it when everybody was protected last. Who was only to get it takes nothing away.
+JobRules::NewDeaths JobRules::note_deaths(JobState& state, std::span<const Death> dead) const {
+    NewDeaths fresh;
     const bool has_placement = shape_.n_pes > 1;
-    std::optional<Placement> settled;
+    std::optional<Placement> protected_layout;
     for (const Death& death : dead) {
         if (is_among(state.deaths, death.process)) {
             continue;
@@ -118,27 +118,27 @@ JobRules::News JobRules::note_deaths(JobState& state, std::span<const Death> dea
         SFT_ASSERT(death.process != kNoProc);
         state.deaths.push_back(death);
         if (const PeId pe = shape_.held_by(state, death.process); pe != kNoPe) {
-            news.failed.push_back({pe, death.reason});
+            fresh.failed.push_back({pe, death.reason});
         }
-        const PeId held_then = has_placement ? held_in(state.settled, death.process) : kNoPe;
-        if (held_then != kNoPe && !is_mutated(Mutation::forget_exposed)) {
-            if (!settled) {
-                settled.emplace(shape_, state, state.settled);
+        const PeId held_then = has_placement ? held_in(state.protected_layout, death.process) : kNoPe;
+        if (held_then != kNoPe && !is_mutated(Mutation::forget_unprotected)) {
+            if (!protected_layout) {
+                protected_layout.emplace(shape_, state, state.protected_layout);
             }
-            for (const PeId pe : settled->kept_by(held_then)) {
-                insert_sorted(state.exposed, pe);
+            for (const PeId pe : protected_layout->kept_by(held_then)) {
+                insert_sorted(state.unprotected, pe);
             }
         }
         if (death.process == state.witness) {
             SFT_ASSERT(shape_.n_pes == 1);
-            news.is_witness_lost = true;
+            fresh.is_witness_lost = true;
             state.witness = kNoProc;
-            insert_sorted(state.exposed, PeId(0));
+            insert_sorted(state.unprotected, PeId(0));
         }
     }
-    SFT_ASSERT_SLOW(std::is_sorted(state.exposed.begin(), state.exposed.end()));
-    SFT_ASSERT(state.exposed.size() <= static_cast<std::size_t>(shape_.n_pes));
-    return news;
+    SFT_ASSERT_SLOW(std::is_sorted(state.unprotected.begin(), state.unprotected.end()));
+    SFT_ASSERT(state.unprotected.size() <= static_cast<std::size_t>(shape_.n_pes));
+    return fresh;
 }
 
 JobState JobRules::with_deaths(const JobState& state, std::span<const Death> dead) const {
@@ -176,7 +176,7 @@ JobState JobRules::ended(const JobState& state, EndReason reason, std::vector<Pe
 
 JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) const {
     JobState next = next_of(state);
-    SFT_ASSERT(state.stage == Stage::running || state.stage == Stage::shipping);
+    SFT_ASSERT(state.stage == Stage::running || state.stage == Stage::replicating);
     SFT_ASSERT(state.failed.empty());  // a list that was declared never changes before the restart is over
     next.failed = note_deaths(next, dead).failed;
     SFT_ASSERT(!next.failed.empty());
@@ -193,9 +193,9 @@ JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) c
 // A restart begins, or begins again with more deaths. Nothing: a spare has to be awaited.
 std::optional<JobState> JobRules::planned(const JobState& state, std::span<const Death> dead) const {
     JobState next = next_of(state);
-    const News news = note_deaths(next, dead);
+    const NewDeaths fresh = note_deaths(next, dead);
     if (!is_mutated(Mutation::further_not_filled)) {
-        next.further.insert(next.further.end(), news.failed.begin(), news.failed.end());
+        next.further.insert(next.further.end(), fresh.failed.begin(), fresh.failed.end());
     }
     next.stage = Stage::planned;
     ++next.attempt;
@@ -245,7 +245,7 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
         }
     }
     if (is_mutated(Mutation::settle_early)) {
-        next.settled = next.replacements;
+        next.protected_layout = next.replacements;
     }
     return next;
 }
@@ -290,14 +290,14 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
     switch (goal) {
         case Goal::arrive:
             SFT_ASSERT(state.stage == Stage::running);
-            next.stage = is_mutated(Mutation::commit_before_shipped) ? Stage::folding : Stage::shipping;
+            next.stage = is_mutated(Mutation::commit_before_replicated) ? Stage::updating : Stage::replicating;
             break;
-        case Goal::ship:
-            SFT_ASSERT(state.stage == Stage::shipping);
-            next.stage = Stage::folding;
+        case Goal::replicate:
+            SFT_ASSERT(state.stage == Stage::replicating);
+            next.stage = Stage::updating;
             break;
-        case Goal::fold:
-            SFT_ASSERT(state.stage == Stage::folding);
+        case Goal::update:
+            SFT_ASSERT(state.stage == Stage::updating);
             SFT_ASSERT(state.version.value() < UINT32_MAX);
             next.stage = Stage::running;
             next.version = state.version.next();
@@ -310,14 +310,14 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
                 const ProcId old = state.witness;
                 if (old == kNoProc || shape_.held_by(state, old) != kNoPe) {
                     next.witness = witness_for(shape_, state, shape_.holder(state, PeId(0)));
-                    next.exposed = {PeId(0)};
+                    next.unprotected = {PeId(0)};
                 }
             }
             if (is_mutated(Mutation::resume_before_protected)) {
                 next.stage = Stage::running;
                 ++next.view;
-                next.exposed.clear();
-                next.settled = next.replacements;
+                next.unprotected.clear();
+                next.protected_layout = next.replacements;
             }
             break;
         case Goal::protect:
@@ -325,10 +325,10 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
             next.stage = Stage::running;
             ++next.view;
             next.attempt = 0;
-            next.exposed.clear();
-            next.settled = next.replacements;
+            next.unprotected.clear();
+            next.protected_layout = next.replacements;
             if (shape_.n_pes == 1 && state.witness == kNoProc) {
-                next.exposed = {PeId(0)};
+                next.unprotected = {PeId(0)};
             }
             next.failed.clear();
             next.further.clear();
@@ -357,16 +357,16 @@ std::optional<JobState> JobRules::after_restart(const JobState& state, const Rea
 }
 
 std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<const Death> dead) const {
-    if (is_over(state) || state.stage == Stage::folding) {
+    if (is_over(state) || state.stage == Stage::updating) {
         return std::nullopt;  // a commit that is decided is completed by those that live
     }
     JobState probe = state;
-    const News news = note_deaths(probe, dead);
+    const NewDeaths fresh = note_deaths(probe, dead);
     const bool is_anybody_left = shape_.n_pes > 1 || !is_among(probe.deaths, shape_.holder(probe, PeId(0)));
     switch (state.stage) {
         case Stage::running:
-        case Stage::shipping:
-            if (!news.failed.empty()) {
+        case Stage::replicating:
+            if (!fresh.failed.empty()) {
                 return faulted(state, dead);
             }
             if (probe.witness != state.witness) {
@@ -378,7 +378,8 @@ std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<
             // Nobody is left to ask for the restart.
             return is_anybody_left ? std::nullopt : planned(state, dead);
         case Stage::planned:
-        case Stage::restored: return news.failed.empty() && !news.is_witness_lost ? std::nullopt : planned(state, dead);
+        case Stage::restored:
+            return fresh.failed.empty() && !fresh.is_witness_lost ? std::nullopt : planned(state, dead);
         default: return std::nullopt;
     }
 }
@@ -395,8 +396,8 @@ JobState JobRules::after_end_request(const JobState& state, const EndRequest& re
 
 JobState JobRules::after_loss_of_all(const JobState& state, std::span<const Death> dead) const {
     JobState next = next_of(state);
-    const News news = note_deaths(next, dead);
-    next.further.insert(next.further.end(), news.failed.begin(), news.failed.end());
+    const NewDeaths fresh = note_deaths(next, dead);
+    next.further.insert(next.further.end(), fresh.failed.begin(), fresh.failed.end());
     SFT_ASSERT(without_holder(next).size() == static_cast<std::size_t>(shape_.n_pes));
     return ended(next, EndReason::all_died, pes_of(next.further));  // a spare that slept has not heard of commits
 }
@@ -419,7 +420,7 @@ std::int32_t JobRules::protected_losses(const JobState& state, std::span<const D
         return 0;
     }
     const JobState now = with_deaths(state, dead);
-    if (!now.exposed.empty()) {
+    if (!now.unprotected.empty()) {
         return 0;
     }
     return spares_for(now, dead).empty() ? 0 : 1;

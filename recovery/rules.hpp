@@ -7,7 +7,7 @@
 // Invariants (besides those of job_state.hpp)
 //  1. A PE whose holder lives keeps it; so a spare that was given a PE is never given another.
 //  2. Every PE that gets a new holder has a shadow: whoever has kept it since everybody was protected last lives.
-//  3. A PE is exposed from its keeper's death until everybody has been protected again.
+//  3. A PE is unprotected from its keeper's death until everybody has been protected again.
 //  4. The list of failed PEs that a fault was declared with never changes before the restart is over.
 #pragma once
 
@@ -57,11 +57,11 @@ public:
                                          std::int32_t n_on_demand) const;
 
 private:
-    struct News;  // deaths that a state does not have
+    struct NewDeaths;  // deaths that a state does not have
 
     // `state` once it has these deaths.
     [[nodiscard]] JobState with_deaths(const JobState& state, std::span<const Death> dead) const;
-    [[nodiscard]] News note_deaths(JobState& state, std::span<const Death> dead) const;
+    [[nodiscard]] NewDeaths note_deaths(JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] JobState faulted(const JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] std::optional<JobState> planned(const JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] std::vector<PeId> without_holder(const JobState& state) const;

@@ -11,9 +11,9 @@
 // Fault model: a process may die, stop, or be cut off at any moment. What is sent to it is then lost without a word, or
 // reported as gone, sooner or later or never: detection is not the fabric's business. A connection between two
 // processes that live may break, too, and takes with it what was under way; who wants more puts a session in front of
-// the fabric (net/session_fabric.hpp), if that can connect again (reconnects()). forget() is how the owner says that a
-// process is dead; after that nothing of it is delivered, nothing that it has sent can change memory any more, and
-// everything that was under way to it is given back (FabricReceiver::sent).
+// the fabric (net/session_fabric.hpp), if that can connect again (reconnects()). retire_peer() is how the owner says
+// that a process is dead; after that nothing of it is delivered, nothing that it has sent can change memory any more,
+// and everything that was under way to it is given back (FabricReceiver::sent).
 //
 // Strangers: a fabric may deliver whatever arrives at its address; the receiver checks a secret in every head, and
 // sizes before it names a place. A library that does what strangers ask for without asking its owner must not be
@@ -39,7 +39,7 @@ inline constexpr std::size_t kFabricHeadBytes = 2 * kMessageHeadBytes;
 
 using Bytes = std::span<const std::byte>;
 
-// Called from inside progress(), send() and forget() of the fabric.
+// Called from inside progress(), send() and retire_peer() of the fabric.
 class FabricReceiver {
 public:
     virtual ~FabricReceiver() = default;
@@ -48,7 +48,7 @@ public:
     virtual void message(Bytes head, Bytes payload) = 0;
 
     // The head of a large message. Where its payload is to go, or null: it is dropped. `from` must be set if it is not
-    // null: forget(from) gives the place back. `ticket` comes back with arrived().
+    // null: retire_peer(from) gives the place back. `ticket` comes back with arrived().
     struct Place {
         std::byte* address = nullptr;
         ProcId from = kNoProc;
@@ -100,7 +100,7 @@ public:
     virtual void introduce(ProcId process, Bytes address) = 0;
 
     // Whether admit() has anything to do here.
-    [[nodiscard]] virtual bool has_doors() const noexcept { return false; }
+    [[nodiscard]] virtual bool has_listeners() const noexcept { return false; }
     // From now on only processes of the nodes that these are addresses of can connect. False: the system does not let
     // others be kept out.
     [[nodiscard]] virtual bool admit(std::span<const Bytes> /*addresses*/) { return true; }
@@ -126,7 +126,7 @@ public:
     [[nodiscard]] virtual int fd() const noexcept = 0;
     [[nodiscard]] virtual bool arm() = 0;
 
-    virtual void forget(ProcId process) = 0;
+    virtual void retire_peer(ProcId process) = 0;
 
     // In a session a broken connection can be made anew: the next send() connects. What was under way may arrive late,
     // may have been lost, in any part, and a payload that was pending stays so until sent() says otherwise.

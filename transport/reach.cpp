@@ -79,7 +79,7 @@ private:
         if (fd < 0) {
             return false;
         }
-        if (key_ && !sign_door(fd, *key_)) {
+        if (key_ && !sign_listener(fd, *key_)) {
             const int error_number = errno;
             ::close(fd);
             errno = error_number;

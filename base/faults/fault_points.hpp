@@ -2,7 +2,7 @@
 // stored copy. They are part of the shipped library, so that what is tested is what runs; switched off, a point is one
 // relaxed load of a byte and a branch that is never taken.
 //
-//   fault_point(FaultPoint::ship_begin);
+//   fault_point(FaultPoint::replicate_begin);
 //
 // fault_points.def lists the points, fault_schedule.hpp is the language of schedules, docs/fault-lab.md the chapter for
 // users. Switched on, the process counts its visits of every point (in a shared file when SHMEM_FT_FAULT_VISITS is set,

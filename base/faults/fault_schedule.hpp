@@ -38,7 +38,7 @@
 //             | "every"                               at this visit and every later one, in every incarnation. Without
 //                                                     it an entry happens once in the whole job
 //
-// Example:  kill pe 2 at ship_begin visit 3; stop 500 ms leader at plan_decided
+// Example:  kill pe 2 at replicate_begin visit 3; stop 500 ms leader at plan_decided
 #pragma once
 
 #include <cstddef>

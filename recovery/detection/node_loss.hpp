@@ -11,7 +11,7 @@ namespace sft {
 enum class NodeLoss : std::uint8_t {
     survived,
     nothing_committed,  // or no copies are kept
-    exposed_pe,         // a PE there has no second copy just now
+    unprotected_pe,     // a PE there has no second copy just now
     copies_stay,        // copies are on the node of their PE (SHMEM_FT_BACKUP_MODE=single)
     copy_beside,        // a PE there has its copy there, because there are PEs on one node only
     majority,           // who is left would be too few to go on

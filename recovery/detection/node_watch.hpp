@@ -51,7 +51,7 @@
 // whose link is cut for the bound and two periods is.
 //
 // Between two nodes of which neither watches the other silence is not noticed here. A loss is told by those who watch
-// the node (agreement.hpp, "News"); a cut of just that link, which needs six nodes with a fan of 2, by who sends on it.
+// the node (agreement.hpp, "news"); a cut of just that link, which needs six nodes with a fan of 2, by who sends on it.
 //
 // Time: nanoseconds of any clock that only goes forward. Threads: the owner's, one at a time.
 #pragma once

@@ -33,9 +33,9 @@ Agreement::Agreement(const Options& options)
 std::size_t Agreement::bytes() const noexcept {
     const auto state_bytes = [](const JobState& state) {
         return state.deaths.capacity() * sizeof(Death) + state.replacements.capacity() * sizeof(Replacement) +
-               state.exposed.capacity() * sizeof(PeId) +
+               state.unprotected.capacity() * sizeof(PeId) +
                (state.failed.capacity() + state.further.capacity()) * sizeof(FailedPe) +
-               state.lost.capacity() * sizeof(PeId) + state.settled.capacity() * sizeof(Replacement) +
+               state.lost.capacity() * sizeof(PeId) + state.protected_layout.capacity() * sizeof(Replacement) +
                state.joined.capacity() * sizeof(Joined);
     };
     return sizeof *this + state_bytes(state_) + (dead_.capacity() + ballot_dead_.capacity()) * sizeof(Death) +

@@ -65,15 +65,15 @@ namespace sft {
 
 // Whether what follows from readiness for `goal` has to be proposed before it is decided.
 [[nodiscard]] constexpr bool needs_proposal(Goal goal) noexcept {
-    return goal == Goal::ship || goal == Goal::protect || goal == Goal::finish || goal == Goal::restart;
+    return goal == Goal::replicate || goal == Goal::protect || goal == Goal::finish || goal == Goal::restart;
 }
 
 // The goal that may lead on from a stage without a proposal; none: there is no such goal.
 [[nodiscard]] constexpr Goal goal_without_proposal(Stage stage) noexcept {
-    return stage == Stage::running   ? Goal::arrive
-           : stage == Stage::folding ? Goal::fold
-           : stage == Stage::planned ? Goal::restore
-                                     : Goal::none;
+    return stage == Stage::running    ? Goal::arrive
+           : stage == Stage::updating ? Goal::update
+           : stage == Stage::planned  ? Goal::restore
+                                      : Goal::none;
 }
 
 // What follows from what: pure, the same everywhere. Implemented by recovery/rules.hpp.

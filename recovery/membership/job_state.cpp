@@ -24,8 +24,8 @@ bool is_strictly_sorted(const List& list, Less less) {
 const char* name_of(Stage stage) noexcept {
     switch (stage) {
         case Stage::running: return "running";
-        case Stage::shipping: return "shipping";
-        case Stage::folding: return "folding";
+        case Stage::replicating: return "replicating";
+        case Stage::updating: return "updating";
         case Stage::faulted: return "faulted";
         case Stage::planned: return "planned";
         case Stage::restored: return "restored";
@@ -39,8 +39,8 @@ const char* name_of(Goal goal) noexcept {
     switch (goal) {
         case Goal::none: return "none";
         case Goal::arrive: return "arrive";
-        case Goal::ship: return "ship";
-        case Goal::fold: return "fold";
+        case Goal::replicate: return "replicate";
+        case Goal::update: return "update";
         case Goal::restart: return "restart";
         case Goal::restore: return "restore";
         case Goal::protect: return "protect";
@@ -117,18 +117,18 @@ ProcId JobShape::keeper_to_be(const JobState& state, PeId pe) const {
 }
 
 ProcId JobShape::keeper(const JobState& state, PeId pe) const {
-    if (std::binary_search(state.exposed.begin(), state.exposed.end(), pe)) {
+    if (std::binary_search(state.unprotected.begin(), state.unprotected.end(), pe)) {
         return kNoProc;
     }
     if (n_pes == 1) {
         return state.witness;
     }
-    const auto& then = is_mutated(Mutation::forget_settled) ? state.replacements : state.settled;
+    const auto& then = is_mutated(Mutation::forget_protected_layout) ? state.replacements : state.protected_layout;
     return holder_in(then, Placement(*this, state, then).keeper_of(pe));
 }
 
 bool JobShape::needs_new_shadow(const JobState& state, PeId pe) const {
-    const ProcId now = keeper(state, pe);  // none: exposed
+    const ProcId now = keeper(state, pe);  // none: unprotected
     const ProcId to_be = keeper_to_be(state, pe);
     SFT_ASSERT(to_be != holder(state, pe) || state.witness == to_be);  // a copy with its original is none
     return to_be != kNoProc && now != to_be && (now == kNoProc || !is_mutated(Mutation::skip_moved_shadow));
@@ -164,10 +164,10 @@ PeId unprotected(const JobShape& shape, const JobState& state, std::span<const D
     if (shape.n_pes == 1) {
         return contains(dead, state.witness) ? PeId(0) : kNoPe;
     }
-    const Placement placement(shape, state, state.settled);
+    const Placement placement(shape, state, state.protected_layout);
     for (std::int32_t pe = 0; pe < shape.n_pes && !dead.empty(); ++pe) {
-        const bool is_exposed = std::binary_search(state.exposed.begin(), state.exposed.end(), PeId(pe));
-        if (!is_exposed && contains(dead, holder_in(state.settled, placement.keeper_of(PeId(pe))))) {
+        const bool is_unprotected = std::binary_search(state.unprotected.begin(), state.unprotected.end(), PeId(pe));
+        if (!is_unprotected && contains(dead, holder_in(state.protected_layout, placement.keeper_of(PeId(pe))))) {
             return PeId(pe);
         }
     }
@@ -186,7 +186,7 @@ std::string check_step(const JobState& state, const JobState& before) {
         !std::equal(before.deaths.begin(), before.deaths.end(), state.deaths.begin())) {
         return "1: an agreed death has changed";
     }
-    const bool commits = before.stage == Stage::folding && state.stage == Stage::running;
+    const bool commits = before.stage == Stage::updating && state.stage == Stage::running;
     if (state.version.value() != before.version.value() + (commits ? 1U : 0U)) {
         return "3: the version jumps";
     }
@@ -194,7 +194,7 @@ std::string check_step(const JobState& state, const JobState& before) {
     if (state.view != before.view + (resumes ? 1U : 0U)) {
         return "4: the view jumps";
     }
-    if (state.settled != (resumes ? state.replacements : before.settled)) {
+    if (state.protected_layout != (resumes ? state.replacements : before.protected_layout)) {
         return "6: where the shadows are has changed without a recovery";
     }
     return {};
@@ -210,8 +210,8 @@ std::string check_invariants(const JobShape& shape, const JobState& state, const
         }
     }
     const auto is_lower = [](const Replacement& a, const Replacement& b) { return a.pe < b.pe; };
-    if (!is_strictly_sorted(state.replacements, is_lower) || !is_strictly_sorted(state.settled, is_lower) ||
-        !is_strictly_sorted(state.exposed, [](auto a, auto b) { return a < b; })) {
+    if (!is_strictly_sorted(state.replacements, is_lower) || !is_strictly_sorted(state.protected_layout, is_lower) ||
+        !is_strictly_sorted(state.unprotected, [](auto a, auto b) { return a < b; })) {
         return "2: a list is not sorted by PE";
     }
     for (const Replacement& replacement : state.replacements) {
@@ -246,13 +246,13 @@ std::string to_string(const JobState& state) {
     for (const Replacement& replacement : state.replacements) {
         text += format(" pe%d=p%d", replacement.pe.value(), replacement.process.value());
     }
-    if (state.settled != state.replacements) {
-        for (const Replacement& replacement : state.settled) {
-            text += format(" settled:pe%d=p%d", replacement.pe.value(), replacement.process.value());
+    if (state.protected_layout != state.replacements) {
+        for (const Replacement& replacement : state.protected_layout) {
+            text += format(" protected_layout:pe%d=p%d", replacement.pe.value(), replacement.process.value());
         }
     }
-    for (const PeId pe : state.exposed) {
-        text += format(" exposed:%d", pe.value());
+    for (const PeId pe : state.unprotected) {
+        text += format(" unprotected:%d", pe.value());
     }
     return text;
 }

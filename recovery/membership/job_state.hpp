@@ -3,8 +3,8 @@
 // Plain data and pure questions to it. Who decides the next value, and how, is agreement.hpp; which value follows
 // from what is recovery/rules.hpp.
 //
-//      running --all arrived--> shipping --all shipped--> folding --all folded--> running      (version + 1)
-//      running | shipping --a holder died--> faulted
+//      running --all arrived--> replicating --all replicated--> updating --all updated--> running      (version + 1)
+//      running | replicating --a holder died--> faulted
 //      running | faulted --all restart with one list--> planned        (lists that differ: the same stage again)
 //      planned --all restored--> restored --all protected--> running   (view + 1)
 //      planned | restored --a holder or the witness died--> planned    (attempt + 1)
@@ -13,16 +13,18 @@
 // A PE is a number; who holds it follows from the list of replacements: process p holds PE p unless it is listed.
 // So a job without failures has no table of PEs anywhere, whatever its size. Who keeps the shadows follows from the
 // holders (placement.hpp). While a recovery moves PEs about, the shadows stay where they were when everybody was
-// protected last: that is what `settled` remembers, and the shadow there is valid until everybody has one elsewhere.
+// protected last: that is what `protected_layout` remembers, and the shadow there is valid until everybody has one
+// elsewhere.
 //
 // Invariants (check_invariants)
 //  1. deaths grows at its end only; every process is in it at most once.
-//  2. replacements and exposed are sorted by PE, each PE once; no PE is held by two processes.
-//  3. version grows by one from folding to running, and by no other step.
+//  2. replacements and unprotected are sorted by PE, each PE once; no PE is held by two processes.
+//  3. version grows by one from updating to running, and by no other step.
 //  4. view grows by one from restored to running, and by no other step.
 //  5. joined grows at its end only, and is sorted; its processes are none of those that the job started with.
-//  6. settled is sorted by PE; it becomes what replacements are from restored to running, and changes by no other step.
-//  7. Who keeps the shadow of a PE that is not exposed is not among the deaths.
+//  6. protected_layout is sorted by PE; it becomes what replacements are from restored to running, and changes by no
+//  other step.
+//  7. Who keeps the shadow of a PE that is not unprotected is not among the deaths.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +42,8 @@ namespace sft {
 
 enum class Stage : std::uint8_t {
     running = 1,
-    shipping = 2,
-    folding = 3,
+    replicating = 2,
+    updating = 3,
     faulted = 4,
     planned = 5,
     restored = 6,
@@ -51,7 +53,7 @@ enum class Stage : std::uint8_t {
 [[nodiscard]] const char* name_of(Stage stage) noexcept;
 
 // What a holder is ready for. All of them ready for the same goal makes the next value.
-enum class Goal : std::uint8_t { none = 0, arrive, ship, fold, restart, restore, protect, finish, any };
+enum class Goal : std::uint8_t { none = 0, arrive, replicate, update, restart, restore, protect, finish, any };
 [[nodiscard]] const char* name_of(Goal goal) noexcept;
 
 enum class EndReason : std::uint8_t {
@@ -109,12 +111,13 @@ struct JobState {
     std::int32_t exit_status = 0;
     std::vector<Death> deaths;  // in agreed order
     std::vector<Replacement> replacements;
-    std::vector<Replacement> settled;  // as of the last time that everybody was protected: they say where shadows are
-    std::vector<PeId> exposed;         // PEs whose shadow is gone; they have their local copy
-    std::vector<FailedPe> failed;      // the list of shmem_query_fault, until the restart is over
-    std::vector<FailedPe> further;     // who failed after that list was decided
-    std::vector<PeId> lost;            // end_reason copies_lost, no_spare: whose
-    std::vector<Joined> joined;        // by process
+    std::vector<Replacement>
+        protected_layout;           // as of the last time that everybody was protected: they say where shadows are
+    std::vector<PeId> unprotected;  // PEs whose shadow is gone; they have their local copy
+    std::vector<FailedPe> failed;   // the list of shmem_query_fault, until the restart is over
+    std::vector<FailedPe> further;  // who failed after that list was decided
+    std::vector<PeId> lost;         // end_reason copies_lost, no_spare: whose
+    std::vector<Joined> joined;     // by process
 
     friend bool operator==(const JobState&, const JobState&) = default;
 };
@@ -141,7 +144,7 @@ struct JobShape {
     [[nodiscard]] ProcId holder(const JobState& state, PeId pe) const noexcept;
     // The PE that `process` holds; kNoPe: none.
     [[nodiscard]] PeId held_by(const JobState& state, ProcId process) const noexcept;
-    // Who has the shadow of `pe` now; none while it is exposed. While a recovery moves PEs about that is who had it
+    // Who has the shadow of `pe` now; none while it is unprotected. While a recovery moves PEs about that is who had it
     // before. Several groups: takes O(PEs), as the next two do; a Placement answers for all PEs at that price.
     [[nodiscard]] ProcId keeper(const JobState& state, PeId pe) const;
     // Who is to have it when everybody is protected again.

@@ -185,9 +185,9 @@ void state_fields(Codec& codec, Value& state) {
     codec.number(state.exit_status);
     deaths_fields(codec, state.deaths);
     replacements_fields(codec, state.replacements);
-    replacements_fields(codec, state.settled);
-    id_fields(codec, state.exposed);
-    require_sorted(codec, state.exposed, [](PeId pe) { return pe; });
+    replacements_fields(codec, state.protected_layout);
+    id_fields(codec, state.unprotected);
+    require_sorted(codec, state.unprotected, [](PeId pe) { return pe; });
     failed_fields(codec, state.failed);
     failed_fields(codec, state.further);
     id_fields(codec, state.lost);

@@ -14,10 +14,10 @@ enum class Mutation : int {
     keep_lower_ballot,         // collect of a higher ballot is ignored if one is under way
     no_ballot_after_death,     // the leader does not begin a ballot when a participant dies
     drop_deaths_of_others,     // deaths that others tell are dropped
-    commit_before_shipped,     // a checkpoint is committed when all have arrived
-    skip_folding,              // a process is ready before it has folded
+    commit_before_replicated,  // a checkpoint is committed when all have arrived
+    skip_updating,             // a process is ready before it has updated
     restore_wrong_version,     // a restart goes back to the version before
-    forget_exposed,            // a PE whose keeper died still counts as protected
+    forget_unprotected,        // a PE whose keeper died still counts as protected
     reuse_bound_spare,         // a new attempt gives a substitute's PE to another spare
     same_spare_twice,          // two PEs get one spare
     view_check_missing,        // being ready under an older value is counted for this one
@@ -26,7 +26,7 @@ enum class Mutation : int {
     ignore_exclusion,          // a process that was declared dead goes on
     adopt_without_forwarding,  // collect is not passed on when it brings a later value
     keeper_on_own_node,        // shadows are placed without regard to nodes
-    forget_settled,            // while PEs move, shadows are looked for where they are to be
+    forget_protected_layout,   // while PEs move, shadows are looked for where they are to be
     skip_moved_shadow,         // a shadow that belongs elsewhere now is not sent there
     settle_early,              // shadows count as moved when the plan is made
     tie_for_both,              // half of the participants is enough for either half

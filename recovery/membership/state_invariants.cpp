@@ -12,7 +12,8 @@ bool is_repair(Stage stage) noexcept { return stage == Stage::planned || stage =
 
 // Everybody is protected, nobody has failed.
 bool is_whole(Stage stage) noexcept {
-    return stage == Stage::running || stage == Stage::shipping || stage == Stage::folding || stage == Stage::finished;
+    return stage == Stage::running || stage == Stage::replicating || stage == Stage::updating ||
+           stage == Stage::finished;
 }
 
 // The table at the top of job_state.hpp, and the values that leave the stage as it is.
@@ -22,10 +23,11 @@ bool may_follow(Stage before, Stage after) noexcept {
     }
     switch (before) {
         case Stage::running:
-            return after == Stage::running || after == Stage::shipping || after == Stage::faulted ||
+            return after == Stage::running || after == Stage::replicating || after == Stage::faulted ||
                    after == Stage::planned || after == Stage::finished;
-        case Stage::shipping: return after == Stage::shipping || after == Stage::folding || after == Stage::faulted;
-        case Stage::folding: return after == Stage::running;
+        case Stage::replicating:
+            return after == Stage::replicating || after == Stage::updating || after == Stage::faulted;
+        case Stage::updating: return after == Stage::running;
         case Stage::faulted: return after == Stage::faulted || after == Stage::planned;
         case Stage::planned: return after == Stage::planned || after == Stage::restored;
         case Stage::restored: return after == Stage::restored || after == Stage::planned || after == Stage::running;
@@ -69,8 +71,8 @@ bool is_in_job(const JobShape& shape, PeId pe) noexcept { return pe.value() >= 0
 
 // A PE that was replaced when everybody was protected last is not its own again.
 [[maybe_unused]] bool has_all_of(const std::vector<Replacement>& replacements,
-                                 const std::vector<Replacement>& settled) noexcept {
-    return std::all_of(settled.begin(), settled.end(), [&](const Replacement& then) {
+                                 const std::vector<Replacement>& protected_layout) noexcept {
+    return std::all_of(protected_layout.begin(), protected_layout.end(), [&](const Replacement& then) {
         return std::any_of(replacements.begin(), replacements.end(),
                            [&](const Replacement& now) { return now.pe == then.pe; });
     });
@@ -109,22 +111,23 @@ void assert_ends_and_repairs(const JobShape& shape, const JobState& state) noexc
 
 void assert_copies(const JobShape& shape, const JobState& state) noexcept {
     const auto n_pes = static_cast<std::size_t>(shape.n_pes);
-    SFT_ASSERT(state.exposed.size() <= n_pes);
-    SFT_ASSERT(n_pes == 1 || !is_whole(state.stage) || state.exposed.empty());
+    SFT_ASSERT(state.unprotected.size() <= n_pes);
+    SFT_ASSERT(n_pes == 1 || !is_whole(state.stage) || state.unprotected.empty());
     SFT_ASSERT(state.replacements.size() <= n_pes);
-    SFT_ASSERT(state.settled.size() <= state.replacements.size());
+    SFT_ASSERT(state.protected_layout.size() <= state.replacements.size());
     SFT_ASSERT(is_repair(state.stage) || state.stage == Stage::ended ||
-               state.settled.size() == state.replacements.size());
+               state.protected_layout.size() == state.replacements.size());
     SFT_ASSERT(state.witness == kNoProc || (n_pes == 1 && state.witness.value() >= shape.n_pes));
     // A witness that has taken over keeps nothing for itself: "restored" names another one.
     SFT_ASSERT(state.witness == kNoProc || state.stage == Stage::planned || state.stage == Stage::ended ||
                shape.held_by(state, state.witness) == kNoPe);
-    SFT_ASSERT_SLOW(is_repair(state.stage) || state.stage == Stage::ended || state.settled == state.replacements);
-    SFT_ASSERT_SLOW(has_all_of(state.replacements, state.settled));
+    SFT_ASSERT_SLOW(is_repair(state.stage) || state.stage == Stage::ended ||
+                    state.protected_layout == state.replacements);
+    SFT_ASSERT_SLOW(has_all_of(state.replacements, state.protected_layout));
     SFT_ASSERT_SLOW(are_substitutes(shape, state.replacements));
-    SFT_ASSERT_SLOW(are_substitutes(shape, state.settled));
+    SFT_ASSERT_SLOW(are_substitutes(shape, state.protected_layout));
     SFT_ASSERT_SLOW(
-        std::all_of(state.exposed.begin(), state.exposed.end(), [&](PeId pe) { return is_in_job(shape, pe); }));
+        std::all_of(state.unprotected.begin(), state.unprotected.end(), [&](PeId pe) { return is_in_job(shape, pe); }));
 }
 
 }  // namespace
@@ -140,7 +143,7 @@ void assert_value(const JobShape& shape, const JobState& state) noexcept {
 }
 
 void assert_step(const JobShape& shape, const JobState& before, const JobState& after) noexcept {
-    const bool commits = before.stage == Stage::folding && after.stage == Stage::running;
+    const bool commits = before.stage == Stage::updating && after.stage == Stage::running;
     const bool resumes = before.stage == Stage::restored && after.stage == Stage::running;
     SFT_ASSERT(after.index == before.index + 1);
     SFT_ASSERT(may_follow(before.stage, after.stage));
@@ -155,7 +158,7 @@ void assert_step(const JobShape& shape, const JobState& before, const JobState& 
     SFT_ASSERT(after.joined.size() >= before.joined.size());
     SFT_ASSERT(after.replacements.size() >= before.replacements.size());
     SFT_ASSERT(after.replacements.size() == before.replacements.size() || after.stage == Stage::planned);
-    SFT_ASSERT(resumes || after.exposed.size() >= before.exposed.size());
+    SFT_ASSERT(resumes || after.unprotected.size() >= before.unprotected.size());
     SFT_ASSERT(resumes || after.further.size() >= before.further.size());
     // The list of a fault stays as it was declared until the restart is over.
     SFT_ASSERT(resumes || before.failed.empty() || after.failed.size() == before.failed.size());

@@ -149,7 +149,7 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     const ProcId keeper = coordinator_->shape().keeper(coordinator_->state(), me_);
     if (keeper != kNoProc && config_.backup_mode != BackupMode::none) {
         // If it is gone there is no shadow, and its death will be known before anything is replicated.
-        const Result<> used = protector_.use_keeper(door_of(keeper), me_);
+        const Result<> used = protector_.use_keeper(keeper_location(keeper), me_);
         if (!used && used.error().failure != Failure::gone) {
             error = used.error().line;
             return false;
@@ -255,7 +255,7 @@ bool Runtime::start_with_others(int generation, std::string& error) {
     }
     bootstrap_.watch_launcher(&launcher_lost);
     enter(StartStep::making_memory);
-    return create_memory(error) && meet_the_others(generation, error);
+    return create_memory(error) && rendezvous(generation, error);
 }
 
 // With what shows to onlookers what it knows, and what tells it of deaths.

@@ -97,7 +97,7 @@ public:
     Outcome protect(const JobState& state) override;
 
 private:
-    // JobObserver: runtime_service.cpp
+    // JobObserver: runtime_observer.cpp
     void heard_of_death(const Death& death) override;
     void end_with_mpi(const Death& death);
     void decided(const JobState& before, const JobState& after) override;
@@ -128,9 +128,9 @@ private:
     void print_about() const;
     void tell_fault_points();
 
-    // runtime_meet.cpp
+    // runtime_rendezvous.cpp
     [[nodiscard]] bool prepare_cards(JobCard& card, SegmentCard& segment, std::string& error);
-    [[nodiscard]] bool meet_the_others(int generation, std::string& error);
+    [[nodiscard]] bool rendezvous(int generation, std::string& error);
     [[nodiscard]] bool publish_slot(std::string& error);
     [[nodiscard]] bool say_hello(std::string& error);
     void watch_start();
@@ -143,11 +143,11 @@ private:
     void end_without(ProcId process) noexcept;
     void end_if_cut_off() noexcept;
     void connect_network();
-    void forget_dead() noexcept;
+    void retire_dead_peers() noexcept;
     void say_goodbye(Stage how) noexcept;
-    [[nodiscard]] Protector::Door door_of(ProcId process) const;
+    [[nodiscard]] Protector::KeeperLocation keeper_location(ProcId process) const;
 
-    // runtime_service.cpp
+    // runtime_observer.cpp
     [[nodiscard]] bool start_service(std::string& error);
     void stop_service() noexcept;
     void watch_exit_later() noexcept;

@@ -116,7 +116,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
         std::free(status);
     }
     links_.quiet();  // nothing of this view may come to a PE that has rolled back
-    forget_dead();
+    retire_dead_peers();
     const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
     const std::uint64_t expected = JobRules::hash_of(fault_policy_.failed());
     const Participant::Do outcome = coordinator_->restart(given, !joined_);
@@ -166,7 +166,7 @@ CheckpointActions::Outcome Runtime::become_restored(const JobState& state) {
         return Outcome::corrupt;
     }
     const Result<> restored =
-        joined_ ? protector_.roll_back(state.version) : protector_.fetch(door_of(keeper), me_, state.version);
+        joined_ ? protector_.roll_back(state.version) : protector_.fetch(keeper_location(keeper), me_, state.version);
     if (restored) {
         return Outcome::ok;
     }
@@ -179,7 +179,7 @@ CheckpointActions::Outcome Runtime::become_restored(const JobState& state) {
 
 CheckpointActions::Outcome Runtime::restore(const JobState& state) {
     fault_point(FaultPoint::restore_begin);
-    forget_dead();
+    retire_dead_peers();
     const Outcome result = become_restored(state);
     if (result == Outcome::ok) {
         take_thread_level();
@@ -203,13 +203,13 @@ CheckpointActions::Outcome Runtime::protect(const JobState& state) {
         return must_be_gone(unreached->first, unreached->second);
     }
     fault_point(FaultPoint::protect_begin);
-    forget_dead();
+    retire_dead_peers();
     const ProcId keeper = shape.keeper_to_be(state, me_);
     if (config_.backup_mode == BackupMode::none || keeper == kNoProc) {
         protector_.protect_by_nobody();
     } else {
         const Protector::Shadow shadow{
-            .keeper = door_of(keeper), .pe = me_, .is_there = !shape.needs_new_shadow(state, me_)};
+            .keeper = keeper_location(keeper), .pe = me_, .is_there = !shape.needs_new_shadow(state, me_)};
         if (const Result<> is_protected = protector_.protect(shadow, state.version); !is_protected) {
             return must_be_gone(keeper, is_protected.error());
         }
@@ -241,7 +241,8 @@ void Runtime::tell_recovery() const {
     std::int64_t begin_ns = now_ns();
     for (const PeId pe : pes) {
         // Whoever held it when all was well. Seen on this node; of another node's process a little later than there.
-        const std::int64_t seen_ns = control_.slot(holder_in(recovered_from_.settled, pe)).death_seen_ns.load();
+        const std::int64_t seen_ns =
+            control_.slot(holder_in(recovered_from_.protected_layout, pe)).death_seen_ns.load();
         begin_ns = seen_ns != 0 ? std::min(begin_ns, seen_ns) : begin_ns;
     }
     const Coordinator::Knowledge known = coordinator_->knowledge();
@@ -265,7 +266,8 @@ bool Runtime::prepare_as_substitute() {
         if (keeper == kNoProc) {
             job_exit_.fail_job(lost_copy(state, me_) + ": the data is lost");
         }
-        const Result<> fetched = protector_.fetch_front(door_of(keeper), me_, state.version, memory_.front_bytes());
+        const Result<> fetched =
+            protector_.fetch_front(keeper_location(keeper), me_, state.version, memory_.front_bytes());
         if (fetched) {
             restored_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
             engine_.init_depth = 0;  // the program's own calls count until the version's number comes with its memory

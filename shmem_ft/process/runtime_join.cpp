@@ -43,7 +43,7 @@ bool Runtime::join_running_job(std::string& error) {
         error = format("process %d cannot join: the job has room for %d processes that join", self.value(), kJoinSlots);
         return false;
     }
-    bootstrap_.come_late(self, control_.n_processes(), control_.header().n_nodes == 1);
+    bootstrap_.join_existing(self, control_.n_processes(), control_.header().n_nodes == 1);
     JobCard first;
     std::memcpy(&first, control_.header().card, sizeof first);
     if (!create_memory(error) ||

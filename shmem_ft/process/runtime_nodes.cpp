@@ -69,13 +69,13 @@ void Runtime::connect_network() {
 }
 
 // What they have sent may be on its way into memory still. The service thread does it too, when it comes to it.
-void Runtime::forget_dead() noexcept {
+void Runtime::retire_dead_peers() noexcept {
     if (links_.network() == nullptr) {
         return;
     }
     for (const Death& death : coordinator_->known_deaths()) {
         if (is_remote(death.process)) {
-            links_.network()->forget(death.process);
+            links_.network()->retire_peer(death.process);
         }
     }
 }
@@ -88,7 +88,7 @@ void Runtime::say_goodbye(Stage how) noexcept {
     }
 }
 
-Protector::Door Runtime::door_of(ProcId process) const {
+Protector::KeeperLocation Runtime::keeper_location(ProcId process) const {
     const ProcessSlot& slot = control_.slot(process);
     return {.pid = slot.pid,
             .start_time = slot.start_time,

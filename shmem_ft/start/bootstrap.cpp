@@ -166,7 +166,7 @@ bool Bootstrap::connect(JobChannel& oshrun, std::uint32_t pretend_nodes, std::st
 
 bool Bootstrap::is_slurm_step() const noexcept { return std::strncmp(name_space_, "slurm.pmix.", 11) == 0; }
 
-void Bootstrap::come_late(ProcId self, std::int32_t n_processes, bool is_one_node) noexcept {
+void Bootstrap::join_existing(ProcId self, std::int32_t n_processes, bool is_one_node) noexcept {
     SFT_ASSERT(self.value() >= 0 && n_processes > 0);
     self_ = self;
     n_processes_ = n_processes;

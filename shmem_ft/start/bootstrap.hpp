@@ -38,7 +38,7 @@ public:
     // What self() will be, known before connect().
     [[nodiscard]] static std::int32_t rank_by_environment() noexcept;
     // Instead of connect(): this process comes to a job that runs, as one more.
-    void come_late(ProcId self, std::int32_t n_processes, bool is_one_node) noexcept;
+    void join_existing(ProcId self, std::int32_t n_processes, bool is_one_node) noexcept;
     // As often as connect() succeeded, at the end of the process.
     static void disconnect() noexcept;
 

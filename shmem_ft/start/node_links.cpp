@@ -205,7 +205,7 @@ Result<> NodeLinks::learn_nodes(int generation, const std::function<void(StartSt
         return read;
     }
     admit_nodes();
-    if (network_->has_doors()) {
+    if (network_->has_listeners()) {
         enter(StartStep::admitting_nodes);
         if (!o_.bootstrap->fence()) {  // whoever connects is let in by now
             return fails(kEndedInside);
@@ -227,7 +227,8 @@ void NodeLinks::admit_nodes() {
             hosts.insert(hosts.end(), entrance.hosts.begin(), entrance.hosts.end());
         }
     }
-    const bool is_guarded = o_.mailbox->admit(std::move(hosts)) && (!network_->has_doors() || network_->admit(others));
+    const bool is_guarded =
+        o_.mailbox->admit(std::move(hosts)) && (!network_->has_listeners() || network_->admit(others));
     if (!is_guarded && o_.bootstrap->self() == ProcId(0)) {
         say("warning: the system does not let the job's ports be kept from programs of other machines: run in a "
             "network "

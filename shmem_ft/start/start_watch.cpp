@@ -13,7 +13,7 @@ const char* describe(StartStep step) noexcept {
         case StartStep::connecting: return "connects to the launcher's PMIx server";
         case StartStep::making_memory: return "creates its symmetric memory";
         case StartStep::meeting: return "waits for the others in the launcher's first fence";
-        case StartStep::opening_doors: return "opens the ways by which others reach it";
+        case StartStep::opening_listeners: return "opens the ways by which others reach it";
         case StartStep::publishing: return "waits for the others in the launcher's second fence";
         case StartStep::gathering: return "asks the launcher's PMIx server how the others are reached";
         case StartStep::trying_ways: return "tries to reach the other nodes";

@@ -23,7 +23,7 @@ enum class StartStep : std::int32_t {
     connecting = 1,
     making_memory,
     meeting,
-    opening_doors,
+    opening_listeners,
     publishing,
     gathering,
     trying_ways,

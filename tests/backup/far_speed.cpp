@@ -98,13 +98,13 @@ void measure(NetNode& node, std::size_t bytes) {
                                     });
     report("plain writes", raw_ms, bytes);
     BackupStore store;
-    BackupStore::Door door;
-    door.process = kKeeper;
-    door.network = &node.network;
+    BackupStore::KeeperLocation location;
+    location.process = kKeeper;
+    location.network = &node.network;
     std::string error;
     Trouble trouble;
     if (!store.create(BackupMode::double_copy, bench.live, 1, error) ||
-        store.use_keeper(door, kMe, bench.live, trouble) != Reach::opened) {
+        store.use_keeper(location, kMe, bench.live, trouble) != Reach::opened) {
         die("%s", error.c_str());
     }
     const auto ship = [&] { store.replicate(Version(++bench.version), bench.live); };
@@ -124,7 +124,7 @@ void measure(NetNode& node, std::size_t bytes) {
     report("ship and fold, nothing changed", median_ms([] {}, both), bytes);
     const double fetch_ms =
         median_ms([&] { bench.change_all(); },
-                  [&] { static_cast<void>(BackupStore::fetch(door, kMe, Version(bench.version), bench.live)); });
+                  [&] { static_cast<void>(BackupStore::fetch(location, kMe, Version(bench.version), bench.live)); });
     report("fetch, all changed", fetch_ms, bytes);
     std::printf("{\"what\": \"ship, of the plain writes' rate\", \"percent\": %.0f}\n", 100 * raw_ms / ship_ms);
     std::printf("{\"what\": \"ship and fold, of it\", \"percent\": %.0f}\n", 100 * raw_ms / both_ms);

@@ -1,4 +1,4 @@
-// Shadows on another node: what comes back is what was shipped, whatever the network's order, whoever dies when, and
+// Shadows on another node: what comes back is what was replicated, whatever the network's order, whoever dies when, and
 // nothing that changed is left out.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -24,17 +24,17 @@ constexpr std::size_t kBlocks = 40;
 class FarFixture : public testing::Test {
 protected:
     [[nodiscard]] static std::size_t store_bytes(const LiveState& live) { return 3 * 2 * Image::bytes_for(live); }
-    [[nodiscard]] static BackupStore::Door door(FakeWire& wire) {
-        BackupStore::Door door;
-        door.process = ProcId(7);
-        door.wire = &wire;
-        return door;
+    [[nodiscard]] static BackupStore::KeeperLocation location(FakeWire& wire) {
+        BackupStore::KeeperLocation location;
+        location.process = ProcId(7);
+        location.wire = &wire;
+        return location;
     }
     void use(BackupMode mode) {
         std::string error;
         ASSERT_TRUE(owner.create(mode, live.state, 3, error)) << error;
         Trouble trouble;
-        ASSERT_EQ(owner.use_keeper(door(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
+        ASSERT_EQ(owner.use_keeper(location(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
     }
     void checkpoint() {
         version = version.next();
@@ -46,7 +46,7 @@ protected:
         std::mt19937 noise(3);
         substitute.scribble(noise, 50);
         Trouble trouble;
-        ASSERT_EQ(BackupStore::fetch(door(keeper), kMe, wanted, substitute.state, &trouble), Fetched::done)
+        ASSERT_EQ(BackupStore::fetch(location(keeper), kMe, wanted, substitute.state, &trouble), Fetched::done)
             << trouble.what;
         ASSERT_TRUE(State(substitute) == stored) << "version " << wanted.value();
     }
@@ -88,7 +88,7 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
         const State stored(live);
         expect_at(*keeper, version, stored);
         switch (random() % 8) {
-            case 0: {  // shipped, not committed, and back
+            case 0: {  // replicated, not committed, and back
                 change();
                 ASSERT_FALSE(owner.replicate(version.next(), live.state).keeper_gone);
                 change();
@@ -101,7 +101,7 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
                 std::swap(keeper, unused);
                 std::string error;
                 Trouble trouble;
-                ASSERT_EQ(owner.use_keeper(door(*keeper), kMe, live.state, trouble), Reach::opened) << trouble.what;
+                ASSERT_EQ(owner.use_keeper(location(*keeper), kMe, live.state, trouble), Reach::opened) << trouble.what;
                 ASSERT_FALSE(owner.replicate(version, live.state).keeper_gone);
                 expect_at(*keeper, version, stored);
                 expect_at(*unused, version, stored);  // stays until everybody is protected
@@ -110,13 +110,13 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
             case 2: {  // a substitute takes over
                 owner.release();
                 live.scribble(random, 30);
-                ASSERT_EQ(BackupStore::fetch(door(*keeper), kMe, version, live.state), Fetched::done);
+                ASSERT_EQ(BackupStore::fetch(location(*keeper), kMe, version, live.state), Fetched::done);
                 ASSERT_TRUE(State(live) == stored);
                 std::string error;
                 ASSERT_TRUE(owner.create(GetParam(), live.state, 3, error)) << error;
                 owner.update_local_copy(version, live.state);
                 Trouble trouble;
-                ASSERT_EQ(owner.use_keeper(door(*keeper), kMe, live.state, trouble), Reach::opened) << trouble.what;
+                ASSERT_EQ(owner.use_keeper(location(*keeper), kMe, live.state, trouble), Reach::opened) << trouble.what;
                 break;
             }
             default: break;
@@ -156,7 +156,7 @@ TEST_P(Far, ASubstituteKnowsWhatItsPredecessorHasShipped) {
     ASSERT_TRUE(substitute.create(GetParam(), live.state, 3, error)) << error;
     substitute.update_local_copy(version, live.state);
     Trouble trouble;
-    ASSERT_EQ(substitute.use_keeper(door(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
+    ASSERT_EQ(substitute.use_keeper(location(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
     live.heap.address()[3 * kBlockBytes] ^= std::byte{1};
     EXPECT_EQ(substitute.replicate(version.next(), live.state).bytes_copied, kBlockBytes);
 }
@@ -172,7 +172,7 @@ TEST_P(Far, EntriesBehindAHeapThatShrankDoNotComeBack) {
     const auto begin = [&] {
         ASSERT_TRUE(store.create(GetParam(), large.state, 3, error)) << error;
         Trouble trouble;
-        ASSERT_EQ(store.use_keeper(door(keeper), kMe, large.state, trouble), Reach::opened) << trouble.what;
+        ASSERT_EQ(store.use_keeper(location(keeper), kMe, large.state, trouble), Reach::opened) << trouble.what;
     };
     const auto ship = [&](std::uint32_t number) {
         ASSERT_FALSE(store.replicate(Version(number), large.state).keeper_gone);
@@ -197,7 +197,7 @@ TEST_P(Far, EntriesBehindAHeapThatShrankDoNotComeBack) {
     ship(5);
     LiveMemory substitute(kLargeBlocks);
     Trouble trouble;
-    ASSERT_EQ(BackupStore::fetch(door(keeper), kMe, Version(5), substitute.state, &trouble), Fetched::done)
+    ASSERT_EQ(BackupStore::fetch(location(keeper), kMe, Version(5), substitute.state, &trouble), Fetched::done)
         << trouble.what;
     EXPECT_TRUE(State(substitute) == State(large));
 }
@@ -221,7 +221,7 @@ TEST_P(Far, AShipMayEndAnywhere) {
         std::string error;
         ASSERT_TRUE(store.create(GetParam(), live.state, 3, error)) << error;
         Trouble trouble;
-        ASSERT_EQ(store.use_keeper(door(dying), kMe, live.state, trouble), Reach::opened) << trouble.what;
+        ASSERT_EQ(store.use_keeper(location(dying), kMe, live.state, trouble), Reach::opened) << trouble.what;
         dying.lives_for = steps;
         was_complete = !store.replicate(version.next(), live.state).keeper_gone;
         // The owner is dead and not the keeper: what had arrived is what its substitute finds.
@@ -229,18 +229,18 @@ TEST_P(Far, AShipMayEndAnywhere) {
         found.memory = dying.memory;
         expect_at(found, version, before);
         LiveMemory substitute(kBlocks);
-        if (BackupStore::fetch(door(found), kMe, version.next(), substitute.state) == Fetched::done) {
+        if (BackupStore::fetch(location(found), kMe, version.next(), substitute.state) == Fetched::done) {
             ASSERT_TRUE(State(substitute) == after) << steps;
         } else {
             ASSERT_FALSE(was_complete) << steps;
             ++torn;
         }
         // What the torn slot says of itself must not keep the substitute from writing over it.
-        ASSERT_EQ(BackupStore::fetch(door(found), kMe, version, substitute.state), Fetched::done);
+        ASSERT_EQ(BackupStore::fetch(location(found), kMe, version, substitute.state), Fetched::done);
         BackupStore successor;
         ASSERT_TRUE(successor.create(GetParam(), substitute.state, 3, error)) << error;
         successor.update_local_copy(version, substitute.state);
-        ASSERT_EQ(successor.use_keeper(door(found), kMe, substitute.state, trouble), Reach::opened) << trouble.what;
+        ASSERT_EQ(successor.use_keeper(location(found), kMe, substitute.state, trouble), Reach::opened) << trouble.what;
         ASSERT_FALSE(successor.replicate(version.next(), substitute.state).keeper_gone);
         expect_at(found, version.next(), before);
     }
@@ -258,7 +258,7 @@ TEST_P(Far, AKeeperMayDieAnywhereInAShip) {
         wire.memory = memory;
         std::string error;
         Trouble trouble;
-        ASSERT_EQ(owner.use_keeper(door(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
+        ASSERT_EQ(owner.use_keeper(location(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
         wire.lives_for = steps;
         live.scribble(random, 100);
         survived = !owner.replicate(version.next(), live.state).keeper_gone;
@@ -276,7 +276,7 @@ TEST_P(Far, AKeeperMayDieAnywhereInAShip) {
     FakeWire fresh(store_bytes(live.state));
     std::string error;
     Trouble trouble;
-    ASSERT_EQ(owner.use_keeper(door(fresh), kMe, live.state, trouble), Reach::opened) << trouble.what;
+    ASSERT_EQ(owner.use_keeper(location(fresh), kMe, live.state, trouble), Reach::opened) << trouble.what;
     const BackupStore::Replicated all = owner.replicate(version, live.state);
     EXPECT_EQ(all.bytes_copied, all.bytes_stored);
     expect_at(fresh, version, State(live));
@@ -292,7 +292,7 @@ TEST_P(Far, AKeeperMayDieAnywhereInAFetch) {
     for (; fetched != Fetched::done; ++steps) {
         LiveMemory substitute(kBlocks);
         wire.lives_for = steps;
-        fetched = BackupStore::fetch(door(wire), kMe, version, substitute.state);
+        fetched = BackupStore::fetch(location(wire), kMe, version, substitute.state);
         ASSERT_NE(fetched, Fetched::corrupt) << steps;
         ASSERT_EQ(fetched == Fetched::done, State(substitute) == stored) << steps;
     }
@@ -306,12 +306,12 @@ TEST_P(Far, TheFrontAloneCanBeFetched) {
     const auto heap = live.heap_bytes();
     LiveMemory substitute(kBlocks);
     const auto globals = substitute.globals;
-    ASSERT_EQ(BackupStore::fetch_front(door(wire), kMe, version, substitute.state, kBlockBytes + 1), Fetched::done);
+    ASSERT_EQ(BackupStore::fetch_front(location(wire), kMe, version, substitute.state, kBlockBytes + 1), Fetched::done);
     EXPECT_EQ(std::memcmp(substitute.heap.address(), heap.data(), 2 * kBlockBytes), 0);
     EXPECT_EQ(substitute.heap.address()[2 * kBlockBytes + 77], std::byte{0});
     EXPECT_EQ(substitute.library, live.library);
     EXPECT_EQ(substitute.globals, globals);
-    EXPECT_EQ(BackupStore::fetch_front(door(wire), PeId(0), version, substitute.state, 1), Fetched::corrupt);
+    EXPECT_EQ(BackupStore::fetch_front(location(wire), PeId(0), version, substitute.state, 1), Fetched::corrupt);
 }
 
 // From one node to another and back: as a PE that moves, or a keeper that does.
@@ -320,21 +320,21 @@ TEST_P(Far, KeepersChangeBetweenNodes) {
     BackupStore near;
     std::string error;
     ASSERT_TRUE(near.create(GetParam(), live.state, 3, error)) << error;
-    BackupStore::Door near_door;
-    near_door.pid = ::getpid();
-    near_door.start_time = process_start_time(::getpid());
-    near_door.store_fd = near.fd();
+    BackupStore::KeeperLocation near_location;
+    near_location.pid = ::getpid();
+    near_location.start_time = process_start_time(::getpid());
+    near_location.store_fd = near.fd();
     for (int i = 0; i < 40; ++i) {
         change();
         checkpoint();
         const State stored(live);
         const bool to_far = i % 2 == 1;
-        const BackupStore::Door next = to_far ? door(wire) : near_door;
+        const BackupStore::KeeperLocation next = to_far ? location(wire) : near_location;
         Trouble trouble;
         ASSERT_EQ(owner.use_keeper(next, kMe, live.state, trouble), Reach::opened) << trouble.what;
         ASSERT_FALSE(owner.replicate(version, live.state).keeper_gone);
         LiveMemory substitute(kBlocks);
-        for (const BackupStore::Door& where : {near_door, door(wire)}) {
+        for (const BackupStore::KeeperLocation& where : {near_location, location(wire)}) {
             ASSERT_EQ(BackupStore::fetch(where, kMe, version, substitute.state), Fetched::done);
             ASSERT_TRUE(State(substitute) == stored);
         }
@@ -361,7 +361,7 @@ TEST_P(Far, FlippedBitsAreNamedOrMended) {
         LiveMemory substitute(kBlocks);
         Trouble trouble;
         if (what.find("globals") == std::string::npos) {  // of which not all is loaded
-            ASSERT_EQ(BackupStore::fetch(door(wire), kMe, version, substitute.state, &trouble), Fetched::corrupt)
+            ASSERT_EQ(BackupStore::fetch(location(wire), kMe, version, substitute.state, &trouble), Fetched::corrupt)
                 << what;
             ASSERT_NE(trouble.what.find("its shadow at process 7, the only copy"), std::string::npos) << trouble.what;
         }
@@ -476,7 +476,7 @@ TEST_F(FarDamage, ADeadKeeperIsNotTakenForDamage) {
         wire.lives_for = SIZE_MAX;
         std::string error;
         Trouble trouble;
-        ASSERT_TRUE(survived || owner.use_keeper(door(wire), kMe, live.state, trouble) == Reach::opened)
+        ASSERT_TRUE(survived || owner.use_keeper(location(wire), kMe, live.state, trouble) == Reach::opened)
             << trouble.what;
     }
     EXPECT_GT(steps, 4U);

@@ -140,7 +140,7 @@ protected:
         ASSERT_TRUE(keeper.create(mode, live.state, 3, error)) << error;
         ASSERT_TRUE(owner.create(mode, live.state, 3, error)) << error;
         Trouble trouble;
-        ASSERT_EQ(owner.use_keeper(door(), kMe, live.state, trouble), Reach::opened) << trouble.what;
+        ASSERT_EQ(owner.use_keeper(location(), kMe, live.state, trouble), Reach::opened) << trouble.what;
         live.scribble(random, 30);
         checkpoint();
     }
@@ -149,7 +149,9 @@ protected:
         owner.replicate(version, live.state);
         owner.update_local_copy(version, live.state);
     }
-    [[nodiscard]] BackupStore::Door door() const { return {::getpid(), process_start_time(::getpid()), keeper.fd()}; }
+    [[nodiscard]] BackupStore::KeeperLocation location() const {
+        return {::getpid(), process_start_time(::getpid()), keeper.fd()};
+    }
 
     LiveMemory live{40};
     BackupStore keeper;
@@ -180,12 +182,13 @@ TEST_F(Damage, TheShadowIsMendedFromTheLocalCopy) {
         const std::string what = owner.flip_bit(Copy::shadow, seed, live.state);
         LiveMemory substitute(40);
         Trouble trouble;
-        ASSERT_EQ(BackupStore::fetch(door(), kMe, version, substitute.state, &trouble), BackupStore::Fetched::corrupt)
+        ASSERT_EQ(BackupStore::fetch(location(), kMe, version, substitute.state, &trouble),
+                  BackupStore::Fetched::corrupt)
             << what;
         ASSERT_NE(trouble.what.find("PE 1 "), std::string::npos) << trouble.what;
         ASSERT_NE(trouble.what.find("shadow"), std::string::npos) << trouble.what;
         ASSERT_TRUE(owner.mend(live.state)) << what << ": " << owner.explanation();
-        ASSERT_EQ(BackupStore::fetch(door(), kMe, version, substitute.state, &trouble), BackupStore::Fetched::done)
+        ASSERT_EQ(BackupStore::fetch(location(), kMe, version, substitute.state, &trouble), BackupStore::Fetched::done)
             << trouble.what;
         ASSERT_EQ(State(substitute), stored) << what;
     }
@@ -236,7 +239,7 @@ TEST_F(Damage, DifferentPlacesInBothCopiesHealEachOther) {
         ++healed;
         ASSERT_TRUE(owner.roll_back(version, live.state));
         LiveMemory substitute(40);
-        ASSERT_EQ(BackupStore::fetch(door(), kMe, version, substitute.state), BackupStore::Fetched::done);
+        ASSERT_EQ(BackupStore::fetch(location(), kMe, version, substitute.state), BackupStore::Fetched::done);
         ASSERT_EQ(State(substitute), State(live));
     }
     EXPECT_GT(healed, 200);
@@ -274,7 +277,7 @@ TEST_F(Damage, ASingleCopyIsNotMended) {
 TEST_F(Damage, AStoreTornByADeathStaysDetectedAndLeavesNothingBehind) {
     use(BackupMode::double_copy);
     const State stored(live);
-    // The process dies of a page that it may not read, after blocks 0, 10, 20 have been shipped and before 30.
+    // The process dies of a page that it may not read, after blocks 0, 10, 20 have been replicated and before 30.
     const Version next = version.next();
     const pid_t child = ::fork();
     if (child == 0) {
@@ -284,7 +287,7 @@ TEST_F(Damage, AStoreTornByADeathStaysDetectedAndLeavesNothingBehind) {
         Trouble trouble;
         BackupStore dying;
         if (!dying.create(BackupMode::single_copy, live.state, 3, error) ||
-            dying.use_keeper(door(), kMe, live.state, trouble) != Reach::opened) {
+            dying.use_keeper(location(), kMe, live.state, trouble) != Reach::opened) {
             ::_exit(1);
         }
         std::memset(live.heap.address(), 7, live.heap.bytes());
@@ -294,13 +297,13 @@ TEST_F(Damage, AStoreTornByADeathStaysDetectedAndLeavesNothingBehind) {
     }
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
-    ASSERT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) < 2) << "it was to die while it shipped";
+    ASSERT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) < 2) << "it was to die while it replicated";
     // The heap's file is shared with the child; the successor has what was committed.
     ASSERT_TRUE(owner.roll_back(version, live.state));
     LiveMemory substitute(40);
-    ASSERT_EQ(BackupStore::fetch(door(), kMe, version, substitute.state), BackupStore::Fetched::done);
+    ASSERT_EQ(BackupStore::fetch(location(), kMe, version, substitute.state), BackupStore::Fetched::done);
     EXPECT_EQ(State(substitute), stored);
-    EXPECT_EQ(BackupStore::fetch(door(), kMe, next, substitute.state), BackupStore::Fetched::corrupt);
+    EXPECT_EQ(BackupStore::fetch(location(), kMe, next, substitute.state), BackupStore::Fetched::corrupt);
     // What the dead process wrote to blocks that its successor has as holes must not come back.
     LiveMemory successor(40);
     successor.heap.address()[0] = std::byte{1};
@@ -309,11 +312,11 @@ TEST_F(Damage, AStoreTornByADeathStaysDetectedAndLeavesNothingBehind) {
     std::string error;
     ASSERT_TRUE(store.create(BackupMode::double_copy, successor.state, 3, error)) << error;
     Trouble trouble;
-    ASSERT_EQ(store.use_keeper(door(), kMe, successor.state, trouble), Reach::opened) << trouble.what;
+    ASSERT_EQ(store.use_keeper(location(), kMe, successor.state, trouble), Reach::opened) << trouble.what;
     store.replicate(next, successor.state);
     store.update_local_copy(next, successor.state);
     EXPECT_TRUE(store.mend(successor.state)) << store.explanation();
-    ASSERT_EQ(BackupStore::fetch(door(), kMe, next, substitute.state), BackupStore::Fetched::done);
+    ASSERT_EQ(BackupStore::fetch(location(), kMe, next, substitute.state), BackupStore::Fetched::done);
     EXPECT_EQ(State(substitute), State(successor));
 }
 
@@ -336,7 +339,7 @@ TEST_F(Damage, ScrubbingFindsAndMends) {
     EXPECT_EQ(owner.counters().bad, 50U);
     EXPECT_GT(owner.counters().checked, 0U);
     LiveMemory substitute(40);
-    EXPECT_EQ(BackupStore::fetch(door(), kMe, version, substitute.state), BackupStore::Fetched::done);
+    EXPECT_EQ(BackupStore::fetch(location(), kMe, version, substitute.state), BackupStore::Fetched::done);
     EXPECT_EQ(State(substitute), stored);
 }
 

@@ -1,5 +1,5 @@
 // Shadows between real processes, over sockets and over every fabric that has been built: what comes back is what was
-// shipped, also when the owner or the keeper is killed in the middle.
+// replicated, also when the owner or the keeper is killed in the middle.
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -56,11 +56,11 @@ void await(const std::function<bool()>& is_done) {
 
 class NetBackup : public NetTest {
 protected:
-    [[nodiscard]] static BackupStore::Door door(NetNode& node) {
-        BackupStore::Door door;
-        door.process = ProcId(kKeeper);
-        door.network = &node.network;
-        return door;
+    [[nodiscard]] static BackupStore::KeeperLocation location(NetNode& node) {
+        BackupStore::KeeperLocation location;
+        location.process = ProcId(kKeeper);
+        location.network = &node.network;
+        return location;
     }
     // Keeps until `step` has been reached.
     void start_keeper(int n, std::size_t heap_blocks, int step) {
@@ -81,7 +81,7 @@ protected:
         std::string error;
         ASSERT_TRUE(owner.create(BackupMode::double_copy, live.state, kPes, error)) << error;
         Trouble trouble;
-        ASSERT_EQ(owner.use_keeper(door(node), kMe, live.state, trouble), Reach::opened) << trouble.what;
+        ASSERT_EQ(owner.use_keeper(location(node), kMe, live.state, trouble), Reach::opened) << trouble.what;
     }
 };
 
@@ -100,7 +100,7 @@ TEST_P(NetBackup, WhatIsShippedComesBack) {
             ASSERT_FALSE(owner.replicate(version, live.state).keeper_gone);
             owner.update_local_copy(version, live.state);
             Trouble trouble;
-            ASSERT_EQ(BackupStore::fetch(door(node), kMe, version, substitute.state, &trouble), Fetched::done)
+            ASSERT_EQ(BackupStore::fetch(location(node), kMe, version, substitute.state, &trouble), Fetched::done)
                 << trouble.what;
             ASSERT_TRUE(State(substitute) == State(live)) << number;
         }
@@ -136,27 +136,28 @@ TEST_P(NetBackup, AnOwnerMayBeKilledWhileItShips) {
         });
         start(kSubstitute, 3, [](NetNode& node) {
             await([&] { return node.board.step >= 1; });
-            node.network.forget(ProcId(kOwner));
+            node.network.retire_peer(ProcId(kOwner));
             const Version committed(static_cast<std::uint32_t>(node.board.values[2].load()));
             LiveMemory live(kBlocks);
             Trouble trouble;
-            ASSERT_EQ(BackupStore::fetch(door(node), kMe, committed, live.state, &trouble), Fetched::done)
+            ASSERT_EQ(BackupStore::fetch(location(node), kMe, committed, live.state, &trouble), Fetched::done)
                 << trouble.what;
             EXPECT_TRUE(State(live) == KnownState::of(committed, kBlocks));
             const Version next = committed.next();
-            if (BackupStore::fetch(door(node), kMe, next, live.state) == Fetched::done) {
+            if (BackupStore::fetch(location(node), kMe, next, live.state) == Fetched::done) {
                 EXPECT_TRUE(State(live) == KnownState::of(next, kBlocks));
             } else {
                 node.board.values[3] = 1;
             }
             // It goes on where its predecessor has ended.
-            ASSERT_EQ(BackupStore::fetch(door(node), kMe, committed, live.state), Fetched::done);
+            ASSERT_EQ(BackupStore::fetch(location(node), kMe, committed, live.state), Fetched::done);
             BackupStore store;
             begin(node, store, live);
             store.update_local_copy(committed, live.state);
             ASSERT_FALSE(store.replicate(next, live.state).keeper_gone);
             LiveMemory again(kBlocks);
-            ASSERT_EQ(BackupStore::fetch(door(node), kMe, next, again.state, &trouble), Fetched::done) << trouble.what;
+            ASSERT_EQ(BackupStore::fetch(location(node), kMe, next, again.state, &trouble), Fetched::done)
+                << trouble.what;
             EXPECT_TRUE(State(again) == State(live));
             node.reach(3);
         });
@@ -182,16 +183,16 @@ TEST_P(NetBackup, AKeeperMayBeKilledWhileAPeShips) {
         // What the membership does when it hears of the death.
         std::thread service([&] {
             await([&] { return node.board.step >= 1; });
-            node.network.forget(ProcId(kKeeper));
+            node.network.retire_peer(ProcId(kKeeper));
         });
         Version version(0);
-        BackupStore::Replicated shipped;
-        while (!shipped.keeper_gone) {
+        BackupStore::Replicated replicated;
+        while (!replicated.keeper_gone) {
             version = version.next();
             live.become(version);
             node.board.values[1] = version.value();
-            shipped = owner.replicate(version, live.state);
-            if (!shipped.keeper_gone) {
+            replicated = owner.replicate(version, live.state);
+            if (!replicated.keeper_gone) {
                 owner.update_local_copy(version, live.state);
             }
         }
@@ -200,7 +201,7 @@ TEST_P(NetBackup, AKeeperMayBeKilledWhileAPeShips) {
         EXPECT_TRUE(owner.roll_back(committed, live.state)) << owner.explanation();
         EXPECT_TRUE(State(live) == KnownState::of(committed, kBlocks));
         LiveMemory substitute(kBlocks);
-        EXPECT_EQ(BackupStore::fetch(door(node), kMe, committed, substitute.state), Fetched::keeper_gone);
+        EXPECT_EQ(BackupStore::fetch(location(node), kMe, committed, substitute.state), Fetched::keeper_gone);
         EXPECT_TRUE(owner.mend(live.state));
         EXPECT_EQ(owner.counters().bad, 0U);
     });

@@ -29,7 +29,7 @@ struct Member {
     Protector protector{live.state};
 };
 
-Protector::Door door_of(const Member& keeper, ProcId process) {
+Protector::KeeperLocation keeper_location(const Member& keeper, ProcId process) {
     return {.pid = ::getpid(),
             .start_time = process_start_time(::getpid()),
             .store_fd = keeper.protector.store().fd(),
@@ -38,8 +38,8 @@ Protector::Door door_of(const Member& keeper, ProcId process) {
 
 class ProtectorTest : public testing::TestWithParam<BackupMode> {
 protected:
-    void use(const Protector::Door& door) {
-        const Result<> used = owner.protector.use_keeper(door, kMe);
+    void use(const Protector::KeeperLocation& location) {
+        const Result<> used = owner.protector.use_keeper(location, kMe);
         ASSERT_TRUE(used) << used.error().line;
     }
     void commit(Version version) {
@@ -51,7 +51,7 @@ protected:
 
     Member keeper{GetParam()};
     Member owner{GetParam()};
-    const Protector::Door near{door_of(keeper, ProcId(2))};
+    const Protector::KeeperLocation near{keeper_location(keeper, ProcId(2))};
     std::mt19937 random{5};
 };
 
@@ -106,7 +106,7 @@ TEST_P(ProtectorTest, WithoutAKeeperNothingIsReplicated) {
 
 TEST_P(ProtectorTest, AKeeperThatIsGoneIsAnotherFailureThanOneThatCannotBeOpened) {
     use(near);
-    Protector::Door gone = near;
+    Protector::KeeperLocation gone = near;
     ++gone.start_time;  // somebody else has its pid
     const Result<> used = owner.protector.use_keeper(gone, kMe);
     ASSERT_FALSE(used);
@@ -142,7 +142,7 @@ TEST_P(ProtectorTest, AShadowMovesToANewKeeper) {
     commit(Version(1));
     const State committed(owner.live);
     Member next(GetParam());
-    const Protector::Door other = door_of(next, ProcId(0));
+    const Protector::KeeperLocation other = keeper_location(next, ProcId(0));
     ASSERT_TRUE(owner.protector.protect({.keeper = other, .pe = kMe, .is_there = false}, Version(1)));
     EXPECT_EQ(owner.protector.keeper(), ProcId(0));
     Member substitute(GetParam());
@@ -176,7 +176,7 @@ TEST_P(ProtectorTest, AShadowThatIsThereIsNotWrittenAgain) {
 TEST_P(ProtectorTest, ANewKeeperThatIsGoneLeavesNone) {
     use(near);
     commit(Version(1));
-    Protector::Door gone = near;
+    Protector::KeeperLocation gone = near;
     gone.process = ProcId(0);
     ++gone.start_time;
     const Result<> done = owner.protector.protect({.keeper = gone, .pe = kMe, .is_there = false}, Version(1));
@@ -190,7 +190,7 @@ TEST_P(ProtectorTest, ANewKeeperThatIsGoneLeavesNone) {
 
 TEST_P(ProtectorTest, AFarKeeperThatDiesTakesNoCopy) {
     FakeWire wire(kPes * 2 * Image::bytes_for(owner.live.state));
-    Protector::Door far;
+    Protector::KeeperLocation far;
     far.process = ProcId(7);
     far.wire = &wire;
     use(far);

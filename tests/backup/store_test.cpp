@@ -1,4 +1,4 @@
-// Stores: the committed version stays whole while the next one is written, and what comes back is what was shipped.
+// Stores: the committed version stays whole while the next one is written, and what comes back is what was replicated.
 #include "backup/store.hpp"
 
 #include <gtest/gtest.h>
@@ -19,9 +19,11 @@ protected:
         ASSERT_TRUE(keeper.create(GetParam(), live.state, 3, error)) << error;
         ASSERT_TRUE(owner.create(GetParam(), live.state, 3, error)) << error;
         Trouble trouble;
-        ASSERT_EQ(owner.use_keeper(door(), kMe, live.state, trouble), Reach::opened) << trouble.what;
+        ASSERT_EQ(owner.use_keeper(location(), kMe, live.state, trouble), Reach::opened) << trouble.what;
     }
-    [[nodiscard]] BackupStore::Door door() const { return {::getpid(), process_start_time(::getpid()), keeper.fd()}; }
+    [[nodiscard]] BackupStore::KeeperLocation location() const {
+        return {::getpid(), process_start_time(::getpid()), keeper.fd()};
+    }
 
     LiveMemory live{20};
     BackupStore keeper;
@@ -39,7 +41,7 @@ TEST_P(StoreTest, ACommittedVersionComesBackToOwnerAndSubstitute) {
         ASSERT_TRUE(owner.roll_back(Version(version), live.state));
         ASSERT_EQ(live.heap_bytes(), heap);
         LiveMemory substitute(20);
-        ASSERT_EQ(BackupStore::fetch(door(), kMe, Version(version), substitute.state), BackupStore::Fetched::done);
+        ASSERT_EQ(BackupStore::fetch(location(), kMe, Version(version), substitute.state), BackupStore::Fetched::done);
         ASSERT_EQ(substitute.heap_bytes(), heap);
         ASSERT_EQ(substitute.library, live.library);
     }
@@ -55,7 +57,7 @@ TEST_P(StoreTest, AVersionThatIsNotCommittedDisturbsNothing) {
     ASSERT_TRUE(owner.roll_back(Version(1), live.state));
     EXPECT_EQ(live.heap_bytes(), heap);
     LiveMemory substitute(20);
-    EXPECT_EQ(BackupStore::fetch(door(), kMe, Version(1), substitute.state), BackupStore::Fetched::done);
+    EXPECT_EQ(BackupStore::fetch(location(), kMe, Version(1), substitute.state), BackupStore::Fetched::done);
     EXPECT_EQ(substitute.heap_bytes(), heap);
 }
 
@@ -64,8 +66,8 @@ TEST_P(StoreTest, ADeadKeeperIsNoticedAndItsMemoryStillServesTheOwner) {
     owner.replicate(Version(1), live.state);
     owner.update_local_copy(Version(1), live.state);
     const auto heap = live.heap_bytes();
-    const BackupStore::Door closed = door();
-    BackupStore::Door gone = closed;
+    const BackupStore::KeeperLocation closed = location();
+    BackupStore::KeeperLocation gone = closed;
     ++gone.start_time;  // somebody else has its pid, and has the very descriptor
     Trouble trouble;
     EXPECT_EQ(BackupStore::fetch(gone, kMe, Version(1), live.state, &trouble), BackupStore::Fetched::keeper_gone);
@@ -81,8 +83,8 @@ TEST_P(StoreTest, ADeadKeeperIsNoticedAndItsMemoryStillServesTheOwner) {
 
 TEST_P(StoreTest, AVersionThatIsNotThereIsNotReturned) {
     owner.replicate(Version(1), live.state);
-    EXPECT_EQ(BackupStore::fetch(door(), kMe, Version(2), live.state), BackupStore::Fetched::corrupt);
-    EXPECT_EQ(BackupStore::fetch(door(), PeId(0), Version(1), live.state), BackupStore::Fetched::corrupt);
+    EXPECT_EQ(BackupStore::fetch(location(), kMe, Version(2), live.state), BackupStore::Fetched::corrupt);
+    EXPECT_EQ(BackupStore::fetch(location(), PeId(0), Version(1), live.state), BackupStore::Fetched::corrupt);
 }
 
 using StoreDeathTest = StoreTest;

@@ -253,7 +253,7 @@ TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
                             "0x300000000000",
                             "1",
                             "1",
-                            "kill pe 1 at shipped",
+                            "kill pe 1 at replicated",
                             "f",
                             "v",
                             "name",

@@ -89,7 +89,7 @@ TEST_F(FaultPointsTest, OffNothingHappens) {
 
 TEST_F(FaultPointsTest, KillsAtTheVisitAndLeavesTheCountBehind) {
     const int status = run("kill pe 1 at arrived visit 3", 1, [] {
-        visit(FaultPoint::folded, 2);
+        visit(FaultPoint::updated, 2);
         visit(FaultPoint::arrived, 5);
     });
     ASSERT_TRUE(WIFSIGNALED(status));
@@ -99,7 +99,7 @@ TEST_F(FaultPointsTest, KillsAtTheVisitAndLeavesTheCountBehind) {
     EXPECT_EQ(left->process, 1);
     EXPECT_EQ(left->pe, 1);
     EXPECT_EQ(left->visits[static_cast<int>(FaultPoint::arrived)], 3U);
-    EXPECT_EQ(left->visits[static_cast<int>(FaultPoint::folded)], 2U);
+    EXPECT_EQ(left->visits[static_cast<int>(FaultPoint::updated)], 2U);
     EXPECT_EQ(left->last_point, static_cast<unsigned>(FaultPoint::arrived));
     EXPECT_EQ(left->fired[0].count, 1U);
     EXPECT_EQ(left->fired[0].pe, 1);

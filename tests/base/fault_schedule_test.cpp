@@ -41,7 +41,7 @@ TEST(FaultPoints, NamesAndNumbersAreUnique) {
 TEST(FaultPoints, NumbersNeverChange) {
     // Schedules and counted visits of older versions refer to them.
     EXPECT_EQ(static_cast<int>(FaultPoint::init_begin), 10);
-    EXPECT_EQ(static_cast<int>(FaultPoint::ship_middle), 130);
+    EXPECT_EQ(static_cast<int>(FaultPoint::replicate_middle), 130);
     EXPECT_EQ(static_cast<int>(FaultPoint::plan_decided), 340);
     EXPECT_EQ(static_cast<int>(FaultPoint::finish_decided), 620);
     EXPECT_EQ(static_cast<int>(FaultPoint::propose_accepted), 740);
@@ -49,7 +49,7 @@ TEST(FaultPoints, NumbersNeverChange) {
 
 TEST(FaultSchedule, EveryFormIsReadAndPrintedAgain) {
     for (const char* text : {
-             "kill pe 2 at ship_begin visit 3",
+             "kill pe 2 at replicate_begin visit 3",
              "kill pe 2 at checkpoint_leave visit 3 after 1500 us",
              "stop 20 ms pe 0 at init_ready incarnation 1 after 7 us",
              "segv pe 1 at restart_leave after 40 percent",
@@ -59,10 +59,10 @@ TEST(FaultSchedule, EveryFormIsReadAndPrintedAgain) {
              "stop substitute at restore_begin",
              "stop 500 ms partner of pe 1 at arrived",
              "delay 20 ms pe any at arrived visit 2 every",
-             "kill process any seed 77 at folded",
+             "kill process any seed 77 at updated",
              "kill spare any at spare_woken",
              "flip shadow of pe 1 at commit_decided",
-             "flip local seed 18446744073709551615 of pe 1 at folded",
+             "flip local seed 18446744073709551615 of pe 1 at updated",
              "cut pe 0 at message_send visit 1000000000",
              "cut 100 ms pe 0 at message_send",
          }) {
@@ -85,18 +85,18 @@ TEST(FaultSchedule, ShortFormsMeanTheSame) {
 TEST(FaultSchedule, EntriesLinesAndComments) {
     EXPECT_TRUE(parsed("").empty());
     EXPECT_TRUE(parsed(" ; ;\n# only a comment\n\r\n").empty());
-    EXPECT_EQ(to_string(parsed("# two\n kill pe 1 at arrived;\tkill pe 2 at folded # here\nabort pe 0 at query")),
-              "kill pe 1 at arrived; kill pe 2 at folded; abort pe 0 at query");
+    EXPECT_EQ(to_string(parsed("# two\n kill pe 1 at arrived;\tkill pe 2 at updated # here\nabort pe 0 at query")),
+              "kill pe 1 at arrived; kill pe 2 at updated; abort pe 0 at query");
 }
 
 TEST(FaultSchedule, ErrorsSayWhichEntryWhatIsWrongAndWhatIsMeant) {
-    EXPECT_EQ(error_of("kill pe 1 at arrived; kil pe 2 at folded"),
-              "entry 2 'kil pe 2 at folded': 'kil' is no fault; did you mean kill?");
+    EXPECT_EQ(error_of("kill pe 1 at arrived; kil pe 2 at updated"),
+              "entry 2 'kil pe 2 at updated': 'kil' is no fault; did you mean kill?");
     EXPECT_EQ(error_of("crash_the_machine"),
               "entry 1 'crash_the_machine': 'crash_the_machine' is no fault; there are kill, segv, abort, exit N, "
               "stop [N ms], delay N ms, flip [local|shadow], cut, fail ERRNO");
     EXPECT_EQ(error_of("kill pe 1 at ship_begn"),
-              "entry 1 'kill pe 1 at ship_begn': 'ship_begn' is no fault point; did you mean ship_begin?");
+              "entry 1 'kill pe 1 at ship_begn': 'ship_begn' is no fault point; did you mean replicate_begin?");
     EXPECT_EQ(error_of("kill pe 1 at xyzzyxyzzy"),
               "entry 1 'kill pe 1 at xyzzyxyzzy': 'xyzzyxyzzy' is no fault point; `shmem-ft points` lists them");
     EXPECT_EQ(error_of("kill pe 1"), "entry 1 'kill pe 1': where is missing: at POINT (`shmem-ft points` lists them)");
@@ -115,8 +115,8 @@ TEST(FaultSchedule, ErrorsSayWhichEntryWhatIsWrongAndWhatIsMeant) {
               "entry 1 'delay 5min pe 1 at arrived': a duration is a number of ms or s, such as 500 ms, not '5min'");
     EXPECT_EQ(error_of("kill pe 1 at arrived visit 0"),
               "entry 1 'kill pe 1 at arrived visit 0': visits are counted from 1");
-    EXPECT_EQ(error_of("kill pe 1 at arrived at folded"),
-              "entry 1 'kill pe 1 at arrived at folded': 'at' is there twice");
+    EXPECT_EQ(error_of("kill pe 1 at arrived at updated"),
+              "entry 1 'kill pe 1 at arrived at updated': 'at' is there twice");
     EXPECT_EQ(error_of("kill pe 1 at arrived vist 2"),
               "entry 1 'kill pe 1 at arrived vist 2': 'vist' is not understood here; did you mean visit?");
     EXPECT_EQ(error_of("kill partner of 1 at arrived"),
@@ -180,7 +180,7 @@ TEST(FaultVisit, PointAndNumberMustBeRight) {
     EXPECT_TRUE(due("kill pe 1 at arrived visit 2", second_visit()));
     EXPECT_FALSE(due("kill pe 1 at arrived", second_visit()));
     EXPECT_FALSE(due("kill pe 1 at arrived visit 3", second_visit()));
-    EXPECT_FALSE(due("kill pe 1 at folded visit 2", second_visit()));
+    EXPECT_FALSE(due("kill pe 1 at updated visit 2", second_visit()));
     EXPECT_FALSE(due("kill pe 2 at arrived visit 2", second_visit()));
     EXPECT_TRUE(due("kill process 1 at arrived visit 2", second_visit()));
     EXPECT_FALSE(due("kill spare 0 at arrived visit 2", second_visit()));
@@ -253,7 +253,7 @@ TEST(FailingCalls, AreReadAndWrittenAlike) {
 TEST(FailingCalls, OnlyCallsFail) {
     FaultSchedule schedule;
     std::string error;
-    for (const char* text : {"fail EMFILE pe 1 at ship_begin", "fail pe 1 at call_send",
+    for (const char* text : {"fail EMFILE pe 1 at replicate_begin", "fail pe 1 at call_send",
                              "fail EINTR 0 times pe 1 at call_send", "fail EINTR 3 pe 1 at call_send"}) {
         EXPECT_FALSE(parse_fault_schedule(text, schedule, error)) << text;
     }

@@ -119,7 +119,7 @@ class Python(unittest.TestCase):
     def test_a_death_is_recovered_from(self):
         calm = run(OPTIONS.oshrun, "-n", 3, sys.executable, ROOT / "apps/heat.py", "--library", OPTIONS.library).stdout
         told = run(OPTIONS.oshrun, "-n", 3, "--spares", 2, sys.executable, ROOT / "apps/heat.py", "--library",
-                   OPTIONS.library, SHMEM_FT_FAULTS="kill pe 1 at ship_begin visit 5; kill pe 0 at ship_begin visit 9").stdout
+                   OPTIONS.library, SHMEM_FT_FAULTS="kill pe 1 at replicate_begin visit 5; kill pe 0 at replicate_begin visit 9").stdout
         self.assertEqual(told, calm)
 
 

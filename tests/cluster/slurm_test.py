@@ -96,12 +96,12 @@ class SlurmTest(unittest.TestCase):
         faultless = self.run_job("salloc", "-N", "1", "-n", "2", "--no-kill", OSHRUN, "-n", "2", JACOBI, "--verify")
         self.assertEqual(faultless.returncode, 0, faultless)
         done = self.run_job("salloc", "-N", "1", "-n", "2", "--no-kill", OSHRUN, "-n", "2", "--spares", "1", JACOBI,
-                            "--verify", environment={"SHMEM_FT_FAULTS": "kill pe 1 at ship_begin visit 3"})
+                            "--verify", environment={"SHMEM_FT_FAULTS": "kill pe 1 at replicate_begin visit 3"})
         self.assertEqual(done.returncode, 0, done)
         self.assertIn("recomputed 64 steps", done.stdout)
         self.assertEqual(self.results(done), self.results(faultless))
         lost = self.run_job("salloc", "-N", "1", "-n", "2", "--no-kill", OSHRUN, "-n", "2", JACOBI,
-                            environment={"SHMEM_FT_FAULTS": "kill pe 1 at ship_begin visit 3"})
+                            environment={"SHMEM_FT_FAULTS": "kill pe 1 at replicate_begin visit 3"})
         self.assertEqual(lost.returncode, 137, lost)
         self.assertIn("PE 1", self.ours(lost)[-1])
 
@@ -157,7 +157,7 @@ echo "oshrun has ended with $?"
         self.assertIn("mpirun", self.ours(done)[0])
         # A death is the end of the whole step, in spite of the spare.
         done = self.run_job("salloc", "-N", "1", "-n", "2", OSHRUN, "--launcher", "srun", "-n", "2", "--spares", "1",
-                            JACOBI, environment={"SHMEM_FT_FAULTS": "kill pe 1 at ship_begin visit 3"})
+                            JACOBI, environment={"SHMEM_FT_FAULTS": "kill pe 1 at replicate_begin visit 3"})
         self.assertEqual(done.returncode, 137, done)
         # Which of the two is heard of first.
         self.assertRegex(self.ours(done)[-1], r"^oshrun: (PE \d was killed by signal 9 |the launcher srun exited with code 137)")

@@ -6,7 +6,7 @@ with a recovery in between, and compares the result, bit for bit, with that of a
     strangers.py ... --from user --kinds replay,spread     # only these
     strangers.py ... --env SHMEM_FT_GUARD_PORTS=sign       # with another setting
 
-Doors are found by what the processes of the job listen on (TCP, UDP, abstract sockets), so a new one is attacked as soon as there
+Listeners are found by what the processes of the job listen on (TCP, UDP, abstract sockets), so a new one is attacked as soon as there
 is one. Each run draws, by its seed, who attacks (`--from`: stranger, neighbour, user) and how (attacker.py). What is recorded of the job's
 own traffic (by root, on one of its hosts) is played to it again when some checkpoints are committed, and through a recovery.
 

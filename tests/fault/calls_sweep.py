@@ -35,7 +35,7 @@ ERRORS = {
 INTERRUPTED = ["call_accept", "call_send", "call_receive"]
 # Process 0 leads, 2 dies, 3 keeps its copy, 4 takes over, 5 sleeps.
 VICTIMS = [0, 1, 3, 4, 5]
-DEATH = "kill pe 2 at ship_begin visit 11"
+DEATH = "kill pe 2 at replicate_begin visit 11"
 PROGRAM = ["jacobi1d", "--cells", "4000", "--steps", "320", "--halo", "16"]
 
 

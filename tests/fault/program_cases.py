@@ -106,7 +106,7 @@ def first_program(bench):
     """The program of the README: the same output with a death in the middle of its loop, whoever dies."""
     calm = bench.run(4, 0, "hello")
     check(calm.exit_code == 0 and len(calm.stdout.splitlines()) == 4, "the run without a death failed", calm)
-    for moment in ("pe 0 at checkpoint_leave", "pe 2 at ship_begin"):
+    for moment in ("pe 0 at checkpoint_leave", "pe 2 at replicate_begin"):
         outcome = bench.run(4, 1, "hello", SHMEM_FT_FAULTS=f"kill {moment} visit 200")
         check(outcome.exit_code == 0, f"exit code {outcome.exit_code}", outcome)
         check(sorted(outcome.stdout.splitlines()) == sorted(calm.stdout.splitlines()), "another output", outcome)

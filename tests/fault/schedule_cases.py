@@ -75,7 +75,7 @@ def both_copies_bad(bench):
 
 
 def bad_shadow_of_a_survivor(bench):
-    """A survivor goes back to its own copy, and ships over the bad one later."""
+    """A survivor goes back to its own copy, and replicates over the bad one later."""
     schedule = "flip shadow of pe 1 at checkpoint_leave visit 8; kill pe 3 at checkpoint_enter visit 9"
     outcome, expected = jacobi(bench, 4, 1, schedule)
     check_success(outcome, expected.results())
@@ -84,7 +84,7 @@ def bad_shadow_of_a_survivor(bench):
 
 def named_once(bench):
     """PE 2 and then its substitute: the line named PE 2 twice."""
-    outcome, _ = jacobi(bench, 4, 1, "kill pe 2 at ship_begin visit 4; kill process 4 at restored")
+    outcome, _ = jacobi(bench, 4, 1, "kill pe 2 at replicate_begin visit 4; kill process 4 at restored")
     check_error(outcome, r"PE 2 failed .* no spare left to take over")
     check_happened(outcome, "kill pe 2", "kill process 4")
     line = next(line for line in outcome.errors() if "no spare left" in line)
@@ -98,9 +98,9 @@ def early_changes(bench):
     """The substitute comes late, when the survivors' memory is that of the version again: what it writes would stay."""
     words = ["--mode", "early", "--steps", "12"]
     expected = odd_results(bench, *words)
-    for schedule in ("kill pe 2 at ship_begin visit 4",
+    for schedule in ("kill pe 2 at replicate_begin visit 4",
                      "kill pe 2 at arrived visit 3; delay 200 ms spare 0 at spare_woken",
-                     "kill pe 2 at ship_begin visit 7; delay 200 ms spare 0 at substitute_prepared"):
+                     "kill pe 2 at replicate_begin visit 7; delay 200 ms spare 0 at substitute_prepared"):
         outcome = bench.run(4, 1, "odd", *words, SHMEM_FT_FAULTS=schedule)
         check_success(outcome, expected)
         check_restarts(outcome)
@@ -120,7 +120,7 @@ def keeper_dies_in_restore(point, spares=2):
     """PE 3 keeps what PE 2 had. Whether the substitute already has it is a matter of time, and both ends are right."""
 
     def case(bench):
-        schedule = f"kill pe 2 at ship_begin visit 11; kill pe 3 at {point}"
+        schedule = f"kill pe 2 at replicate_begin visit 11; kill pe 3 at {point}"
         outcome, expected = jacobi(bench, 4, spares, schedule)
         check_ended(outcome)
         if outcome.exit_code == 0:
@@ -135,7 +135,7 @@ def keeper_dies_in_restore(point, spares=2):
 
 def keeper_dies_before_fetch(bench):
     """The substitute is held up until the keeper is dead: there is no copy left."""
-    schedule = "kill pe 2 at ship_begin visit 11; delay 300 ms spare 0 at spare_woken; kill pe 3 at restored"
+    schedule = "kill pe 2 at replicate_begin visit 11; delay 300 ms spare 0 at spare_woken; kill pe 3 at restored"
     outcome, expected = jacobi(bench, 4, 2, schedule)
     check_error(outcome, r"PE 2\b.*data is lost")
     check_one_line(outcome)

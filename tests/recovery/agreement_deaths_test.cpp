@@ -164,7 +164,7 @@ TEST_F(InnerHears, TellsALeaderThatWaitsForADeadChildOfItsOwn) {
 }
 
 TEST_F(InnerHears, EveryProposalIsAcceptedAnewByItsChild) {
-    for (const Goal goal : {Goal::arrive, Goal::ship}) {
+    for (const Goal goal : {Goal::arrive, Goal::replicate}) {
         const JobState next = rules_.after_ready(agreement_->decided(), goal);
         receive(0, with(MessageKind::propose, next));
         EXPECT_EQ(told(MessageKind::propose), List{5});
@@ -271,11 +271,11 @@ TEST_F(LeaderHears, WhoWantsToJoinIsNotForgottenUnlessItDies) {
         receive(process, join);
     }
     agreement_->process_died(certain(8));
-    all_ready(Goal::ship);
+    all_ready(Goal::replicate);
     accept_by({1, 2, 3, 4});
-    ASSERT_EQ(agreement_->decided().stage, Stage::folding);
+    ASSERT_EQ(agreement_->decided().stage, Stage::updating);
     sent_.clear();
-    all_ready(Goal::fold);
+    all_ready(Goal::update);
     ASSERT_EQ(agreement_->decided().stage, Stage::running);
     EXPECT_EQ(last_of(sent_, MessageKind::propose).state->joined, (std::vector<Joined>{{ProcId(9), NodeId(0)}}));
 }
@@ -315,10 +315,10 @@ TEST_F(Alone, WhatTheWitnessHasAcceptedIsHistoryWithTheNextValue) {
     ready(Goal::arrive);
     EXPECT_TRUE(decided_.empty());
     agreement_.receive(ProcId(1), message(MessageKind::accepted, 1));
-    ready(Goal::ship);
+    ready(Goal::replicate);
     agreement_.receive(ProcId(1), message(MessageKind::accepted, 1));
     ASSERT_EQ(decided_.size(), 2U);
-    ready(Goal::fold);
+    ready(Goal::update);
     ASSERT_EQ(decided_.size(), 3U) << "at once";
     EXPECT_EQ(decided_[2].stage, Stage::running);
 }
@@ -372,7 +372,7 @@ protected:
         state.deaths = {certain(0)};
         state.failed = {{PeId(0), state.deaths[0].reason}};
         state.replacements = {{PeId(0), substitute}};
-        state.exposed = {PeId(5)};
+        state.unprotected = {PeId(5)};
         return state;
     }
 };

@@ -27,7 +27,7 @@ TEST_F(Leader, DecidesWhenAllAreReadyAndTellsItsChildren) {
     EXPECT_TRUE(decided_.empty());
     receive(4, ready_message(Goal::arrive));
     ASSERT_EQ(decided_.size(), 1U);
-    EXPECT_EQ(decided_[0].stage, Stage::shipping);
+    EXPECT_EQ(decided_[0].stage, Stage::replicating);
     EXPECT_EQ(told(MessageKind::decide), (List{1, 2, 3, 4}));
     EXPECT_EQ(agreement_->depends_on(), kNoProc);
     EXPECT_EQ(agreement_->leader(), self_);
@@ -36,7 +36,7 @@ TEST_F(Leader, DecidesWhenAllAreReadyAndTellsItsChildren) {
 TEST_F(Leader, ProposesWhatClaimsSomethingAboutAllAndDecidesItWhenAllHaveAccepted) {
     all_ready(Goal::arrive);
     sent_.clear();
-    all_ready(Goal::ship);
+    all_ready(Goal::replicate);
     EXPECT_EQ(told(MessageKind::propose), (List{1, 2, 3, 4}));
     Message accepted = message(MessageKind::accepted);
     ++accepted.index;
@@ -50,7 +50,7 @@ TEST_F(Leader, ProposesWhatClaimsSomethingAboutAllAndDecidesItWhenAllHaveAccepte
     EXPECT_EQ(decided_.size(), 1U);
     receive(4, accepted);
     ASSERT_EQ(decided_.size(), 2U);
-    EXPECT_EQ(decided_[1].stage, Stage::folding);
+    EXPECT_EQ(decided_[1].stage, Stage::updating);
     EXPECT_EQ(told(MessageKind::decide), (List{1, 2, 3, 4}));
 }
 
@@ -66,7 +66,7 @@ TEST_F(Leader, WhoIsReadyUnderAnotherValueOrBallotIsNotCounted) {
     ++stale.ballot.number;
     receive(4, stale);
     EXPECT_TRUE(decided_.empty());
-    agreement_->ready(agreement_->decided().index + 1, Goal::ship);
+    agreement_->ready(agreement_->decided().index + 1, Goal::replicate);
     receive(4, ready_message(Goal::arrive));
     ASSERT_EQ(decided_.size(), 1U) << "being ready for what is not decided yet changes nothing";
 }
@@ -163,7 +163,7 @@ TEST_F(Leader, CountsASpareInThatJoins) {
 
 TEST_F(Leader, CountsNobodyInBetweenTheStepsOfACommit) {
     all_ready(Goal::arrive);
-    ASSERT_EQ(agreement_->decided().stage, Stage::shipping);
+    ASSERT_EQ(agreement_->decided().stage, Stage::replicating);
     sent_.clear();
     Message join = message(MessageKind::join);
     join.node = NodeId(0);

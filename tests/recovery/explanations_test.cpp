@@ -147,7 +147,7 @@ TEST_F(Explanations, SparesAreNotInVain) {
     state_.further = {{PeId(1), kCrashed}, {PeId(1), kKilled}};
     EXPECT_FALSE(are_spares_in_vain(facts())) << "somebody has killed it";
     state_.further = {{PeId(1), kCrashed}};
-    state_.settled = state_.replacements;
+    state_.protected_layout = state_.replacements;
     state_.version = Version(7);
     JobFacts later = facts();
     later.version_of_view = Version(5);

@@ -31,10 +31,10 @@ Job random_job(std::mt19937_64& random) {
             spares.pop_back();
         }
         if (random() % 4 == 0) {
-            job.state.exposed.push_back(PeId(pe));
+            job.state.unprotected.push_back(PeId(pe));
         }
     }
-    job.state.settled = job.state.replacements;
+    job.state.protected_layout = job.state.replacements;
     if (job.shape.n_pes == 1 && !spares.empty()) {
         job.state.witness = ProcId(spares.back());
     }
@@ -73,9 +73,9 @@ TEST(JobShape, TheNextPesHolderKeeps) {
             } else {
                 ASSERT_EQ(keeper, state.witness);
             }
-            const bool is_exposed =
-                std::find(state.exposed.begin(), state.exposed.end(), PeId(pe)) != state.exposed.end();
-            ASSERT_EQ(shape.keeper(state, PeId(pe)), is_exposed ? kNoProc : keeper);
+            const bool is_unprotected =
+                std::find(state.unprotected.begin(), state.unprotected.end(), PeId(pe)) != state.unprotected.end();
+            ASSERT_EQ(shape.keeper(state, PeId(pe)), is_unprotected ? kNoProc : keeper);
             keepers.insert(keeper);
         }
         for (const ProcId keeper : keepers) {
@@ -102,7 +102,7 @@ TEST(JobShape, TheWitnessKeepsForAnOnlyPe) {
     EXPECT_EQ(shape.kept_by(state, ProcId(2)), std::vector{PeId(0)});
     EXPECT_TRUE(shape.kept_by(state, ProcId(1)).empty());
     EXPECT_FALSE(shape.needs_new_shadow(state, PeId(0)));
-    state.exposed = {PeId(0)};
+    state.unprotected = {PeId(0)};
     EXPECT_TRUE(shape.needs_new_shadow(state, PeId(0)));
     state.witness = kNoProc;
     EXPECT_FALSE(shape.needs_new_shadow(state, PeId(0))) << "nobody is there to have it";
@@ -117,9 +117,9 @@ TEST(JobShape, AShadowIsSentWhenItIsGoneOrHasMovedAndNeverElse) {
     EXPECT_TRUE(shape.needs_new_shadow(state, PeId(0))) << "it is with process 1";
     EXPECT_FALSE(shape.needs_new_shadow(state, PeId(1)));
     EXPECT_FALSE(shape.needs_new_shadow(state, PeId(2)));
-    state.settled = state.replacements;
+    state.protected_layout = state.replacements;
     EXPECT_FALSE(shape.needs_new_shadow(state, PeId(0)));
-    state.exposed = {PeId(2)};
+    state.unprotected = {PeId(2)};
     EXPECT_TRUE(shape.needs_new_shadow(state, PeId(2)));
 }
 
@@ -203,8 +203,8 @@ TEST(JobState, ItsNamesAreThere) {
     state.attempt = 1;
     state.deaths = {{ProcId(1), {}, true}};
     state.replacements = {{PeId(1), ProcId(5)}};
-    state.exposed = {PeId(0)};
-    EXPECT_EQ(to_string(state), "4:planned v2 view 0 attempt 1 -p1 pe1=p5 exposed:0");
+    state.unprotected = {PeId(0)};
+    EXPECT_EQ(to_string(state), "4:planned v2 view 0 attempt 1 -p1 pe1=p5 unprotected:0");
 }
 
 // A value, the one before it, and what check_invariants says about them.
@@ -212,15 +212,15 @@ class Invariants : public testing::Test {
 protected:
     Invariants() {
         before_.index = 7;
-        before_.stage = Stage::shipping;
+        before_.stage = Stage::replicating;
         before_.version = Version(3);
         before_.view = 2;
         before_.deaths = {{ProcId(2), {FailureKind::signal, 9}, true}};
         before_.replacements = {{PeId(2), ProcId(5)}};
-        before_.settled = before_.replacements;
+        before_.protected_layout = before_.replacements;
         after_ = before_;
         after_.index = 8;
-        after_.stage = Stage::folding;
+        after_.stage = Stage::updating;
     }
     [[nodiscard]] std::string of_both() const { return check_invariants(shape_, after_, &before_); }
     [[nodiscard]] std::string of_one() const { return check_invariants(shape_, after_, nullptr); }
@@ -234,7 +234,7 @@ TEST_F(Invariants, AGoodStepIsGood) {
     EXPECT_EQ(of_both(), "");
     after_.deaths.push_back({ProcId(0), {}, true});
     after_.replacements = {{PeId(0), ProcId(6)}, {PeId(2), ProcId(5)}};
-    after_.exposed = {PeId(1), PeId(3)};
+    after_.unprotected = {PeId(1), PeId(3)};
     EXPECT_EQ(of_both(), "");
 }
 
@@ -249,7 +249,7 @@ TEST_F(Invariants, AgreedDeathsStay) {
     EXPECT_EQ(of_both(), "1: an agreed death has changed");
     after_.deaths = {{ProcId(2), {FailureKind::signal, 11}, true}};
     EXPECT_EQ(of_both(), "1: an agreed death has changed") << "another reason";
-    after_.exposed = {PeId(0)};
+    after_.unprotected = {PeId(0)};
     after_.deaths = {{ProcId(1), {}, true}, before_.deaths[0]};
     EXPECT_EQ(of_both(), "1: an agreed death has changed") << "they grow at the end only";
     EXPECT_EQ(of_one(), "");
@@ -261,9 +261,9 @@ TEST_F(Invariants, ListsAreSortedByPe) {
     after_.replacements = {{PeId(2), ProcId(5)}, {PeId(2), ProcId(6)}};
     EXPECT_EQ(of_one(), "2: a list is not sorted by PE") << "each PE once";
     after_.replacements.clear();
-    after_.exposed = {PeId(1), PeId(1)};
+    after_.unprotected = {PeId(1), PeId(1)};
     EXPECT_EQ(of_one(), "2: a list is not sorted by PE");
-    after_.exposed = {PeId(3), PeId(1)};
+    after_.unprotected = {PeId(3), PeId(1)};
     EXPECT_EQ(of_one(), "2: a list is not sorted by PE");
 }
 
@@ -286,9 +286,9 @@ TEST_F(Invariants, NoShadowIsClaimedToBeWithTheDead) {
         after_.deaths = {before_.deaths[0], {ProcId(dead), {}, true}};
         const int kept = (dead + 3) % 4;  // each keeps for the one before it
         EXPECT_EQ(of_one(), "7: the keeper of PE " + std::to_string(kept) + " is dead");
-        after_.exposed = {PeId(kept)};
+        after_.unprotected = {PeId(kept)};
         EXPECT_EQ(of_one(), "");
-        after_.exposed.clear();
+        after_.unprotected.clear();
     }
     shape_ = {1, 3};
     JobState alone;
@@ -303,7 +303,7 @@ TEST_F(Invariants, NoShadowIsClaimedToBeWithTheDead) {
 TEST_F(Invariants, AVersionIsCommittedAfterFoldingOnly) {
     after_.version = Version(4);
     EXPECT_EQ(of_both(), "3: the version jumps");
-    before_.stage = Stage::folding;
+    before_.stage = Stage::updating;
     after_.stage = Stage::running;
     EXPECT_EQ(of_both(), "");
     after_.version = Version(3);

@@ -87,10 +87,10 @@ private:
             state.replacements.push_back({PeId(pe), ProcId(below(5000))});
         }
         for (const std::int32_t pe : numbers()) {
-            state.settled.push_back({PeId(pe), ProcId(below(5000))});
+            state.protected_layout.push_back({PeId(pe), ProcId(below(5000))});
         }
         for (const std::int32_t pe : numbers()) {
-            state.exposed.push_back(PeId(pe));
+            state.unprotected.push_back(PeId(pe));
         }
         state.failed = failed();
         state.further = failed();
@@ -111,9 +111,9 @@ Message full_message() {
     for (;;) {
         Message message = random.message();
         if (message.state && message.deaths.size() > 1 && message.state->deaths.size() > 1 &&
-            message.state->replacements.size() > 1 && message.state->settled.size() > 1 &&
-            message.state->exposed.size() > 1 && !message.state->failed.empty() && !message.state->further.empty() &&
-            !message.state->lost.empty()) {
+            message.state->replacements.size() > 1 && message.state->protected_layout.size() > 1 &&
+            message.state->unprotected.size() > 1 && !message.state->failed.empty() &&
+            !message.state->further.empty() && !message.state->lost.empty()) {
             return message;
         }
     }
@@ -220,7 +220,7 @@ TEST(Message, ValuesOutOfRangeAreRefused) {
     EXPECT_TRUE(is_refused([](Message& m) { m.state->end_reason = static_cast<EndReason>(8); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->lost[0] = kNoPe; }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->failed[0].pe = kNoPe; }));
-    EXPECT_TRUE(is_refused([](Message& m) { m.state->exposed[0] = kNoPe; }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.state->unprotected[0] = kNoPe; }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->replacements[0].pe = kNoPe; }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->replacements[0].process = kNoProc; }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->deaths[0].process = kNoProc; }));
@@ -246,9 +246,9 @@ TEST(Message, ValuesOutOfRangeAreRefused) {
 TEST(Message, SortedListsAreChecked) {
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.deaths[0], m.deaths[1]); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.deaths[1] = m.deaths[0]; }));
-    EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->exposed[0], m.state->exposed[1]); }));
+    EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->unprotected[0], m.state->unprotected[1]); }));
     EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->replacements[0], m.state->replacements[1]); }));
-    EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->settled[0], m.state->settled[1]); }));
+    EXPECT_TRUE(is_refused([](Message& m) { std::swap(m.state->protected_layout[0], m.state->protected_layout[1]); }));
     const auto joined = [](int first, int second) {
         return [=](Message& m) { m.state->joined = {{ProcId(first), NodeId(0)}, {ProcId(second), NodeId(0)}}; };
     };
@@ -287,9 +287,9 @@ TEST(Message, ALongListWithLittleBehindItIsTaken) {
         many(m.state->replacements, [](int i) { return Replacement{PeId(i), ProcId(i)}; });
     }));
     EXPECT_TRUE(comes_back([&](Message& m) {
-        many(m.state->settled, [](int i) { return Replacement{PeId(i), ProcId(i)}; });
+        many(m.state->protected_layout, [](int i) { return Replacement{PeId(i), ProcId(i)}; });
     }));
-    EXPECT_TRUE(comes_back([&](Message& m) { many(m.state->exposed, [](int i) { return PeId(i); }); }));
+    EXPECT_TRUE(comes_back([&](Message& m) { many(m.state->unprotected, [](int i) { return PeId(i); }); }));
     EXPECT_TRUE(comes_back([&](Message& m) { many(m.state->further, [](int i) { return FailedPe{PeId(i), {}}; }); }));
     EXPECT_TRUE(comes_back([&](Message& m) { many(m.state->lost, [](int i) { return PeId(i); }); }));
     EXPECT_TRUE(comes_back([&](Message& m) {
@@ -320,8 +320,8 @@ TEST(Message, TheLargestMessageFits) {
     }
     for (std::int32_t pe = 0; pe < n_pes; ++pe) {
         message.state->replacements.push_back({PeId(pe), ProcId(n_pes + pe)});
-        message.state->settled.push_back({PeId(pe), ProcId(n_pes + pe)});
-        message.state->exposed.push_back(PeId(pe));
+        message.state->protected_layout.push_back({PeId(pe), ProcId(n_pes + pe)});
+        message.state->unprotected.push_back(PeId(pe));
         message.state->failed.push_back({PeId(pe), {}});
         message.state->further.push_back({PeId(pe), {}});
         message.state->lost.push_back(PeId(pe));

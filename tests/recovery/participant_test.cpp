@@ -41,31 +41,32 @@ protected:
 TEST_F(InACall, ACheckpointShipsAndFoldsAndReturns) {
     EXPECT_EQ(participant_.checkpoint(value(Stage::running)), Do::wait);
     expect_ready(Goal::arrive);
-    EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::replicate);
+    EXPECT_EQ(participant_.decided(value(Stage::replicating)), Do::replicate);
     expect_ready(Goal::none);
     EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
-    expect_ready(Goal::ship);
-    EXPECT_EQ(participant_.decided(value(Stage::folding)), Do::update_local_copy);
+    expect_ready(Goal::replicate);
+    EXPECT_EQ(participant_.decided(value(Stage::updating)), Do::update_local_copy);
     expect_ready(Goal::none);
     EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
-    expect_ready(Goal::fold);
+    expect_ready(Goal::update);
     EXPECT_EQ(participant_.decided(value(Stage::running)), Do::committed);
     expect_ready(Goal::none);
-    EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::wait) << "it has left the call";
+    EXPECT_EQ(participant_.decided(value(Stage::replicating)), Do::wait) << "it has left the call";
     expect_ready(Goal::none);
 }
 
 TEST_F(InACall, EveryCheckpointShipsAndFoldsAnew) {
     for (int i = 0; i < 2; ++i) {
         EXPECT_EQ(participant_.checkpoint(value(Stage::running)), Do::wait);
-        EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::replicate);
+        EXPECT_EQ(participant_.decided(value(Stage::replicating)), Do::replicate);
         EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
-        EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::wait) << "without the witness: it has shipped";
-        expect_ready(Goal::ship);
-        EXPECT_EQ(participant_.decided(value(Stage::folding)), Do::update_local_copy);
+        EXPECT_EQ(participant_.decided(value(Stage::replicating)), Do::wait)
+            << "without the witness: it has replicated";
+        expect_ready(Goal::replicate);
+        EXPECT_EQ(participant_.decided(value(Stage::updating)), Do::update_local_copy);
         EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
-        EXPECT_EQ(participant_.decided(value(Stage::folding)), Do::wait) << "it has folded";
-        expect_ready(Goal::fold);
+        EXPECT_EQ(participant_.decided(value(Stage::updating)), Do::wait) << "it has updated";
+        expect_ready(Goal::update);
         EXPECT_EQ(participant_.decided(value(Stage::running)), Do::committed);
     }
 }
@@ -80,9 +81,9 @@ TEST_F(InACall, ACheckpointThatMeetsAFaultFails) {
 
 TEST_F(InACall, AFaultBehindACommitIsTheNextCalls) {
     EXPECT_EQ(participant_.checkpoint(value(Stage::running)), Do::wait);
-    EXPECT_EQ(participant_.decided(value(Stage::shipping)), Do::replicate);
+    EXPECT_EQ(participant_.decided(value(Stage::replicating)), Do::replicate);
     EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
-    EXPECT_EQ(participant_.decided(value(Stage::folding)), Do::update_local_copy);
+    EXPECT_EQ(participant_.decided(value(Stage::updating)), Do::update_local_copy);
     EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::wait);
     EXPECT_EQ(participant_.decided(value(Stage::faulted)), Do::committed);
 }
@@ -94,7 +95,7 @@ TEST_F(InACall, WhoIsAtItsEndHasEndedACheckpoint) {
 }
 
 TEST_F(InACall, WorkIsCompletedWhateverIsDecidedMeanwhile) {
-    EXPECT_EQ(participant_.checkpoint(value(Stage::shipping)), Do::replicate);
+    EXPECT_EQ(participant_.checkpoint(value(Stage::replicating)), Do::replicate);
     EXPECT_EQ(participant_.decided(value(Stage::faulted)), Do::replicate);
     expect_ready(Goal::none);
     EXPECT_EQ(participant_.done(now_, Outcome::ok), Do::fault);

@@ -26,15 +26,15 @@ protected:
 };
 
 TEST_F(Rules4, CommitTakesThreeSteps) {
-    const JobState shipping = rules_.after_ready(state_, Goal::arrive);
-    EXPECT_EQ(shipping.stage, Stage::shipping);
-    const JobState folding = rules_.after_ready(shipping, Goal::ship);
-    EXPECT_EQ(folding.stage, Stage::folding);
-    EXPECT_EQ(folding.version, Version(7));
-    const JobState running = rules_.after_ready(folding, Goal::fold);
+    const JobState replicating = rules_.after_ready(state_, Goal::arrive);
+    EXPECT_EQ(replicating.stage, Stage::replicating);
+    const JobState updating = rules_.after_ready(replicating, Goal::replicate);
+    EXPECT_EQ(updating.stage, Stage::updating);
+    EXPECT_EQ(updating.version, Version(7));
+    const JobState running = rules_.after_ready(updating, Goal::update);
     EXPECT_EQ(running.stage, Stage::running);
     EXPECT_EQ(running.version, Version(8));
-    EXPECT_EQ(check_invariants(shape_, running, &folding), "");
+    EXPECT_EQ(check_invariants(shape_, running, &updating), "");
 }
 
 TEST_F(Rules4, DeathOfASpareIsNoFault) {
@@ -43,7 +43,7 @@ TEST_F(Rules4, DeathOfASpareIsNoFault) {
 }
 
 TEST_F(Rules4, DeathInACommitThatIsDecidedWaits) {
-    state_.stage = Stage::folding;
+    state_.stage = Stage::updating;
     const std::vector<Death> dead{death_of(1)};
     EXPECT_FALSE(rules_.after_deaths(state_, dead).has_value());
 }
@@ -120,7 +120,7 @@ TEST_F(Rules4, ProtectionEndsTheRestart) {
     const JobState running = rules_.after_ready(restored, Goal::protect);
     EXPECT_EQ(running.stage, Stage::running);
     EXPECT_EQ(running.view, 1U);
-    EXPECT_TRUE(running.exposed.empty() && running.failed.empty() && running.attempt == 0);
+    EXPECT_TRUE(running.unprotected.empty() && running.failed.empty() && running.attempt == 0);
     EXPECT_EQ(check_invariants(shape_, running, &restored), "");
     EXPECT_EQ(rules_.protected_losses(running, running.deaths), 1);
 }
@@ -175,7 +175,7 @@ TEST_F(Rules4, OneFurtherLossIsSurvivedWithASpareAndAllCopies) {
     EXPECT_EQ(rules_.protected_losses(state_, {}), 1);
     EXPECT_EQ(rules_.protected_losses(state_, std::vector{death_of(5)}), 1);
     EXPECT_EQ(rules_.protected_losses(state_, std::vector{death_of(4), death_of(5)}), 0) << "no spare";
-    EXPECT_EQ(rules_.protected_losses(state_, std::vector{death_of(1)}), 0) << "a PE is exposed";
+    EXPECT_EQ(rules_.protected_losses(state_, std::vector{death_of(1)}), 0) << "a PE is unprotected";
     rules_.set_keeps_copies(false);
     EXPECT_EQ(rules_.protected_losses(state_, {}), 0);
     rules_.set_keeps_copies(true);
@@ -249,7 +249,7 @@ TEST(Rules, ASpareOfTheSameMemoryDomainTakesOver) {
     // PEs 1 and 2 are in different domains, so they are not each other's keepers.
     const std::vector<Death> dead{death_of(1), death_of(2)};
     const JobState faulted = rules.after_deaths(state, dead).value();
-    EXPECT_EQ(faulted.exposed, (std::vector<PeId>{PeId(0), PeId(3)}));
+    EXPECT_EQ(faulted.unprotected, (std::vector<PeId>{PeId(0), PeId(3)}));
     const Readiness ready{Goal::restart, false, JobRules::hash_of(faulted.failed)};
     const JobState planned = rules.after_restart(faulted, ready, dead).value();
     EXPECT_EQ(planned.stage, Stage::planned);
@@ -316,9 +316,9 @@ TEST_F(RulesOfNodes, TheMajorityHasToLive) {
 TEST_F(RulesOfNodes, WhatADeathLeavesOpen) {
     const std::vector<Death> dead{death_of(2)};
     // PE 0, on node 0, has lost its copy; PE 2 has only the one on node 2.
-    expect(losses(shape_, dead), 3, 1, 0, NodeLoss::exposed_pe);
+    expect(losses(shape_, dead), 3, 1, 0, NodeLoss::unprotected_pe);
     state_ = JobRules(shape_).after_deaths(state_, dead).value();
-    expect(losses(shape_, dead), 3, 1, 0, NodeLoss::exposed_pe);
+    expect(losses(shape_, dead), 3, 1, 0, NodeLoss::unprotected_pe);
 }
 
 TEST_F(RulesOfNodes, ANodeOfSparesIsNoLoss) {

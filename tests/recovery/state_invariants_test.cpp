@@ -17,17 +17,17 @@ protected:
         before_.version = Version(3);
         before_.view = 1;
         before_.deaths = {{ProcId(2), {FailureKind::signal, 9}, true}};
-        before_.replacements = before_.settled = {{PeId(2), ProcId(4)}};
+        before_.replacements = before_.protected_layout = {{PeId(2), ProcId(4)}};
         next_ = before_;
         ++next_.index;
-        next_.stage = Stage::shipping;
+        next_.stage = Stage::replicating;
     }
     // As after the death of PE 1, whose holder keeps the shadow of PE 0.
     void fault() {
         next_.stage = Stage::faulted;
         next_.deaths.push_back({ProcId(1), {FailureKind::signal, 9}, true});
         next_.failed = {{PeId(1), {FailureKind::signal, 9}}};
-        next_.exposed = {PeId(0)};
+        next_.unprotected = {PeId(0)};
     }
     void plan() {
         fault();
@@ -69,16 +69,16 @@ TEST_F(StateInvariants, HoldWhenARestartIsOver) {
     next_.stage = Stage::running;
     ++next_.view;
     next_.attempt = 0;
-    next_.exposed.clear();
+    next_.unprotected.clear();
     next_.failed.clear();
-    next_.settled = next_.replacements;
+    next_.protected_layout = next_.replacements;
     check();
 }
 
 TEST_F(StateInvariantsDeathTest, ACommitTakesAllStages) {
-    next_.stage = Stage::folding;
+    next_.stage = Stage::updating;
     EXPECT_DEFECT(check(), "may_follow");
-    next_.stage = Stage::shipping;
+    next_.stage = Stage::replicating;
     next_.version = Version(4);
     EXPECT_DEFECT(check(), "after.version ==");
 }
@@ -95,8 +95,8 @@ TEST_F(StateInvariantsDeathTest, AFaultNamesWhoHasFailed) {
 }
 
 TEST_F(StateInvariantsDeathTest, WhereShadowsAreChangesWhenARestartIsOverOnly) {
-    next_.settled.clear();
-    EXPECT_DEFECT(assert_value(shape_, next_), "settled.size");
+    next_.protected_layout.clear();
+    EXPECT_DEFECT(assert_value(shape_, next_), "protected_layout.size");
 }
 
 TEST_F(StateInvariantsDeathTest, AViewIsOverWithARestartOnly) {
@@ -136,7 +136,7 @@ TEST_F(StateInvariantsDeathTest, APlanLeavesNobodyWithoutHolder) {
 
 TEST_F(StateInvariantsDeathTest, APeWhoseKeeperIsDeadIsExposed) {
     fault();
-    next_.exposed.clear();
+    next_.unprotected.clear();
     EXPECT_DEFECT(check(), "check_invariants");
 }
 #endif

@@ -100,7 +100,7 @@ class Registers(unittest.TestCase):
     def test_copies_that_are_checked_and_mended(self):
         for nodes in OPTIONS.nodes:
             with self.subTest(**nodes):
-                flips = "flip local of pe 2 at restart_enter; flip shadow of pe 3 at folded visit 3"
+                flips = "flip local of pe 2 at restart_enter; flip shadow of pe 3 at updated visit 3"
                 seen = recover({**nodes, "SHMEM_FT_SCRUB": "1", "SHMEM_FT_FAULTS": flips}, "--pace", "120")
                 self.assert_clean(seen, "while mending")
                 self.assertEqual(set(seen.output.splitlines()), DEATHS)

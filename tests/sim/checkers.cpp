@@ -83,11 +83,11 @@ bool may_follow(const JobState& from, const JobState& to) {
         return true;
     }
     switch (from.stage) {
-        case Stage::running: return after != Stage::folding && after != Stage::planned && after != Stage::restored;
-        case Stage::shipping:
-            return after == Stage::shipping || after == Stage::folding || after == Stage::faulted ||
+        case Stage::running: return after != Stage::updating && after != Stage::planned && after != Stage::restored;
+        case Stage::replicating:
+            return after == Stage::replicating || after == Stage::updating || after == Stage::faulted ||
                    after == Stage::ended;
-        case Stage::folding: return after == Stage::running || after == Stage::ended;
+        case Stage::updating: return after == Stage::running || after == Stage::ended;
         case Stage::faulted: return after == Stage::faulted || after == Stage::planned || after == Stage::ended;
         case Stage::planned: return after == Stage::planned || after == Stage::restored || after == Stage::ended;
         case Stage::restored: return after == Stage::planned || after == Stage::running || after == Stage::ended;

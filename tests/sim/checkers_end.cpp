@@ -165,10 +165,11 @@ void EndChecker::note_copies(const JobState& state) {
     }
     copies_.resize(static_cast<std::size_t>(shape.n_pes));
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
-        const bool is_exposed = std::find(state.exposed.begin(), state.exposed.end(), PeId(pe)) != state.exposed.end();
+        const bool is_unprotected =
+            std::find(state.unprotected.begin(), state.unprotected.end(), PeId(pe)) != state.unprotected.end();
         std::set<ProcId>& copies = copies_[static_cast<std::size_t>(pe)];
         copies = {shape.holder(state, PeId(pe))};
-        if (!is_exposed) {
+        if (!is_unprotected) {
             copies.insert(shadows_[static_cast<std::size_t>(pe)]);
         }
     }

@@ -18,8 +18,9 @@ void MemoryChecker::expect_shadows(const JobState& state, Version version, const
     const std::vector<ProcId> keepers = expected_keepers(account_.scenario, state);
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId keeper = keepers[static_cast<std::size_t>(pe)];
-        const bool is_exposed = std::find(state.exposed.begin(), state.exposed.end(), PeId(pe)) != state.exposed.end();
-        if (is_exposed || !account_.counts(keeper)) {
+        const bool is_unprotected =
+            std::find(state.unprotected.begin(), state.unprotected.end(), PeId(pe)) != state.unprotected.end();
+        if (is_unprotected || !account_.counts(keeper)) {
             continue;
         }
         if (!has_copy({keeper, PeId(pe), static_cast<std::int32_t>(version.value() % 2)}, version)) {
@@ -46,7 +47,7 @@ void MemoryChecker::decided(ProcId /*process*/, const JobState& before, const Jo
     }
     seen_index_ = after.index;
     latest_ = after;
-    if (after.stage == Stage::folding) {
+    if (after.stage == Stage::updating) {
         expect_shadows(after, after.version.next(), "when a version is committed");
     } else if (after.stage == Stage::restored) {
         expect_local_copies(after, after.version, "when everybody is restored");
@@ -56,8 +57,8 @@ void MemoryChecker::decided(ProcId /*process*/, const JobState& before, const Jo
     }
     // Whoever died is replaced or its PE's keeper is marked as gone; the next commit ends that.
     if (after.stage == Stage::running && before.stage == Stage::restored && account_.scenario.shape.n_pes > 1 &&
-        !after.exposed.empty()) {
-        verdict_.fail("recoverable", "a PE is still exposed after a recovery");
+        !after.unprotected.empty()) {
+        verdict_.fail("recoverable", "a PE is still unprotected after a recovery");
     }
 }
 
@@ -100,7 +101,7 @@ void MemoryChecker::bit_flipped(const Place& place) { flipped_.insert(place); }
 // protected last.
 void MemoryChecker::gave_up(ProcId process, PeId pe, const JobState& state) {
     JobState then = state;
-    then.replacements = state.settled;
+    then.replacements = state.protected_layout;
     const ProcId keeper = expected_keepers(account_.scenario, then)[pe.index()];
     const Place places[] = {{process, pe, -1}, {keeper, pe, static_cast<std::int32_t>(state.version.value() % 2)}};
     for (const Place& place : places) {

@@ -46,17 +46,17 @@ ProcId witness_of(const Scenario& scenario, const JobState& state) {
 }
 
 void expose(JobState& state, PeId pe) {
-    state.exposed.push_back(pe);
-    std::sort(state.exposed.begin(), state.exposed.end());
-    state.exposed.erase(std::unique(state.exposed.begin(), state.exposed.end()), state.exposed.end());
+    state.unprotected.push_back(pe);
+    std::sort(state.unprotected.begin(), state.unprotected.end());
+    state.unprotected.erase(std::unique(state.unprotected.begin(), state.unprotected.end()), state.unprotected.end());
 }
 
 // The deaths that `after` has and `state` has not. Result: whose PEs they were.
 std::vector<FailedPe> enter_deaths(const Scenario& scenario, JobState& state, const JobState& after) {
     std::vector<FailedPe> failed;
-    JobState settled = state;
-    settled.replacements = state.settled;
-    const std::vector<ProcId> keepers = expected_keepers(scenario, settled);
+    JobState protected_layout = state;
+    protected_layout.replacements = state.protected_layout;
+    const std::vector<ProcId> keepers = expected_keepers(scenario, protected_layout);
     for (std::size_t i = state.deaths.size(); i < after.deaths.size(); ++i) {
         const Death& death = after.deaths[i];
         state.deaths.push_back(death);
@@ -98,10 +98,10 @@ std::string wrong_takeovers(const Scenario& scenario, const JobState& before, co
         if (now == old) {
             continue;
         }
-        const bool is_exposed =
-            std::find(entered.exposed.begin(), entered.exposed.end(), PeId(pe)) != entered.exposed.end();
-        if (!is_dead(after, old) || is_exposed) {
-            return format("PE %d is given away, and %s", pe, is_exposed ? "has no copy" : "its holder lives");
+        const bool is_unprotected =
+            std::find(entered.unprotected.begin(), entered.unprotected.end(), PeId(pe)) != entered.unprotected.end();
+        if (!is_dead(after, old) || is_unprotected) {
+            return format("PE %d is given away, and %s", pe, is_unprotected ? "has no copy" : "its holder lives");
         }
         taken.push_back(now);
         takeovers.push_back({group_of(old), group_of(now)});
@@ -145,8 +145,8 @@ std::string wrong_end(const Scenario& scenario, const JobState& before, JobState
             }
         }
     }
-    const auto is_exposed = [&](PeId pe) {
-        return std::find(entered.exposed.begin(), entered.exposed.end(), pe) != entered.exposed.end() ||
+    const auto is_unprotected = [&](PeId pe) {
+        return std::find(entered.unprotected.begin(), entered.unprotected.end(), pe) != entered.unprotected.end() ||
                (scenario.shape.n_pes == 1 && entered.witness == kNoProc);
     };
     std::vector<PeId> lost;
@@ -159,7 +159,7 @@ std::string wrong_end(const Scenario& scenario, const JobState& before, JobState
     if (after.end_reason == EndReason::all_died) {
         lost = pes_of(entered.further);
     } else if (after.end_reason == EndReason::copies_lost) {
-        std::copy_if(without_holder.begin(), without_holder.end(), std::back_inserter(lost), is_exposed);
+        std::copy_if(without_holder.begin(), without_holder.end(), std::back_inserter(lost), is_unprotected);
     } else if (after.end_reason == EndReason::no_spare) {
         const std::size_t n_spares =
             scenario.shape.n_pes == 1 ? 1 : std::min(without_holder.size(), spares_of(scenario, entered).size());
@@ -238,7 +238,7 @@ std::string wrong_step(const Scenario& scenario, const JobState& before, const J
         entered.further.insert(entered.further.end(), failed.begin(), failed.end());
         entered.attempt += 1;
         entered.replacements = after.replacements;
-    } else if (after.stage == Stage::running && before.stage == Stage::folding) {
+    } else if (after.stage == Stage::running && before.stage == Stage::updating) {
         entered.version = before.version.next();
     } else if (after.stage == Stage::restored && is_single) {
         if (before.witness == kNoProc || before.witness == holder_in(before.replacements, PeId(0))) {
@@ -248,10 +248,10 @@ std::string wrong_step(const Scenario& scenario, const JobState& before, const J
     } else if (after.stage == Stage::running) {
         entered.view += 1;
         entered.attempt = 0;
-        entered.settled = before.replacements;
+        entered.protected_layout = before.replacements;
         entered.failed.clear();
         entered.further.clear();
-        entered.exposed.clear();
+        entered.unprotected.clear();
         if (is_single && before.witness == kNoProc) {
             expose(entered, PeId(0));
         }

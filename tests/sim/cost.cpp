@@ -218,7 +218,7 @@ CostRow measure(const CostModel& model, std::int32_t pes) {
     row.pes = pes;
     row.detection_ms = detection_ms(model, pes);
     CostWorld world(model, pes);
-    for (const Goal goal : {Goal::arrive, Goal::ship, Goal::fold}) {
+    for (const Goal goal : {Goal::arrive, Goal::replicate, Goal::update}) {
         world.sweep(goal, 0, row.checkpoint);
     }
     row.bytes_counted = world.bytes_counted();

@@ -69,7 +69,7 @@ void Coverage::decided(ProcId /*process*/, const JobState& before, const JobStat
     }
     switch (after.stage) {
         case Stage::running:
-            if (before.stage == Stage::folding) {
+            if (before.stage == Stage::updating) {
                 count(Feat::commits);
             } else if (before.stage == Stage::restored) {
                 count(Feat::recoveries);
@@ -90,8 +90,8 @@ void Coverage::decided(ProcId /*process*/, const JobState& before, const JobStat
                 case EndReason::mismatched_calls: break;
             }
             break;
-        case Stage::shipping:
-        case Stage::folding:
+        case Stage::replicating:
+        case Stage::updating:
         case Stage::restored: break;
     }
 }

@@ -55,7 +55,7 @@ Kill random_kill(Random& random, const Scenario& scenario) {
     const std::int32_t n = std::min(scenario.shape.n_pes, 12);
     kill.nth = random.pick(1, random.percent(40) ? n : 5 * n);
     if (kill.trigger == Trigger::decided && random.percent(60)) {
-        kill.stage = random.percent(50) ? Stage::planned : random.percent(50) ? Stage::restored : Stage::folding;
+        kill.stage = random.percent(50) ? Stage::planned : random.percent(50) ? Stage::restored : Stage::updating;
     }
     // Before the first checkpoint there is nothing to recover, and the second recovery is not like the first.
     kill.after_version = random.percent(80) ? 1 : 0;
@@ -67,7 +67,7 @@ Kill random_kill(Random& random, const Scenario& scenario) {
 
 // A fault that can be recovered from, so that the others have a recovery to strike in.
 Kill first_fault(Random& random, const Scenario& scenario) {
-    static constexpr Stage kStages[] = {Stage::running, Stage::shipping, Stage::folding};
+    static constexpr Stage kStages[] = {Stage::running, Stage::replicating, Stage::updating};
     Kill kill;
     kill.trigger = Trigger::decided;
     kill.stage = kStages[random.pick(0, 2)];

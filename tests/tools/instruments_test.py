@@ -11,7 +11,7 @@ import unittest
 
 SOURCE = os.environ["INSTRUMENTED"]
 PES = 3
-KILL = "kill pe 1 at fold_begin visit 7; kill pe 0 at ship_middle visit 12"
+KILL = "kill pe 1 at update_begin visit 7; kill pe 0 at replicate_middle visit 12"
 # GCC's sanitizers are shared libraries, Clang's lie among the globals of the program.
 KINDS = [(compiler, sanitizer) for compiler in ("gcc", "clang") for sanitizer in ("address", "thread", "undefined")]
 
@@ -73,7 +73,7 @@ class Instrumented(unittest.TestCase):
     def test_valgrind(self):
         """Without pidfds, which Debian 12's valgrind does not know; nothing is reported that the program has not done."""
         expected = self.result(run("oshrun", "-n", "2", self.plain))
-        done = run("oshrun", "-n", "2", "--spares", "1", "-x", "SHMEM_FT_FAULTS=kill pe 1 at fold_begin visit 7",
+        done = run("oshrun", "-n", "2", "--spares", "1", "-x", "SHMEM_FT_FAULTS=kill pe 1 at update_begin visit 7",
                    "valgrind", "-q", "--error-exitcode=9", self.plain)
         self.assertEqual(self.result(done), expected, done.stderr)
         self.assertEqual([line for line in done.stderr.splitlines() if not line.startswith(("shmem-ft: fault", "shmem-ft: warning: PE"))], [])

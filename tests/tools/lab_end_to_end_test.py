@@ -176,35 +176,35 @@ class LabTest(unittest.TestCase):
         self.assertEqual(schedules[0], schedules[1])
 
     def test_a_death_in_the_middle_of_a_copy(self):
-        result, run = self.schedule("kill pe 2 at ship_middle visit 4\n", *SAME, *JACOBI)
+        result, run = self.schedule("kill pe 2 at replicate_middle visit 4\n", *SAME, *JACOBI)
         self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
         self.assertEqual([(fault["process"], fault["pe"]) for fault in run["faults"]], [(2, 2)])
 
     def test_a_second_death_inside_the_recovery(self):
-        text = "kill pe 2 at ship_middle visit 4; kill substitute at restore_middle"
+        text = "kill pe 2 at replicate_middle visit 4; kill substitute at restore_middle"
         result, run = self.schedule(text, *SAME, *JACOBI)
         self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
         self.assertEqual(len(run["faults"]), 2)
 
     def test_a_process_that_is_stopped_and_goes_on(self):
-        result, run = self.schedule("stop 200 ms pe 1 at ship_begin visit 3", *SAME, *JACOBI)
+        result, run = self.schedule("stop 200 ms pe 1 at replicate_begin visit 3", *SAME, *JACOBI)
         self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
 
     def test_a_bit_that_flips_while_the_copies_are_in_use(self):
         # The rollback of the same version finds and mends it.
-        for flip in ("local of pe 1 at ship_middle", "shadow of pe 1 at ship_end"):
-            text = f"flip {flip} visit 4; kill pe 3 at shipped visit 4"
+        for flip in ("local of pe 1 at replicate_middle", "shadow of pe 1 at replicate_end"):
+            text = f"flip {flip} visit 4; kill pe 3 at replicated visit 4"
             result, run = self.schedule(text, *SAME, *JACOBI)
             self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
             self.assertEqual(len(run["faults"]), 2, result.stdout + result.stderr)
 
     def test_what_is_beyond_the_protection_is_excused(self):
-        for text in ("kill pe 1 at ship_begin", "kill pe 1 at fold_end visit 4; kill pe 2 at fold_end visit 4"):
+        for text in ("kill pe 1 at replicate_begin", "kill pe 1 at update_end visit 4; kill pe 2 at update_end visit 4"):
             result, run = self.schedule(text, *SAME, *JACOBI)
             self.assertEqual((result.returncode, run["class"]), (0, "named error, excused"), result.stdout)
 
     def test_nothing_happens_where_nobody_comes(self):
-        result, run = self.schedule("kill pe 1 at ship_begin visit 999", *SAME, *JACOBI)
+        result, run = self.schedule("kill pe 1 at replicate_begin visit 999", *SAME, *JACOBI)
         self.assertEqual((result.returncode, run["class"]), (0, "nothing happened"), result.stdout)
 
     def test_a_process_that_is_stopped_for_ever_is_a_hang(self):
@@ -212,10 +212,10 @@ class LabTest(unittest.TestCase):
         words = ("--timeout", LONG_S, "--keep", keep, *SAME, *JACOBI)
         # Otherwise the library would end it.
         with unittest.mock.patch.dict(os.environ, {"SHMEM_FT_HANG_TIMEOUT": "0"}):
-            result, run = self.schedule("stop pe 1 at ship_begin visit 3", *words)
+            result, run = self.schedule("stop pe 1 at replicate_begin visit 3", *words)
         self.assertEqual((result.returncode, run["class"]), (1, "HANG"), result.stdout)
         # Between the request and the stop another thread of the process may still pass a point.
-        self.assertRegex(run["why"], r"process 1 \(PE 1\) at (ship_begin|message_\w+)")
+        self.assertRegex(run["why"], r"process 1 \(PE 1\) at (replicate_begin|message_\w+)")
         self.assertIn("fault:", self.read(keep, "run-1", "stderr"))
 
     def read(self, *parts):
@@ -224,7 +224,7 @@ class LabTest(unittest.TestCase):
 
     def test_a_wrong_answer_is_found_and_can_be_repeated(self):
         # The program keeps a number outside of symmetric memory, which no recovery brings back.
-        result, run = self.schedule("kill pe 1 at ship_begin visit 6", FAULTY)
+        result, run = self.schedule("kill pe 1 at replicate_begin visit 6", FAULTY)
         self.assertEqual((result.returncode, run["class"]), (1, "WRONG ANSWER"), result.stdout)
         command = re.search(r"repeat it: (.*)", result.stdout)[1]
         repeated = subprocess.run(
@@ -245,7 +245,7 @@ class LabTest(unittest.TestCase):
         source, program = self.path("own.c", IN_OWN_CODE), self.path("own")
         subprocess.run([os.path.join(BIN, "oshcc"), "-O1", "-o", program, source], check=True, timeout=60)
         words = ["-n", "3", "--spares", "1"]
-        for point in ("ship_middle", "shipped", "fold_end", "checkpoint_leave"):
+        for point in ("replicate_middle", "replicated", "update_end", "checkpoint_leave"):
             result, run = self.schedule(f"kill pe 1 at {point} visit 5", *words, program)
             self.assertEqual((result.returncode, run["class"]), (0, "recovered"), point + result.stdout + result.stderr)
         report = self.path("report.json")
@@ -260,13 +260,13 @@ class LabTest(unittest.TestCase):
     def test_files_that_are_named_are_compared(self):
         log = os.path.join(os.environ["SFT_BUILD_DIR"], "apps", "append_log")
         words = ["-n", "2", "--spares", "1", "--file", "{folder}/log.0", "--file", "{folder}/log.1"]
-        result, run = self.schedule("kill pe 1 at ship_begin visit 6", *words, log, "--path", "{folder}/log")
+        result, run = self.schedule("kill pe 1 at replicate_begin visit 6", *words, log, "--path", "{folder}/log")
         self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
         # The same but for the recovery: the standard output is that of the run without faults, the file is not.
         source, program = self.path("appends.c", APPENDS), self.path("appends")
         subprocess.run([os.path.join(BIN, "oshcc"), "-O1", "-o", program, source], check=True, timeout=60)
         words = ["-n", "2", "--spares", "1", "--file", "{folder}/lines"]
-        result, run = self.schedule("kill pe 1 at ship_begin visit 6", *words, program, "{folder}/lines")
+        result, run = self.schedule("kill pe 1 at replicate_begin visit 6", *words, program, "{folder}/lines")
         self.assertEqual((result.returncode, run["class"]), (1, "WRONG ANSWER"), result.stdout + result.stderr)
         self.assertRegex(run["why"], r"the file \{folder\}/lines differs from byte \d+ on \(\d+ bytes instead of \d+\)")
         self.assertIn("a file opened with", result.stdout)
@@ -275,7 +275,7 @@ class LabTest(unittest.TestCase):
     def test_causes_of_a_wrong_answer_are_named(self):
         source, program = self.path("causes.c", CAUSES), self.path("causes")
         subprocess.run([os.path.join(BIN, "oshcc"), "-O1", "-o", program, source], check=True, timeout=60)
-        result, run = self.schedule("kill pe 1 at ship_begin visit 6", "-n", "2", "--spares", "1", program)
+        result, run = self.schedule("kill pe 1 at replicate_begin visit 6", "-n", "2", "--spares", "1", program)
         self.assertEqual((result.returncode, run["class"]), (1, "WRONG ANSWER"), result.stdout)
         causes = result.stdout.partition("likely causes of wrong answers:\n")[2]
         self.assertRegex(causes, r"  - cells is saved and holds 0x\w+, which leads into private memory")
@@ -283,7 +283,7 @@ class LabTest(unittest.TestCase):
         self.assertIn("local variable", causes)
         self.assertNotIn("strtok", causes)
         # Not where nothing was wrong.
-        result, _ = self.schedule("kill pe 1 at ship_begin visit 99", "-n", "2", "--spares", "1", program)
+        result, _ = self.schedule("kill pe 1 at replicate_begin visit 99", "-n", "2", "--spares", "1", program)
         self.assertNotIn("likely causes", result.stdout)
 
     def test_lines_that_always_differ_are_named(self):
@@ -297,7 +297,7 @@ class LabTest(unittest.TestCase):
         self.assertRegex(result.stderr, r"^shmem-ft: error: ./no-such-program ends with 127 without any fault: ")
         result = run_lab("--schedule", self.path("bad", "kill pe 1 at ship_begn"), *JACOBI)
         self.assertEqual(result.returncode, 2)
-        self.assertIn("did you mean ship_begin?", result.stderr)
+        self.assertIn("did you mean replicate_begin?", result.stderr)
 
     def test_a_bad_schedule_is_refused_before_anything_starts(self):
         result = subprocess.run(
@@ -313,7 +313,7 @@ class LabTest(unittest.TestCase):
         self.assertEqual(
             result.stderr,
             "oshrun: SHMEM_FT_FAULTS: entry 1 'kill pe 2 at ship_begn': 'ship_begn' is no fault point; did you mean "
-            "ship_begin?\n",
+            "replicate_begin?\n",
         )
         self.assertEqual(result.stdout, "")
 

@@ -51,7 +51,8 @@ public:
 
     Reference reference;
     IgnoredLines ignored;
-    FaultSchedule schedule = parsed("kill pe 1 at ship_begin; kill pe 2 at ship_begin; delay 1 ms pe 0 at arrived");
+    FaultSchedule schedule =
+        parsed("kill pe 1 at replicate_begin; kill pe 2 at replicate_begin; delay 1 ms pe 0 at arrived");
     RunRecord record;
 };
 
@@ -129,7 +130,7 @@ TEST_F(VerdictTest, DeathsBeforeTheFirstAndAfterTheLastCommitAreExcused) {
 }
 
 TEST_F(VerdictTest, WhoHasSeenTheCommitHasNoExcuseThatThereWasNone) {
-    schedule = parsed("kill pe 1 at fold_begin");
+    schedule = parsed("kill pe 1 at update_begin");
     ends_with_error().fault(0, 1, 1, 2, 95);  // others are still inside the first checkpoint
     EXPECT_EQ(run_class(), RunClass::unexpected_error);
 }
@@ -146,7 +147,7 @@ TEST_F(VerdictTest, BetweenALaterInitialisationAndItsCheckpointADeathIsExcused) 
 }
 
 TEST_F(VerdictTest, TheCommitProtectsAnInitialisationBeforeEverybodyHasLeftTheCheckpoint) {
-    schedule = parsed("kill pe 1 at fold_begin");
+    schedule = parsed("kill pe 1 at update_begin");
     ends_with_error().fault(0, 1, 1, 2, 595);
     record.initialisations.push_back({5, 520, 520});
     EXPECT_EQ(run_class(), RunClass::unexpected_error);
@@ -205,21 +206,22 @@ Terrain terrain() {
     Terrain terrain{4, 2, {}, {}, std::nullopt};
     for (int process = 0; process < 4; ++process) {
         terrain.calm.push_back(
-            record_of(process, process, {{FaultPoint::init_begin, 1}, {FaultPoint::ship_begin, 40}}));
+            record_of(process, process, {{FaultPoint::init_begin, 1}, {FaultPoint::replicate_begin, 40}}));
     }
     terrain.calm.push_back(record_of(4, -1, {{FaultPoint::init_begin, 1}}));
     terrain.calm.push_back(record_of(5, -1, {{FaultPoint::init_begin, 1}}));
     terrain.probe = terrain.calm;
     terrain.probe[0].visits[FaultPoint::restore_begin] = 1;
     terrain.probe[4] =
-        record_of(4, 2, {{FaultPoint::init_begin, 1}, {FaultPoint::ship_begin, 20}, {FaultPoint::restore_begin, 1}});
+        record_of(4, 2,
+                  {{FaultPoint::init_begin, 1}, {FaultPoint::replicate_begin, 20}, {FaultPoint::restore_begin, 1}});
     terrain.trigger = choose_trigger(terrain.calm, 4);
     return terrain;
 }
 
 TEST(LabDraw, TheTriggerIsInTheMiddle) {
     ASSERT_TRUE(terrain().trigger);
-    EXPECT_EQ(to_string(*terrain().trigger), "kill pe 2 at ship_begin visit 21");
+    EXPECT_EQ(to_string(*terrain().trigger), "kill pe 2 at replicate_begin visit 21");
     EXPECT_FALSE(choose_trigger({record_of(0, 0, {{FaultPoint::init_begin, 1}})}, 1));
 }
 
@@ -242,7 +244,7 @@ TEST(LabDraw, RandomSchedulesAimAtVisitsThatExist) {
         EXPECT_EQ(parsed(to_string(schedule)), schedule);
         has_several = has_several || schedule.size() > 1;
         for (const FaultEntry& entry : schedule) {
-            EXPECT_LE(entry.visit, entry.point == FaultPoint::ship_begin ? 40U : 1U) << to_string(schedule);
+            EXPECT_LE(entry.visit, entry.point == FaultPoint::replicate_begin ? 40U : 1U) << to_string(schedule);
             EXPECT_FALSE(entry.kind == FaultKind::stop && entry.duration_ms == kForEver) << "that is a hang by design";
             has_recovery = has_recovery || entry.point == FaultPoint::restore_begin;
         }
@@ -281,9 +283,10 @@ TEST(LabDraw, ASweepTriesEveryPointWithEveryVictim) {
         EXPECT_TRUE(texts.insert(to_string(schedule)).second) << "twice: " << to_string(schedule);
     }
     for (const char* text :
-         {"kill leader at ship_begin", "kill leader at ship_begin visit 20", "kill leader at ship_begin visit 40",
-          "kill pe 2 at ship_begin visit 21; kill substitute at ship_begin visit 20",
-          "kill pe 2 at ship_begin visit 21; kill substitute at restore_begin", "kill process 4 at init_begin"}) {
+         {"kill leader at replicate_begin", "kill leader at replicate_begin visit 20",
+          "kill leader at replicate_begin visit 40",
+          "kill pe 2 at replicate_begin visit 21; kill substitute at replicate_begin visit 20",
+          "kill pe 2 at replicate_begin visit 21; kill substitute at restore_begin", "kill process 4 at init_begin"}) {
         EXPECT_TRUE(texts.contains(text)) << text;
     }
 }
@@ -338,8 +341,8 @@ TEST(LabOptions, ErrorsNameTheOption) {
 
 TEST(LabReport, TheCommandCanBeTypedIntoAShell) {
     JobCommand job{"/bin/oshrun", 4, 1, {"./a", "b c"}};
-    EXPECT_EQ(reproduction(job, parsed("kill pe 1 at arrived; kill pe 2 at folded")),
-              "SHMEM_FT_FAULTS='kill pe 1 at arrived; kill pe 2 at folded' /bin/oshrun -n 4 --spares 1 -- ./a 'b c'");
+    EXPECT_EQ(reproduction(job, parsed("kill pe 1 at arrived; kill pe 2 at updated")),
+              "SHMEM_FT_FAULTS='kill pe 1 at arrived; kill pe 2 at updated' /bin/oshrun -n 4 --spares 1 -- ./a 'b c'");
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST(StatusSummary, AllIsWell) {
 TEST(StatusSummary, TheBestInformedProcessCounts) {
     SeenJob job = good_job();
     job.processes[1].status->index = 41;
-    job.processes[1].status->stage = static_cast<std::uint8_t>(Stage::shipping);
+    job.processes[1].status->stage = static_cast<std::uint8_t>(Stage::replicating);
     EXPECT_EQ(summarize(job).stage, "checkpoint");
     kill(job, 1);  // what the dead have said last does not
     EXPECT_EQ(summarize(job).stage, "running");
@@ -175,7 +175,7 @@ TEST(StatusSummary, AFailedPe) {
     const JobSummary summary = summarize(job);
     EXPECT_EQ(summary.stage, "fault");
     EXPECT_EQ(summary.limits, (Limits{"PE 0 has no second copy", "PE 1 has failed and is not replaced yet"}));
-    EXPECT_EQ(summary.pes[0].protection, Protection::exposed);
+    EXPECT_EQ(summary.pes[0].protection, Protection::unprotected);
     EXPECT_EQ(summary.pes[1].protection, Protection::failed);
     ASSERT_EQ(summary.dead.size(), 1U);
     EXPECT_NE(text_of(job).find("dead: process 1 (PE 1), 1.0 s ago: killed by signal 9 (Killed)"), std::string::npos);

@@ -164,7 +164,7 @@ class RunningJob(unittest.TestCase):
             os.kill(before["pes"][1]["pid"], signal.SIGKILL)
             hurt = await_job(job, lambda it: it["waits_for_spare"])
             self.assertEqual(hurt["stage"], "fault")
-            self.assertEqual([pe["state"] for pe in hurt["pes"]], ["exposed", "failed", "protected"])
+            self.assertEqual([pe["state"] for pe in hurt["pes"]], ["unprotected", "failed", "protected"])
             self.assertEqual(hurt["protected_losses"], 0)
             self.assertEqual(
                 hurt["limits"],
@@ -172,7 +172,7 @@ class RunningJob(unittest.TestCase):
             )
             text = run_tool(job.process.pid).stdout
             self.assertRegex(text, r"stage +fault \(waits for a spare\), view 0\n")
-            self.assertRegex(text, r"\n +0 +\d+ +0 +0 +\d+ +exposed +its own memory only\n")
+            self.assertRegex(text, r"\n +0 +\d+ +0 +0 +\d+ +unprotected +its own memory only\n")
 
     def test_a_spare_that_has_come_later(self):
         with jacobi("--on-demand", "always", spares=0) as job:

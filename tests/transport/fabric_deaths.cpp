@@ -157,7 +157,7 @@ private:
         bool is_introduced = false;
         bool is_dead = false;
         int turns_left = 0;     // until its death
-        int turns_unknown = 0;  // from its death to forget()
+        int turns_unknown = 0;  // from its death to retire_peer()
         int n_sent = 0;
     };
 
@@ -203,7 +203,7 @@ private:
                 living.child->end(SIGKILL);
                 living.is_dead = true;
             } else if (living.is_dead && living.turns_unknown-- <= 0) {
-                fabric_->forget(ProcId(living.process));
+                fabric_->retire_peer(ProcId(living.process));
                 living.process = -1;
                 ++n_over;
             }

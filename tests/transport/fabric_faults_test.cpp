@@ -63,14 +63,14 @@ TEST_P(FabricFaultsTest, TheOthersGoOnWhenOneIsKilled) {
                 (void)node.send(2, i % 2 == 0 ? 50 : 300'000);  // gone, or lost
                 node.fabric->progress();
             }
-            node.fabric->forget(ProcId(2));
+            node.fabric->retire_peer(ProcId(2));
             for (const auto& [ticket, large] : seen.places) {
                 EXPECT_NE(large.head.from, 2) << "a place was not given back";
             }
             EXPECT_EQ(node.send(2, 10), Fabric::Sent::gone);
             exchange(50);
             EXPECT_TRUE(node.until([&] { return seen.next[1 - self] == 70; }));
-            node.fabric->forget(ProcId(2));  // again: nothing happens
+            node.fabric->retire_peer(ProcId(2));  // again: nothing happens
             return node.finish(2);
         });
     }
@@ -119,7 +119,7 @@ TEST_P(FabricFaultsTest, AResetInTheMiddleOfAMessage) {
         }
         EXPECT_TRUE(node.until([&] { return node.send(1, 10) == Fabric::Sent::gone; }));
         EXPECT_GT(seen.n_heads, 1U) << "then this shows nothing";
-        node.fabric->forget(ProcId(1));
+        node.fabric->retire_peer(ProcId(1));
         EXPECT_TRUE(seen.pending.empty());
         return 0;
     });
@@ -159,7 +159,7 @@ TEST_P(FabricFaultsTest, EverythingUnderWayToAForgottenProcessIsGivenBack) {
             node.fabric->progress();
         }
         EXPECT_FALSE(node.recorder.pending.empty()) << "then this shows nothing";
-        node.fabric->forget(ProcId(1));
+        node.fabric->retire_peer(ProcId(1));
         EXPECT_TRUE(node.recorder.pending.empty());
         board->step = 3;
         return 0;
@@ -196,7 +196,7 @@ void receive_and_forget(Node& node, Board& board, bool talks_back) {
     while (board.step != 2) {  // without progress: so there is data on the way
         ::sched_yield();
     }
-    node.fabric->forget(ProcId(1));
+    node.fabric->retire_peer(ProcId(1));
     EXPECT_EQ(seen.n_cut, 1U);
     EXPECT_NE(memory, whole) << "then this shows nothing";
     std::fill(memory.begin(), memory.end(), std::byte{0x5a});

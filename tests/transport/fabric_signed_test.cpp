@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "tests/transport/fabric_test.hpp"
-#include "transport/net/doors.hpp"
+#include "transport/net/listeners.hpp"
 #include "transport/net/signed_ways.hpp"
 
 namespace sft {
@@ -23,7 +23,7 @@ constexpr int kPatienceMs = 200;
 bool is_let_in(std::uint16_t port, const std::uint64_t* key) {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (key != nullptr) {
-        EXPECT_TRUE(sign_door(fd, *key)) << "an end that connects takes a key in the same way";
+        EXPECT_TRUE(sign_listener(fd, *key)) << "an end that connects takes a key in the same way";
     }
     sockaddr_in to{};
     to.sin_family = AF_INET;
@@ -102,7 +102,7 @@ TEST_P(FabricSignedTest, NobodyIsAdmittedBeforeItIsSaidWho) {
                                   .is_in_session = true},
                                  error_line))
             << error_line;
-        EXPECT_TRUE(fabric->has_doors());
+        EXPECT_TRUE(fabric->has_listeners());
         Bytes address = fabric->address();
         const std::vector<Bytes> all{address};
         const Entrance entrance = unpack(address);

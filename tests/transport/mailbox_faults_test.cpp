@@ -132,12 +132,12 @@ TEST_F(MailboxTest, ForgettingDropsWhatWaits) {
     while (a.n_waiting() == 0) {
         a.send(ProcId(1), Buffer(1000));
     }
-    a.forget(ProcId(1));
+    a.retire_peer(ProcId(1));
     EXPECT_EQ(a.n_waiting(), 0U);
     EXPECT_TRUE(a.flush());
     a.send(ProcId(1), numbered(0));
     EXPECT_EQ(a.n_waiting(), 0U);
-    a.forget(ProcId(77));  // never heard of
+    a.retire_peer(ProcId(77));  // never heard of
 }
 
 TEST_F(MailboxTest, StrangersAreRefused) {
@@ -225,7 +225,7 @@ TEST_F(MailboxTest, ChildrenOfTheApplicationDisturbNothing) {
         a->send(ProcId(1), numbered(9));
         EXPECT_TRUE(a->flush());
         b.pump(kNoMail);
-        a->forget(ProcId(1));
+        a->retire_peer(ProcId(1));
         a.reset();
         b.close();
         return 0;

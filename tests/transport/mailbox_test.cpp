@@ -89,7 +89,7 @@ TEST_F(MailboxTest, TheSinkMayAnswer) {
         return [&own, &n](ProcId from, std::span<const std::byte> message) {
             EXPECT_TRUE(is_number(message, n++));
             own.send(from, numbered(n));
-            own.forget(ProcId(7));
+            own.retire_peer(ProcId(7));
             own.flush();
         };
     };

@@ -29,7 +29,7 @@ protected:
     }
 };
 
-// What waits for a process that is gone is told by forget(), from another thread.
+// What waits for a process that is gone is told by retire_peer(), from another thread.
 void expect_told(NetNode& node, const std::function<void()>& wait) {
     std::atomic<bool> is_back{false};
     std::thread waiting([&] {
@@ -40,7 +40,7 @@ void expect_told(NetNode& node, const std::function<void()>& wait) {
     patiently([&] { return now_ns() > end_ns; });
     EXPECT_FALSE(is_back) << "it cannot know yet";
     const std::int64_t begin_ns = now_ns();
-    node.network.forget(ProcId(1));
+    node.network.retire_peer(ProcId(1));
     waiting.join();
     EXPECT_LT(now_ns() - begin_ns, 5'000'000'000);
 }
@@ -136,7 +136,7 @@ TEST_P(NetFaultsTest, NothingOfAForgottenProcessChangesMemory) {
             patiently([&] { return node.board.values[0] > static_cast<std::uint64_t>(turn) * 2; });
             const std::int64_t end_ns = now_ns() + turn * 1'700'000;
             patiently([&] { return now_ns() > end_ns; });
-            node.network.forget(ProcId(1));
+            node.network.retire_peer(ProcId(1));
             const std::vector<std::byte> before(heap(), heap(kHeapBytes));
             const std::vector<std::byte> store(node.memory.store(0), node.memory.store(0) + kStoreBytes);
             const std::int64_t later_ns = now_ns() + 100'000'000;
@@ -161,7 +161,7 @@ TEST_P(NetFaultsTest, OthersGoOnWhenOneIsForgotten) {
         node.network.put_nbi(PeId(2), heap(), data.data(), data.size());
         node.network.put_nbi(PeId(1), heap(), data.data(), data.size());
         EXPECT_EQ(node.network.atomic_fetch(PeId(1), AtomicOperation::fetch, 8, heap(kLarge), 0), 0U);
-        node.network.forget(ProcId(2));
+        node.network.retire_peer(ProcId(2));
         node.network.quiet();
         EXPECT_EQ(std::memcmp(memory.seen(1, heap()), data.data(), data.size()), 0);
         // A substitute takes over.
@@ -192,7 +192,7 @@ TEST_P(NetFaultsTest, AFullChannelEndsWithTheFault) {
         }
         EXPECT_FALSE(is_fine);
         service.join();
-        node.network.forget(ProcId(1));
+        node.network.retire_peer(ProcId(1));
     });
 }
 

@@ -18,7 +18,7 @@
 
 #include "base/clock.hpp"
 #include "transport/fabric.hpp"
-#include "transport/net/doors.hpp"
+#include "transport/net/listeners.hpp"
 #include "transport/net/network.hpp"
 
 namespace sft {
@@ -253,9 +253,9 @@ TEST(Ofi, DoesNotHearStrangers) {
     introduce(one, 0, other, 1);
     Side stranger(2);
     std::vector<std::byte> address(one.fabric->address().begin(), one.fabric->address().end());
-    Bytes behind_doors(address);
-    static_cast<void>(unpack(behind_doors));  // the key follows
-    address[address.size() - behind_doors.size()] ^= std::byte{1};
+    Bytes behind_listeners(address);
+    static_cast<void>(unpack(behind_listeners));  // the key follows
+    address[address.size() - behind_listeners.size()] ^= std::byte{1};
     stranger.fabric->introduce(ProcId(0), address);
     for (const std::size_t n : {std::size_t{0}, std::size_t{4000}, 2 * kMiB}) {
         const std::vector<std::byte> payload = pattern(n, 1);
@@ -267,7 +267,8 @@ TEST(Ofi, DoesNotHearStrangers) {
     EXPECT_EQ(one.heads, std::vector<std::string>{"1:known"});
 }
 
-// What nobody takes in does not block the sender and goes nowhere near the other receivers; forget() gives it back.
+// What nobody takes in does not block the sender and goes nowhere near the other receivers; retire_peer() gives it
+// back.
 TEST(Ofi, GivesBackWhatIsUnderWayToTheForgotten) {
     Side one(0);
     Side deaf(1);  // makes no progress
@@ -287,7 +288,7 @@ TEST(Ofi, GivesBackWhatIsUnderWayToTheForgotten) {
     ASSERT_EQ(one.fabric->send(ProcId(2), bytes_of("0:y"), Bytes(payload), 5000), Fabric::Sent::pending);
     ASSERT_TRUE(run({&one, &other}, [&] { return other.incoming.size() == 1 && other.incoming[1].is_whole; }));
     EXPECT_LT(one.sent_tickets.size(), n_pending + 1);
-    one.fabric->forget(ProcId(1));
+    one.fabric->retire_peer(ProcId(1));
     ASSERT_TRUE(run({&one, &other}, [&] { return one.sent_tickets.count(5000) == 1; }));
     EXPECT_EQ(one.sent_tickets.size(), n_pending + 1);
     EXPECT_EQ(one.fabric->send(ProcId(1), bytes_of("0:x"), {}, 1), Fabric::Sent::gone);
@@ -322,7 +323,7 @@ TEST(Ofi, WritesNothingOfTheForgotten) {
         run({&side}, [&] { return side.incoming.size() == 1 && side.incoming[1].bytes[kMiB] != std::byte{0xee}; }));
     child.stop();
     ASSERT_FALSE(side.incoming[1].is_over);
-    side.fabric->forget(ProcId(1));
+    side.fabric->retire_peer(ProcId(1));
     EXPECT_TRUE(side.incoming[1].is_over);
     EXPECT_FALSE(side.incoming[1].is_whole);
     const std::vector<std::byte> before = side.incoming[1].bytes;
@@ -381,7 +382,7 @@ TEST(Ofi, OutlivesDeathsInTheMiddleOfMessages) {
         // Some are forgotten at once, some while their connections are found broken.
         const std::int64_t end_ns = now_ns() + (i % 2) * 50'000'000;
         ASSERT_TRUE(run({&side}, [&] { return now_ns() > end_ns; }));
-        side.fabric->forget(ProcId(i));
+        side.fabric->retire_peer(ProcId(i));
         EXPECT_TRUE(side.incoming[n].is_over);
         EXPECT_EQ(side.sent_tickets.count(n), 1U);
         children.pop_front();
@@ -406,7 +407,7 @@ TEST(Ofi, KeepsWhatIsForSomebodyWhoNeverAnswers) {
     static_cast<void>(one.fabric->send(ProcId(1), bytes_of("0:large"), payload, 2));
     ASSERT_EQ(one.fabric->send(ProcId(2), bytes_of("0:small"), {}, 3), Fabric::Sent::done);
     ASSERT_TRUE(run({&one, &other}, [&] { return other.heads.size() == 1; }));
-    one.fabric->forget(ProcId(1));
+    one.fabric->retire_peer(ProcId(1));
     EXPECT_EQ(one.sent_tickets.count(2), 1U);
 }
 

@@ -63,7 +63,7 @@ protected:
     // A connection made by hand to the port of `process`.
     int connect_raw(std::int32_t process) {
         const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        EXPECT_TRUE(!is_signed_ || sign_door(fd, token_.secret));
+        EXPECT_TRUE(!is_signed_ || sign_listener(fd, token_.secret));
         const SocketAddress address(book_[process]);
         EXPECT_EQ(connect(fd, address.get(), address.bytes), 0) << strerrordesc_np(errno);
         return fd;

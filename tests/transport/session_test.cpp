@@ -120,7 +120,7 @@ protected:
                 const std::int64_t end_ns = now_ns() + 700'000'000;
                 EXPECT_TRUE(node.wait([&] { return now_ns() > end_ns; }));
                 EXPECT_EQ(node.recorder.n_lost, 1U);
-                node.fabric->forget(ProcId(1));
+                node.fabric->retire_peer(ProcId(1));
                 EXPECT_TRUE(node.recorder.pending.empty());
                 EXPECT_EQ(node.send(1, 100), Fabric::Sent::gone);
                 return 0;
@@ -162,7 +162,7 @@ public:
     bool progress() override;
     int fd() const noexcept override { return -1; }
     bool arm() override { return false; }
-    void forget(ProcId) override {}
+    void retire_peer(ProcId) override {}
     bool reconnects() const noexcept override { return true; }
     void reconnect(ProcId) override {}
     std::string describe() const override { return "a wire of a test"; }

@@ -84,7 +84,7 @@ public:
         if (reconnects_ && peer.waiting.size() - peer.begin > kWaitingMax) {
             return Sent::full;
         }
-        if (peer.is_forgotten || peer.is_broken || (peer.out.fd < 0 && !connect(peer))) {
+        if (peer.is_retired || peer.is_broken || (peer.out.fd < 0 && !connect(peer))) {
             return Sent::gone;
         }
         Frame frame{.head_bytes = static_cast<std::uint16_t>(head.size()),
@@ -137,9 +137,9 @@ public:
         return ::epoll_wait(epoll_, &event, 1, 0) == 0;
     }
 
-    void forget(ProcId process) override {
+    void retire_peer(ProcId process) override {
         Peer& peer = peers_[process.index()];
-        if (std::exchange(peer.is_forgotten, true)) {
+        if (std::exchange(peer.is_retired, true)) {
             return;
         }
         break_off(peer);
@@ -154,7 +154,7 @@ public:
     [[nodiscard]] bool reconnects() const noexcept override { return reconnects_; }
     void reconnect(ProcId process) override {
         Peer& peer = peers_[process.index()];
-        if (!peer.is_forgotten) {
+        if (!peer.is_retired) {
             break_off(peer);
             peer.is_broken = false;
         }
@@ -192,7 +192,7 @@ private:
     struct Peer {
         End out;
         sockaddr_in address{};
-        bool is_forgotten = false;
+        bool is_retired = false;
         bool is_broken = false;
         std::uint64_t last_number = 0;
         std::vector<std::byte> waiting;  // what the socket had no room for, from `begin` on
@@ -413,7 +413,7 @@ private:
     }
 
     [[nodiscard]] bool is_dead(std::int32_t process) const {
-        return process < 0 || process >= options_.n_slots || peers_[static_cast<std::size_t>(process)].is_forgotten;
+        return process < 0 || process >= options_.n_slots || peers_[static_cast<std::size_t>(process)].is_retired;
     }
 
     void take_head(Connection& connection, const Frame& frame, const std::byte* data) {

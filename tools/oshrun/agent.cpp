@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/realtime.hpp"
-#include "tools/oshrun/agent_class.hpp"
+#include "tools/oshrun/agent_impl.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"
 #include "tools/oshrun/host_judge.hpp"
@@ -81,7 +81,7 @@ int Agent::run() {
     }
     hear_guardian();  // what came with the welcome
     while (!is_over_) {
-        for (const Poller::News& news : poller_.wait(timeout_ms())) {
+        for (const Poller::Event& news : poller_.wait(timeout_ms())) {
             if (!processes_.handle(news)) {
                 handle(news);
             }
@@ -96,7 +96,7 @@ int Agent::run() {
     return EXIT_SUCCESS;
 }
 
-void Agent::handle(const Poller::News& news) {
+void Agent::handle(const Poller::Event& news) {
     switch (news.source) {
         case Source::guardian: hear_guardian(); break;
         case Source::roads: hear_of_roads(); break;
@@ -140,15 +140,15 @@ void Agent::look_for_road(std::int64_t now_ns) {
 }
 
 void Agent::hear_of_roads() {
-    AgentRoads::News news = roads_->take_news();
-    if (news.found) {
-        session_.resume(std::move(news.found->stream), news.found->taken);
-        is_connected_on_ = !news.found->is_direct;
+    AgentRoads::Outcome outcome = roads_->take_outcome();
+    if (outcome.found) {
+        session_.resume(std::move(outcome.found->stream), outcome.found->taken);
+        is_connected_on_ = !outcome.found->is_direct;
         poller_.add(session_.fd(), Source::guardian, 0);
         heard_ns_ = now_ns();
-    } else if (news.is_answering) {
+    } else if (outcome.is_answering) {
         heard_ns_ = now_ns();  // it lives, but stands still
-    } else if (news.is_gone && roads_->is_looking()) {
+    } else if (outcome.is_gone && roads_->is_looking()) {
         is_over_ = is_guardian_lost_ = true;
     }
 }

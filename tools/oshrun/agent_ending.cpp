@@ -7,7 +7,7 @@
 
 #include <csignal>
 
-#include "tools/oshrun/agent_class.hpp"
+#include "tools/oshrun/agent_impl.hpp"
 #include "tools/oshrun/clock.hpp"
 
 namespace sft::tools {

@@ -62,7 +62,7 @@ void AgentHub::watch(Poller& poller) {
     }
 }
 
-bool AgentHub::handle(const Poller::News& news) {
+bool AgentHub::handle(const Poller::Event& news) {
     switch (news.source) {
         case Source::agent_listener: accept_agents(); return true;
         case Source::agent: hear(static_cast<int>(news.id)); return true;
@@ -196,7 +196,7 @@ void AgentHub::look_at_port(std::int32_t host) {
 }
 
 void AgentHub::hear_member(std::int32_t host, const Frame& frame) {
-    Tidings news;
+    AgentEvent news;
     news.host = host;
     switch (frame.kind) {
         case FrameKind::hello:
@@ -221,7 +221,7 @@ void AgentHub::hear_member(std::int32_t host, const Frame& frame) {
             return;
         case FrameKind::started:
             if (const auto started = fixed_part<StartedFrame>(frame)) {
-                news.kind = Tidings::Kind::started;
+                news.kind = AgentEvent::Kind::started;
                 news.started = *started;
                 break;
             }
@@ -241,7 +241,7 @@ void AgentHub::hear_member(std::int32_t host, const Frame& frame) {
         default: return;  // alive
     }
     news.fact.host = host;
-    tidings_.push_back(std::move(news));
+    events_.push_back(std::move(news));
 }
 
 void AgentHub::lose(std::int32_t host, const std::string& why) {
@@ -254,11 +254,11 @@ void AgentHub::lose(std::int32_t host, const std::string& why) {
         input_.reset();
     }
     if (!is_ending_) {
-        Tidings news;
-        news.kind = Tidings::Kind::lost;
+        AgentEvent news;
+        news.kind = AgentEvent::Kind::lost;
         news.host = host;
         news.why = why;
-        tidings_.push_back(std::move(news));
+        events_.push_back(std::move(news));
     }
 }
 
@@ -329,7 +329,7 @@ std::optional<std::int64_t> AgentHub::next_deadline_ns() const {
     return deadline;
 }
 
-std::vector<AgentHub::Tidings> AgentHub::take_tidings() { return std::exchange(tidings_, {}); }
+std::vector<AgentHub::AgentEvent> AgentHub::take_events() { return std::exchange(events_, {}); }
 
 bool AgentHub::has_lost_any() const {
     return std::any_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.is_lost; });
@@ -403,13 +403,13 @@ void AgentHub::end_agents(int patience_ms) {
     while (is_anybody_there() && now_ns() < deadline_ns) {
         attend(now_ns());
         constexpr int kLook_ms = 100;
-        for (const Poller::News& news : poller_->wait(kLook_ms)) {
+        for (const Poller::Event& news : poller_->wait(kLook_ms)) {
             if (news.source == Source::agent || news.source == Source::output ||
                 news.source == Source::agent_listener) {
                 handle(news);
             }
         }
-        tidings_.clear();
+        events_.clear();
     }
     for (std::size_t host = 1; host < hosts_.size(); ++host) {
         const bool is_unheard = !hosts_[host].is_lost && !lines_[host].session.is_connected();

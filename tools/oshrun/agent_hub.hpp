@@ -45,7 +45,7 @@ public:
         ProcessName agent;        // on its own host
     };
     // What the hub has to tell, in the order in which it was heard from a host.
-    struct Tidings {
+    struct AgentEvent {
         enum class Kind { fact, started, lost };
         Kind kind{};
         std::int32_t host = 0;
@@ -62,11 +62,11 @@ public:
 
     void watch(Poller& poller);
     // News of the sources agent_listener, agent, input and output; false: of another one.
-    bool handle(const Poller::News& news);
+    bool handle(const Poller::Event& news);
     // Heartbeats, silence, room to send. Call it after every batch of news.
     void attend(std::int64_t now_ns);
     [[nodiscard]] std::optional<std::int64_t> next_deadline_ns() const;
-    [[nodiscard]] std::vector<Tidings> take_tidings();
+    [[nodiscard]] std::vector<AgentEvent> take_events();
 
     // Host 0 is the guardian's own.
     [[nodiscard]] const std::vector<Host>& hosts() const noexcept { return hosts_; }
@@ -147,7 +147,7 @@ private:
     std::vector<Line> lines_;  // by host
     std::map<int, std::int32_t> hosts_by_fd_;
     std::map<int, Stranger> strangers_;  // by descriptor
-    std::vector<Tidings> tidings_;
+    std::vector<AgentEvent> events_;
     std::map<std::uint32_t, Relay> relays_;  // by descriptor: 1 or 2
     Fd input_;
     std::int32_t input_host_ = -1;

@@ -53,7 +53,7 @@ Reply greet_guardian(FrameStream& stream, const HelloFrame& hello, const Guardia
 }
 
 AgentRoads::AgentRoads(GuardianAddress guardian, HelloFrame hello)
-    : guardian_(std::move(guardian)), hello_(hello), news_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : guardian_(std::move(guardian)), hello_(hello), outcome_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     thread_ = std::thread([this] { run(); });
 }
 
@@ -88,7 +88,7 @@ void AgentRoads::stop() {
     const Locked lock(mutex_);
     is_looking_ = false;
     ++n_looks_;
-    news_.found.reset();
+    outcome_.found.reset();
 }
 
 bool AgentRoads::is_looking() {
@@ -96,11 +96,11 @@ bool AgentRoads::is_looking() {
     return is_looking_;
 }
 
-AgentRoads::News AgentRoads::take_news() {
+AgentRoads::Outcome AgentRoads::take_outcome() {
     std::uint64_t count = 0;
-    [[maybe_unused]] const ssize_t bytes = read(news_fd_.get(), &count, sizeof count);
+    [[maybe_unused]] const ssize_t bytes = read(outcome_fd_.get(), &count, sizeof count);
     const Locked lock(mutex_);
-    return std::exchange(news_, {});
+    return std::exchange(outcome_, {});
 }
 
 void AgentRoads::run() {
@@ -162,18 +162,18 @@ void AgentRoads::try_road(const std::optional<Peer>& peer, HelloFrame hello, int
     if (!is_looking_ || hello.taken != taken_) {
         return;
     }
-    News news;
-    news.is_gone = (is_port_closed && !peer) || reply.kind == Reply::Kind::dismissed;
-    news.is_answering = !peer && reply.kind == Reply::Kind::none && stream.is_open();
+    Outcome outcome;
+    outcome.is_gone = (is_port_closed && !peer) || reply.kind == Reply::Kind::dismissed;
+    outcome.is_answering = !peer && reply.kind == Reply::Kind::none && stream.is_open();
     if (reply.kind == Reply::Kind::welcome) {
         is_looking_ = false;
-        news.found = Found{std::move(stream), reply.welcome.taken, is_direct};
-    } else if (!news.is_gone && !news.is_answering) {
+        outcome.found = Found{std::move(stream), reply.welcome.taken, is_direct};
+    } else if (!outcome.is_gone && !outcome.is_answering) {
         return;
     }
-    news_ = std::move(news);
+    outcome_ = std::move(outcome);
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t bytes = write(news_fd_.get(), &one, sizeof one);
+    [[maybe_unused]] const ssize_t bytes = write(outcome_fd_.get(), &one, sizeof one);
 }
 
 }  // namespace sft::tools

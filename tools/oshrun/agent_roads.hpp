@@ -36,7 +36,7 @@ public:
         bool is_direct = true;
     };
     // What has been found out since the last call.
-    struct News {
+    struct Outcome {
         std::optional<Found> found;
         bool is_gone = false;       // the guardian has ended, or does not want to hear of this host any more
         bool is_answering = false;  // its host takes connections
@@ -47,14 +47,14 @@ public:
     AgentRoads(const AgentRoads&) = delete;
     AgentRoads& operator=(const AgentRoads&) = delete;
 
-    // Readable: there is news.
-    [[nodiscard]] int fd() const noexcept { return news_fd_.get(); }
+    // Readable: there is outcome.
+    [[nodiscard]] int fd() const noexcept { return outcome_fd_.get(); }
     void add_peer(std::string address, std::uint16_t port);
     // From now on, until one is found or stop() is called. taken: of what the guardian has sent.
     void look(std::uint64_t taken);
     void stop();
     [[nodiscard]] bool is_looking();
-    [[nodiscard]] News take_news();
+    [[nodiscard]] Outcome take_outcome();
 
 private:
     struct Peer {
@@ -66,7 +66,7 @@ private:
 
     GuardianAddress guardian_;
     HelloFrame hello_;
-    Fd news_fd_;
+    Fd outcome_fd_;
     Mutex mutex_{MutexRank::tool};
     Condition changed_;
     std::vector<Peer> peers_ SFT_GUARDED_BY(mutex_);
@@ -74,7 +74,7 @@ private:
     std::uint64_t n_looks_ SFT_GUARDED_BY(mutex_) = 0;  // a way that was found for an older one is not taken
     bool is_looking_ SFT_GUARDED_BY(mutex_) = false;
     bool is_over_ SFT_GUARDED_BY(mutex_) = false;
-    News news_ SFT_GUARDED_BY(mutex_);
+    Outcome outcome_ SFT_GUARDED_BY(mutex_);
     std::thread thread_;
 };
 

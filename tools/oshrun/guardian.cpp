@@ -14,7 +14,7 @@
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"
-#include "tools/oshrun/guardian_class.hpp"
+#include "tools/oshrun/guardian_impl.hpp"
 #include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/preflight.hpp"
 #include "tools/oshrun/process_tree.hpp"
@@ -143,7 +143,7 @@ int Guardian::run() {
 }
 
 void Guardian::wait_for_news() {
-    const std::vector<Poller::News> batch = poller_.wait(timeout_ms());
+    const std::vector<Poller::Event> batch = poller_.wait(timeout_ms());
     // Asked first: when the launcher is gone, the ends of the processes are a consequence.
     if (!launcher_.has_ended()) {
         if (const auto end = launcher_.poll_end()) {
@@ -156,7 +156,7 @@ void Guardian::wait_for_news() {
             ledger_.launcher_ended(launcher_told_ns_ ? FailureReason{FailureKind::exited, 0} : *end);
         }
     }
-    for (const Poller::News& news : batch) {
+    for (const Poller::Event& news : batch) {
         if (!local_.handle(news) && !hub_.handle(news)) {
             handle(news.source);
         }
@@ -202,11 +202,11 @@ void Guardian::settle() {
     for (const Fact& fact : local_.take_facts()) {
         take(fact);
     }
-    for (const AgentHub::Tidings& news : hub_.take_tidings()) {
+    for (const AgentHub::AgentEvent& news : hub_.take_events()) {
         switch (news.kind) {
-            case AgentHub::Tidings::Kind::fact: take(news.fact); break;
-            case AgentHub::Tidings::Kind::started: take_started(news); break;
-            case AgentHub::Tidings::Kind::lost: take_loss(news); break;
+            case AgentHub::AgentEvent::Kind::fact: take(news.fact); break;
+            case AgentHub::AgentEvent::Kind::started: take_started(news); break;
+            case AgentHub::AgentEvent::Kind::lost: take_loss(news); break;
         }
     }
     start_joiners();
@@ -345,7 +345,7 @@ void Guardian::tell_of_excess_input() {
     }
 }
 
-void Guardian::take_loss(const AgentHub::Tidings& news) {
+void Guardian::take_loss(const AgentHub::AgentEvent& news) {
     log_.host_lost(host_name(news.host), news.why);
     std::erase_if(control_fds_, [&](const auto& item) { return item.first.host == news.host; });
     if (ending_) {

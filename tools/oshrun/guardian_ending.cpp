@@ -12,7 +12,7 @@
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
-#include "tools/oshrun/guardian_class.hpp"
+#include "tools/oshrun/guardian_impl.hpp"
 #include "tools/oshrun/launcher_watch.hpp"
 #include "tools/oshrun/process_tree.hpp"
 

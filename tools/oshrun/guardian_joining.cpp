@@ -11,7 +11,7 @@
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/clock.hpp"
-#include "tools/oshrun/guardian_class.hpp"
+#include "tools/oshrun/guardian_impl.hpp"
 #include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/tcp.hpp"
 
@@ -130,7 +130,7 @@ void Guardian::start_joiner_on(std::int32_t host, const JoinRequest& request, in
     local_.watch_process(pid);
 }
 
-void Guardian::take_started(const AgentHub::Tidings& news) {
+void Guardian::take_started(const AgentHub::AgentEvent& news) {
     if (news.started.pid > 0) {
         ledger_.joiner_started(news.started.rank, {news.started.pid, news.host});
         return;

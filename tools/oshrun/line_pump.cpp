@@ -43,7 +43,7 @@ public:
 
     void run() {
         while (is_open_ && n_open_ > 0) {
-            for (const Poller::News& news : poller_.wait(timeout_ms())) {
+            for (const Poller::Event& news : poller_.wait(timeout_ms())) {
                 take(streams_[news.id]);
             }
             flush_overdue();

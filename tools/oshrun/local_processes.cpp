@@ -18,7 +18,7 @@ void LocalProcesses::watch(Poller& poller) {
     poller.add(socket_.fd(), Source::listener, 0);
 }
 
-bool LocalProcesses::handle(const Poller::News& news) {
+bool LocalProcesses::handle(const Poller::Event& news) {
     switch (news.source) {
         case Source::listener: accept_peers(); return true;
         case Source::connection: drain(static_cast<int>(news.id)); return true;

@@ -34,7 +34,7 @@ public:
     // REQUIRES: poller outlives this.
     void watch(Poller& poller);
     // News of the sources listener, connection and process; false: of another one.
-    bool handle(const Poller::News& news);
+    bool handle(const Poller::Event& news);
 
     void accept_peers();
     // Looks at all processes, whether the poller has told of them or not.

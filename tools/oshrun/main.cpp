@@ -31,6 +31,7 @@
 #include "tools/oshrun/footing.hpp"
 #include "tools/oshrun/front.hpp"
 #include "tools/oshrun/guardian.hpp"
+#include "tools/oshrun/host_environment.hpp"
 #include "tools/oshrun/job_environment.hpp"
 #include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/launch_command.hpp"
@@ -40,7 +41,6 @@
 #include "tools/oshrun/preflight.hpp"
 #include "tools/oshrun/process_tree.hpp"
 #include "tools/oshrun/program_image.hpp"
-#include "tools/oshrun/surroundings.hpp"
 #include "tools/oshrun/tcp.hpp"
 
 namespace sft::tools {

@@ -34,12 +34,12 @@ void Poller::change(int fd, Source source, std::uint32_t id, std::uint32_t event
 
 void Poller::remove(int fd) { epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr); }
 
-std::vector<Poller::News> Poller::wait(int timeout_ms) {
+std::vector<Poller::Event> Poller::wait(int timeout_ms) {
     std::array<epoll_event, kBatchMax> batch;
     const int count = epoll_wait(epoll_.get(), batch.data(), static_cast<int>(batch.size()), timeout_ms);
     const auto end = batch.begin() + std::max(count, 0);
     std::sort(batch.begin(), end, [](const epoll_event& a, const epoll_event& b) { return a.data.u64 < b.data.u64; });
-    std::vector<News> news;
+    std::vector<Event> news;
     for (auto item = batch.begin(); item != end; ++item) {
         news.push_back(
             {static_cast<Source>(item->data.u64 >> 32), static_cast<std::uint32_t>(item->data.u64 & 0xffffffff)});

@@ -27,7 +27,7 @@ enum class Source : std::uint32_t {
 
 class Poller {
 public:
-    struct News {
+    struct Event {
         Source source{};
         std::uint32_t id = 0;
     };
@@ -40,7 +40,7 @@ public:
     void remove(int fd);
 
     // Sorted by source. timeout_ms -1: until there is something.
-    [[nodiscard]] std::vector<News> wait(int timeout_ms);
+    [[nodiscard]] std::vector<Event> wait(int timeout_ms);
 
 private:
     Fd epoll_;

@@ -231,7 +231,7 @@ std::optional<FaultEntry> choose_trigger(const std::vector<ProcessRecord>& calm,
     // No partner of PE 0, which leads at first, if that can be: what happens to the leader then can be survived.
     entry.number = pes > 3 ? 2 : pes > 1 ? 1 : 0;
     const ProcessRecord* victim = process_of(calm, entry.number);
-    for (const FaultPoint point : {FaultPoint::ship_begin, FaultPoint::arrived, FaultPoint::checkpoint_enter}) {
+    for (const FaultPoint point : {FaultPoint::replicate_begin, FaultPoint::arrived, FaultPoint::checkpoint_enter}) {
         const std::uint32_t visits = victim == nullptr ? 0 : visits_at(*victim, point);
         if (visits >= 2) {
             entry.point = point;

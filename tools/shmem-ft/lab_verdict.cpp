@@ -63,7 +63,7 @@ bool knew_of_commit(FaultPoint point) noexcept {
 bool died_after_initialisation(const RunRecord& record, const Judging& judging, const HappenedFault& death) {
     const FaultPoint point = judging.schedule[death.entry].point;
     // All wait for everybody at these points, so the death was in the checkpoint behind the block, after its commit.
-    const bool is_committed = point >= FaultPoint::commit_decided && point <= FaultPoint::folded;
+    const bool is_committed = point >= FaultPoint::commit_decided && point <= FaultPoint::updated;
     return std::any_of(record.initialisations.begin(), record.initialisations.end(), [&](const TimeSpan& block) {
         const auto is_over = [&](const TimeSpan& commit) {
             return commit.version > block.version && commit.end_ns <= death.time_ns;

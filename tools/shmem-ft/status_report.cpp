@@ -75,7 +75,7 @@ std::string place_of_copy(const SeenPe& seen) {
             }
             return process_name(seen.keeper, seen.keeper_pe) +
                    domains_of(seen.holder->memory_domain, seen.keeper_domain);
-        case Protection::exposed: return "its own memory only";
+        case Protection::unprotected: return "its own memory only";
         default: return "-";
     }
 }

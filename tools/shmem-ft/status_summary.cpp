@@ -16,8 +16,8 @@ namespace {
 const char* name_for(std::uint8_t stage) noexcept {
     switch (static_cast<Stage>(stage)) {
         case Stage::running: return "running";
-        case Stage::shipping:
-        case Stage::folding: return "checkpoint";
+        case Stage::replicating:
+        case Stage::updating: return "checkpoint";
         case Stage::faulted: return "fault";
         case Stage::planned: return "restoring";
         case Stage::restored: return "protecting";
@@ -65,7 +65,7 @@ SeenPe look_at_pe(const SeenJob& job, std::int32_t pe, const ProcessStatus& best
         return seen;
     }
     seen.keeper = seen.holder->status->keeper;
-    seen.protection = seen.keeper < 0 ? Protection::exposed : Protection::is_safe;
+    seen.protection = seen.keeper < 0 ? Protection::unprotected : Protection::is_safe;
     for (const SeenProcess& item : job.processes) {
         if (item.process == seen.keeper) {
             seen.keeper_node = item.node_name;
@@ -82,7 +82,7 @@ const char* reason_for(NodeLoss loss) noexcept {
     switch (loss) {
         case NodeLoss::survived: return "";
         case NodeLoss::nothing_committed: return "there is no checkpoint to go back to";
-        case NodeLoss::exposed_pe: return "a PE there has no second copy";
+        case NodeLoss::unprotected_pe: return "a PE there has no second copy";
         case NodeLoss::copies_stay: return "copies are kept on the node of their PE (SHMEM_FT_BACKUP_MODE=single)";
         case NodeLoss::copy_beside: return "the copy of a PE that would be lost is there, too";
         case NodeLoss::majority: return "so many PEs are there that the rest cannot tell whether it is the one cut off";
@@ -115,7 +115,7 @@ std::vector<std::string> limits_of(const JobSummary& summary, const ProcessStatu
     for (const SeenPe& seen : summary.pes) {
         if (seen.protection == Protection::failed) {
             limits.push_back(fmt::format("PE {} has failed and is not replaced yet", seen.pe));
-        } else if (seen.protection == Protection::exposed) {
+        } else if (seen.protection == Protection::unprotected) {
             limits.push_back(fmt::format("PE {} has no second copy", seen.pe));
         }
     }
@@ -169,7 +169,7 @@ const char* name_of(Protection protection) noexcept {
     switch (protection) {
         case Protection::none: return "none";
         case Protection::is_safe: return "protected";
-        case Protection::exposed: return "exposed";
+        case Protection::unprotected: return "unprotected";
         case Protection::failed: return "failed";
         case Protection::elsewhere: return "elsewhere";
     }

@@ -11,11 +11,11 @@
 namespace sft::tools {
 
 enum class Protection {
-    none,       // there is no checkpoint yet, or the job keeps no copies
-    is_safe,    // another process has a copy
-    exposed,    // the process that had one has died
-    failed,     // the PE has died and nobody has taken over yet
-    elsewhere,  // the PE is on another node, where more is known of it
+    none,         // there is no checkpoint yet, or the job keeps no copies
+    is_safe,      // another process has a copy
+    unprotected,  // the process that had one has died
+    failed,       // the PE has died and nobody has taken over yet
+    elsewhere,    // the PE is on another node, where more is known of it
 };
 [[nodiscard]] const char* name_of(Protection protection) noexcept;
 

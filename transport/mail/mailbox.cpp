@@ -352,9 +352,9 @@ bool Mailbox::flush() {
     return is_empty;
 }
 
-void Mailbox::forget(ProcId process) {
+void Mailbox::retire_peer(ProcId process) {
     if (is_mine() && is_remote(process)) {
-        remote_.forget(process);
+        remote_.retire_peer(process);
     } else if (is_mine()) {
         drop(peers_[process.value()]);
         settle_lost(process);

@@ -11,7 +11,7 @@
 //  - What is sent to a dead process is dropped without a word: death is the detector's business. A process that is gone
 //    stays gone: its number is never used again.
 //  - A receiver that is stopped or slow makes frames wait in the sender's memory, for as long as it lives or until
-//    forget(). Nothing here ever blocks.
+//    retire_peer(). Nothing here ever blocks.
 //  - Abstract names vanish with the last descriptor: nothing is left behind, whatever happens.
 //  - Strangers: both ends check that the other belongs to the same user, the receiver also the half of the token that
 //    is not in the name (names are for everybody to see in /proc/net/unix). A connection that brings anything else than
@@ -22,7 +22,7 @@
 //
 // Children of the application: descriptors are closed by exec. A child without exec keeps copies of them that it does
 // not touch: send, pump, flush and the destructor do nothing in it. While it lives its dead parent's socket does,
-// too; that is why the owner calls forget() when it learns of a death.
+// too; that is why the owner calls retire_peer() when it learns of a death.
 //
 // Limits: two descriptors for each
 // pair of processes that talk in both directions, in each of the two.
@@ -98,7 +98,7 @@ public:
     // Tries again to send what waits. True: everything is in the kernel, or dropped.
     bool flush();
     // `process` is dead: what waits for it is dropped, and so is what is sent to it from now on.
-    void forget(ProcId process);
+    void retire_peer(ProcId process);
     // `process` has been declared dead but may live: of what is sent to it the last message is kept.
     void give_up(ProcId process);
 

@@ -18,7 +18,7 @@ constexpr timespec kRetryAfter{.tv_sec = 0, .tv_nsec = 1'000'000};
 
 }  // namespace
 
-// As a rule the process has died, and forget() follows.
+// As a rule the process has died, and retire_peer() follows.
 void Mailbox::lose(ProcId process, Peer& peer, int error) {
     drop(peer);
     lost_.push_back({process, now_ns(), error});

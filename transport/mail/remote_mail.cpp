@@ -374,7 +374,7 @@ void RemoteMail::tick(std::int64_t now) {
 
 // ---- the owner's word ----
 
-void RemoteMail::forget(ProcId process) {
+void RemoteMail::retire_peer(ProcId process) {
     Peer& peer = peer_of(process);
     peer.state = PeerState::gone;
     hang_up(peer);

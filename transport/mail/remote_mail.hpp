@@ -42,7 +42,7 @@
 #include "transport/contact.hpp"
 #include "transport/mail/frame_stream.hpp"
 #include "transport/mail/lasting_trouble.hpp"
-#include "transport/net/doors.hpp"
+#include "transport/net/listeners.hpp"
 
 namespace sft {
 
@@ -97,7 +97,7 @@ public:
     [[nodiscard]] std::size_t n_waiting() const noexcept;
 
     // Certainly dead: nothing is sent to it any more.
-    void forget(ProcId process);
+    void retire_peer(ProcId process);
     // Declared dead, perhaps alive: it is sent the last message only.
     void give_up(ProcId process);
     // Finds out whether `process` is dead, unless a connection to it shows that already.

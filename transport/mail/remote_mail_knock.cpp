@@ -21,7 +21,7 @@ namespace sft {
 // Before bind or connect. Nothing is left of a socket that cannot be signed.
 int RemoteMail::make_socket(std::uint16_t family) const noexcept {
     const int fd = make_tcp_socket(family);
-    if (fd < 0 || !options_.is_signed || sign_door(fd, options_.secret)) {
+    if (fd < 0 || !options_.is_signed || sign_listener(fd, options_.secret)) {
         return fd;
     }
     const int error_number = errno;

@@ -25,12 +25,12 @@ bool Network::Impl::send(PeId to, LaneId lane, const void* payload, std::size_t 
     fence(*peer);
     LaneOutbox& outbox = lanes_.outbox(lane.value(), to.index());
     const auto has_room = [&] {
-        return outbox.n_sent - outbox.n_taken < kChannelWindow || peer->is_forgotten.load(std::memory_order_relaxed);
+        return outbox.n_sent - outbox.n_taken < kChannelWindow || peer->is_retired.load(std::memory_order_relaxed);
     };
     if (!await(has_room, true)) {
         return false;
     }
-    SFT_ASSERT(outbox.n_sent - outbox.n_taken < kChannelWindow || peer->is_forgotten.load(std::memory_order_relaxed));
+    SFT_ASSERT(outbox.n_sent - outbox.n_taken < kChannelWindow || peer->is_retired.load(std::memory_order_relaxed));
     SFT_ASSERT(me_.load(std::memory_order_relaxed) >= 0);
     WireHead head;
     head.kind = WireKind::channel;

@@ -16,18 +16,18 @@ void Network::Impl::set_holder(PeId pe, ProcId process) {
 bool Network::Impl::is_reachable(PeId pe) const noexcept {
     SFT_ASSERT(pe.value() >= 0 && pe.value() < options_.n_pes);
     const std::int32_t process = holders_[pe.index()].load(std::memory_order_acquire);
-    return process >= 0 && !peers_[static_cast<std::size_t>(process)].is_forgotten.load(std::memory_order_relaxed);
+    return process >= 0 && !peers_[static_cast<std::size_t>(process)].is_retired.load(std::memory_order_relaxed);
 }
 
-void Network::Impl::forget(ProcId process) {
+void Network::Impl::retire_peer(ProcId process) {
     n_urgent_.fetch_add(1);
     const Locked lock(mutex_);
     n_urgent_.fetch_sub(1);
     NetPeer& dead = peer(process);
-    if (dead.is_forgotten.exchange(true)) {
+    if (dead.is_retired.exchange(true)) {
         return;
     }
-    fabric_->forget(process);
+    fabric_->retire_peer(process);
     for (RequestList& list : dead.requests.lists) {
         while (list.first != kNoSlot) {
             Request& request = requests_.at(list.first);
@@ -68,7 +68,7 @@ void Network::close() noexcept { impl_->close(); }
 
 Bytes Network::address() const noexcept { return impl_->fabric_->address(); }
 
-bool Network::has_doors() const noexcept { return impl_->fabric_->has_doors(); }
+bool Network::has_listeners() const noexcept { return impl_->fabric_->has_listeners(); }
 
 bool Network::admit(const std::vector<ProcId>& processes) {
     const Locked lock(impl_->mutex_);
@@ -87,7 +87,7 @@ std::string Network::describe() const {
 void Network::set_self(PeId me) { impl_->me_.store(me.value(), std::memory_order_relaxed); }
 void Network::set_holder(PeId pe, ProcId process) { impl_->set_holder(pe, process); }
 bool Network::is_reachable(PeId pe) const noexcept { return impl_->is_reachable(pe); }
-void Network::forget(ProcId process) { impl_->forget(process); }
+void Network::retire_peer(ProcId process) { impl_->retire_peer(process); }
 void Network::reset_channels(std::uint32_t epoch) { impl_->reset_channels(epoch); }
 void Network::set_marks(const WriteMarks& marks) { impl_->set_marks(marks); }
 void Network::set_store(std::byte* begin, std::size_t bytes) { impl_->set_store(begin, bytes); }

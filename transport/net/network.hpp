@@ -11,8 +11,8 @@
 // batches; quiet() waits until all are. fence() waits only if a large put is still on its way.
 //
 // Fault rule: a put to a PE that is not reachable is dropped, a get leaves the destination as it was, a fetching atomic
-// gives 0. All waits in here end when the other side's death becomes known (forget()), or a fault is pending in the
-// gate for those that say so.
+// gives 0. All waits in here end when the other side's death becomes known (retire_peer()), or a fault is pending in
+// the gate for those that say so.
 //
 // Threads: every function may be called by any thread at any time between open() and close(), unless it says otherwise.
 // One mutex protects all; it is not held while waiting.
@@ -56,7 +56,7 @@ public:
         std::unique_ptr<Fabric> fabric;
         std::string interface;
         std::string address;
-        bool starts_shut = false;  // nobody can connect before admit(), if the fabric has doors
+        bool starts_shut = false;  // nobody can connect before admit(), if the fabric has listeners
         bool is_signed = false;    // Fabric::Options
         AddressRange heap;         // what others may write to and read
         AddressRange globals;
@@ -68,7 +68,7 @@ public:
         std::function<Bytes(ProcId)> address_of;
         // For lost_ms every attempt to connect again to a process that is not known to be dead has failed, or the
         // fabric cannot connect again; whatever waits for that process goes on waiting, for a connection or for
-        // forget(). Called by the progress thread, without the lock, once until something has got through. May be
+        // retire_peer(). Called by the progress thread, without the lock, once until something has got through. May be
         // empty.
         std::function<void(ProcId)> connection_lost;
         std::int64_t lost_ms = kSessionLostMs;
@@ -88,7 +88,7 @@ public:
     // ---- who is where: the runtime ----
 
     // Whether admit() has anything to do.
-    [[nodiscard]] bool has_doors() const noexcept;
+    [[nodiscard]] bool has_listeners() const noexcept;
     // Only processes on the nodes of these can connect, and they only from now on. False: the system does not let
     // others be kept out.
     [[nodiscard]] bool admit(const std::vector<ProcId>& processes);
@@ -101,7 +101,7 @@ public:
     [[nodiscard]] bool is_reachable(PeId pe) const noexcept;
     // `process` is dead. When this returns, nothing that it has sent can change memory any more, everything that waits
     // for it has been told, and what it sends is dropped.
-    void forget(ProcId process);
+    void retire_peer(ProcId process);
     // The fault is over: channels begin at zero. `epoch` is the same on all PEs and larger than at any reset before;
     // at first it is 0. What was sent in an earlier epoch is dropped, whenever it arrives; what others send that are
     // ahead waits for this PE's reset. REQUIRES: no thread is in send() or try_receive().

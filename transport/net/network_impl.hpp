@@ -35,7 +35,7 @@ namespace sft {
 // What this process knows of another one.
 struct NetPeer {
     // ---- what this process asks of it ----
-    std::atomic<bool> is_forgotten{false};
+    std::atomic<bool> is_retired{false};
     bool is_introduced = false;
     bool is_lost = false;  // the connection, and that has been told
     std::uint64_t issued = 0;
@@ -66,7 +66,7 @@ public:
     // ---- network.cpp ----
     void set_holder(PeId pe, ProcId process);
     [[nodiscard]] bool is_reachable(PeId pe) const noexcept;
-    void forget(ProcId process) SFT_EXCLUDES(mutex_);
+    void retire_peer(ProcId process) SFT_EXCLUDES(mutex_);
     void set_store(std::byte* begin, std::size_t bytes) SFT_EXCLUDES(mutex_);
     void set_marks(const WriteMarks& marks) SFT_EXCLUDES(mutex_);
 
@@ -226,7 +226,7 @@ private:
             if (progress()) {
                 turn = 0;
             } else {
-                pass_time(turn);
+                back_off(turn);
             }
         }
         end_polling();
@@ -234,14 +234,14 @@ private:
     }
     void begin_polling() SFT_REQUIRES(mutex_);
     void end_polling() SFT_REQUIRES(mutex_);
-    void pass_time(std::uint32_t turn) SFT_REQUIRES(mutex_);
-    void doze() SFT_REQUIRES(mutex_);
+    void back_off(std::uint32_t turn) SFT_REQUIRES(mutex_);
+    void sleep_on_fabric() SFT_REQUIRES(mutex_);
     void wake_sleepers() SFT_REQUIRES(mutex_);
     void watch_fabric(bool is_on) SFT_REQUIRES(mutex_);
     void run_thread() SFT_EXCLUDES(mutex_);
     void work() SFT_REQUIRES(mutex_);
     void lock_behind_pollers() SFT_ACQUIRES(mutex_);
-    void kick_thread() noexcept;
+    void wake_thread() noexcept;
 
     std::unique_ptr<NetPeer[]> peers_;
     std::vector<std::int32_t> known_ SFT_GUARDED_BY(mutex_);  // those that were introduced
@@ -264,7 +264,7 @@ private:
 
     int epoll_ = -1;
     int stop_ = -1;  // wakes the progress thread
-    int wake_ = -1;  // wakes the thread that sleeps on the fabric in doze()
+    int wake_ = -1;  // wakes the thread that sleeps on the fabric in sleep_on_fabric()
     bool is_open_ = false;
     bool is_stopping_ SFT_GUARDED_BY(mutex_) = false;
     bool is_watched_ SFT_GUARDED_BY(mutex_) = false;

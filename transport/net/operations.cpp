@@ -26,7 +26,7 @@ NetPeer* Network::Impl::peer_of(PeId pe, ProcId& process) {
 // What cannot be sent to is never counted as under way.
 NetPeer* Network::Impl::reach(ProcId process) {
     NetPeer& found = peer(process);
-    if (found.is_forgotten.load(std::memory_order_relaxed) || (!found.is_introduced && !introduce(process))) {
+    if (found.is_retired.load(std::memory_order_relaxed) || (!found.is_introduced && !introduce(process))) {
         return nullptr;
     }
     return &found;
@@ -62,7 +62,7 @@ Fabric::Sent Network::Impl::transmit(ProcId process, WireHead& head, Bytes paylo
     }
     ++counters_.sent;
     const Fabric::Sent result = fabric_->send(process, std::as_bytes(std::span(&head, 1)), payload, ticket);
-    if (result == Fabric::Sent::gone && !to.is_lost && !to.is_forgotten.load(std::memory_order_relaxed)) {
+    if (result == Fabric::Sent::gone && !to.is_lost && !to.is_retired.load(std::memory_order_relaxed)) {
         lost(process);
     }
     return result;
@@ -71,12 +71,12 @@ Fabric::Sent Network::Impl::transmit(ProcId process, WireHead& head, Bytes paylo
 void Network::Impl::lost(ProcId process) {
     peer(process).is_lost = true;
     lost_.push_back(process);
-    kick_thread();
+    wake_thread();
 }
 
 bool Network::Impl::begin_counted(NetPeer& other, std::size_t bytes) {
     await([&] { return other.has_room(bytes); });
-    if (other.is_forgotten.load(std::memory_order_relaxed)) {
+    if (other.is_retired.load(std::memory_order_relaxed)) {
         return false;
     }
     SFT_ASSERT(other.is_introduced && other.has_room(bytes));
@@ -89,7 +89,7 @@ bool Network::Impl::begin_counted(NetPeer& other, std::size_t bytes) {
 
 bool Network::Impl::await_request_room(NetPeer& other) {
     await([&] { return other.requests.n_open < kWindowRequests; });
-    return !other.is_forgotten.load(std::memory_order_relaxed);
+    return !other.is_retired.load(std::memory_order_relaxed);
 }
 
 Network::Impl::Outgoing& Network::Impl::begin_outgoing(Awaited* awaited) {
@@ -453,7 +453,7 @@ bool Network::Impl::flush_store(ProcId process) {
         return requests_.is_over(list, last);
     });
     const bool is_refused = std::exchange(other.is_store_refused, false);
-    return !is_refused && !other.is_forgotten.load(std::memory_order_relaxed);
+    return !is_refused && !other.is_retired.load(std::memory_order_relaxed);
 }
 
 void Network::Impl::drain_store(ProcId process, std::size_t bytes) {

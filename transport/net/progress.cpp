@@ -64,7 +64,7 @@ void drain(int fd) noexcept {
     static_cast<void>(!::read(fd, &count, sizeof count));
 }
 
-void kick(int fd) noexcept {
+void wake(int fd) noexcept {
     const std::uint64_t one = 1;
     static_cast<void>(!::write(fd, &one, sizeof one));
 }
@@ -141,7 +141,7 @@ void Network::Impl::close() noexcept {
         const Locked lock(mutex_);
         is_stopping_ = true;
     }
-    kick(stop_);
+    wake(stop_);
     thread_.join();
     const Locked lock(mutex_);
     fabric_->close();
@@ -165,7 +165,7 @@ bool Network::Impl::poll() {
 
 // ---- the progress thread ----
 
-void Network::Impl::kick_thread() noexcept { kick(stop_); }
+void Network::Impl::wake_thread() noexcept { wake(stop_); }
 
 void Network::Impl::watch_fabric(bool is_on) {
     if (is_watched_ == is_on) {
@@ -286,13 +286,13 @@ void Network::Impl::end_polling() {
         }
         progress();
     }
-    kick_thread();  // there is much to do
+    wake_thread();  // there is much to do
 }
 
-void Network::Impl::pass_time(std::uint32_t turn) {
+void Network::Impl::back_off(std::uint32_t turn) {
     const WaitStyle& style = options_.wait_style;
     if (turn >= style.spins + style.yields) {
-        doze();
+        sleep_on_fabric();
         return;
     }
     mutex_.unlock();
@@ -304,7 +304,7 @@ void Network::Impl::pass_time(std::uint32_t turn) {
     mutex_.lock();
 }
 
-void Network::Impl::doze() {
+void Network::Impl::sleep_on_fabric() {
     if (has_sleeper_) {
         ++n_waiting_for_sleeper_;
         sleeper_is_back_.wait(mutex_);
@@ -334,7 +334,7 @@ void Network::Impl::doze() {
 // Something has happened that they may wait for.
 void Network::Impl::wake_sleepers() {
     if (has_sleeper_) {
-        kick(wake_);
+        wake(wake_);
     }
     if (n_waiting_for_sleeper_ != 0) {
         sleeper_is_back_.notify_all();

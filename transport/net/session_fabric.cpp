@@ -84,7 +84,7 @@ void SessionFabric::linger() noexcept {
 }
 
 bool SessionFabric::is_lingering_for(const Peer& peer) const noexcept {
-    return !peer.is_forgotten && !peer.is_broken && !peer.has_left &&
+    return !peer.is_retired && !peer.is_broken && !peer.has_left &&
            (!peer.unacked.empty() || !peer.to_begin.empty() || !peer.begun.empty());
 }
 
@@ -94,7 +94,7 @@ SessionFabric::Peer* SessionFabric::peer_of(ProcId process) noexcept {
 
 // The first of the header, and what follows from it.
 void SessionFabric::check_invariants(const Peer& peer) noexcept {
-    if (peer.is_forgotten) {
+    if (peer.is_retired) {
         return;
     }
     SFT_ASSERT(peer.acked + peer.unacked.size() == peer.n_numbered);
@@ -112,7 +112,7 @@ Fabric::Sent SessionFabric::send(ProcId to, Bytes head, Bytes payload, std::uint
         return inner_->send(to, head, payload, ticket);
     }
     Peer* const peer = peer_of(to);
-    if (peer == nullptr || peer->is_forgotten || head.size() > kMessageHeadBytes) {
+    if (peer == nullptr || peer->is_retired || head.size() > kMessageHeadBytes) {
         return Sent::gone;
     }
     Message& message = peer->to_begin.emplace_back();
@@ -201,7 +201,7 @@ void SessionFabric::make_part(Peer& peer, Message& message) {
 bool SessionFabric::pump(Peer& peer) {
     peer.is_full = false;
     bool is_any = false;
-    while (!peer.is_forgotten && !peer.is_broken && (peer.next < peer.unacked.size() || make_packet(peer))) {
+    while (!peer.is_retired && !peer.is_broken && (peer.next < peer.unacked.size() || make_packet(peer))) {
         if (!hand_over(peer, peer.unacked[peer.next])) {
             break;
         }
@@ -303,7 +303,7 @@ bool SessionFabric::tend() {
     bool is_any = false;
     for (Peer* const peer : std::exchange(busy_, {})) {
         peer->is_busy = false;
-        if (!peer->is_forgotten) {
+        if (!peer->is_retired) {
             is_any |= pump(*peer);
         }
     }
@@ -339,7 +339,7 @@ void SessionFabric::watch(Peer& peer) {
 void SessionFabric::look(std::int64_t now) {
     for (Peer* const peer : std::exchange(timed_, {})) {
         peer->is_timed = false;
-        if (peer->is_forgotten || peer->has_left) {
+        if (peer->is_retired || peer->has_left) {
             continue;
         }
         look_at(*peer, now);
@@ -401,14 +401,14 @@ void SessionFabric::send_again(Peer& peer) {
 
 // ---- the end ----
 
-void SessionFabric::forget(ProcId process) {
+void SessionFabric::retire_peer(ProcId process) {
     Peer* const peer = peer_of(process);
-    if (peer == nullptr || std::exchange(peer->is_forgotten, true)) {
+    if (peer == nullptr || std::exchange(peer->is_retired, true)) {
         return;
     }
     drop_outgoing(*peer);
     drop_incoming(*peer);
-    inner_->forget(process);  // of a bare one everything
+    inner_->retire_peer(process);  // of a bare one everything
     if (options_.receiver != nullptr) {
         for (const std::uint64_t ticket : std::exchange(to_tell_, {})) {
             options_.receiver->sent(ticket);

@@ -10,8 +10,8 @@
 // Fault model: connections break at any time, on one side or both, with any part of what was under way delivered, also
 // late, after a new connection is there. Losses may be silent; the next packet with a higher number shows them, or else
 // the answer to a question that is asked when nothing has been heard for a while. A process that is dead does not
-// answer: attempts go on until the owner calls forget(). What a process that lives cannot be reached for is reported
-// (FabricReceiver::lost), not decided here.
+// answer: attempts go on until the owner calls retire_peer(). What a process that lives cannot be reached for is
+// reported (FabricReceiver::lost), not decided here.
 //
 // Invariants
 //  1. unacked holds the packets acked + 1 to n_numbered, in order; the first `next` of them are with the fabric.
@@ -51,7 +51,7 @@ public:
     void close() noexcept override;
     [[nodiscard]] Bytes address() const noexcept override { return inner_->address(); }
     void introduce(ProcId process, Bytes address) override { inner_->introduce(process, address); }
-    [[nodiscard]] bool has_doors() const noexcept override { return inner_->has_doors(); }
+    [[nodiscard]] bool has_listeners() const noexcept override { return inner_->has_listeners(); }
     [[nodiscard]] bool admit(std::span<const Bytes> addresses) override { return inner_->admit(addresses); }
     [[nodiscard]] Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) override;
     [[nodiscard]] std::size_t eager_bytes() const noexcept override { return part_bytes_; }
@@ -59,7 +59,7 @@ public:
     bool progress() override;
     [[nodiscard]] int fd() const noexcept override { return inner_->fd(); }
     [[nodiscard]] bool arm() override;
-    void forget(ProcId process) override;
+    void retire_peer(ProcId process) override;
     [[nodiscard]] std::string describe() const override { return inner_->describe(); }
 
 private:
@@ -88,7 +88,7 @@ private:
     };
     struct Peer {
         ProcId process = kNoProc;
-        bool is_forgotten = false;
+        bool is_retired = false;
         // ---- to it ----
         std::uint64_t n_numbered = 0;
         std::uint64_t acked = 0;

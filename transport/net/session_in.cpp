@@ -35,7 +35,7 @@ void SessionFabric::message(Bytes bytes, Bytes payload) {
         options_.receiver->stranger();
         return;
     }
-    if (peer->is_forgotten) {
+    if (peer->is_retired) {
         return;
     }
     if (!take_acknowledgement(*peer, head.received)) {
@@ -188,7 +188,7 @@ void SessionFabric::arrived(std::uint64_t ticket, bool is_whole) {
 
 void SessionFabric::broken(ProcId process) {
     Peer* const peer = peer_of(process);
-    if (peer == nullptr || peer->is_forgotten || peer->is_broken || peer->has_left || is_bare_) {
+    if (peer == nullptr || peer->is_retired || peer->is_broken || peer->has_left || is_bare_) {
         return;
     }
     const std::int64_t now = now_ns();

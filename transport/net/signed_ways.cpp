@@ -38,7 +38,7 @@ bool give_key(int fd, const sockaddr_storage& who, std::uint8_t bits, std::uint6
     return ::setsockopt(fd, IPPROTO_TCP, TCP_MD5SIG_EXT, &option, sizeof option) == 0;
 }
 
-// ---- the doors that are known ----
+// ---- the listeners that are known ----
 
 using Way = std::pair<HostAddress, std::uint16_t>;
 
@@ -200,7 +200,7 @@ int look_at_library(dl_phdr_info* library, std::size_t /*bytes*/, void* search_p
 
 }  // namespace
 
-bool sign_door(int fd, std::uint64_t key) noexcept {
+bool sign_listener(int fd, std::uint64_t key) noexcept {
     sockaddr_storage own{};
     socklen_t bytes = sizeof own;
     if (::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &bytes) != 0) {
@@ -213,7 +213,7 @@ bool sign_door(int fd, std::uint64_t key) noexcept {
 
 bool can_sign() noexcept {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const bool is_good = fd >= 0 && sign_door(fd, 1);
+    const bool is_good = fd >= 0 && sign_listener(fd, 1);
     if (fd >= 0) {
         ::close(fd);
     }

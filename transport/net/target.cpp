@@ -117,7 +117,7 @@ NetPeer* Network::Impl::admit(Bytes bytes, WireHead& head) {
         return nullptr;
     }
     NetPeer& from = peer(ProcId(head.from));
-    if (from.is_forgotten.load(std::memory_order_relaxed)) {
+    if (from.is_retired.load(std::memory_order_relaxed)) {
         ++counters_.stale;
         return nullptr;
     }
@@ -371,7 +371,7 @@ void Network::Impl::arrived(std::uint64_t ticket, bool is_whole) {
         if (is_whole) {
             end_request(*request, false);
         }
-    } else if (is_whole && !from.is_forgotten.load(std::memory_order_relaxed)) {
+    } else if (is_whole && !from.is_retired.load(std::memory_order_relaxed)) {
         if (head.kind == WireKind::put) {
             mark_written(regions_.symmetric(head.address, head.length), head.length);
         }

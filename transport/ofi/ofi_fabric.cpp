@@ -39,7 +39,7 @@ OfiFabric::~OfiFabric() { close(); }
 bool OfiFabric::open(const Options& options, std::string& error_line) {
     options_ = options;
     owner_ = ::getpid();
-    doors_.emplace();
+    listeners_.emplace();
     {
         const EnvironmentDefaults defaults(kDefaults);
         if (!device_.open(options, error_line)) {
@@ -51,11 +51,11 @@ bool OfiFabric::open(const Options& options, std::string& error_line) {
         close();
         return false;
     }
-    if (!guard_doors(error_line)) {
+    if (!guard_listeners(error_line)) {
         close();
         return false;
     }
-    address_ = packed({.hosts = host_addresses(options.address), .ports = doors_->ports()});
+    address_ = packed({.hosts = host_addresses(options.address), .ports = listeners_->ports()});
     const AddressHead head{.key = key_};
     const Bytes head_bytes = std::as_bytes(std::span(&head, 1));
     address_.insert(address_.end(), head_bytes.begin(), head_bytes.end());
@@ -74,19 +74,19 @@ bool OfiFabric::open(const Options& options, std::string& error_line) {
     return true;
 }
 
-bool OfiFabric::guard_doors(std::string& error_line) {
+bool OfiFabric::guard_listeners(std::string& error_line) {
     constexpr std::array<const char*, 1> kCallers{"libfabric."};
-    doors_->find(device_.address());
+    listeners_->find(device_.address());
     if (options_.is_signed && !device_.is_on_tcp()) {
         error_line = "libfabric: connections by " + device_.name() + " cannot be signed: choose TCP (FI_PROVIDER=tcp)";
         return false;
     }
-    if (options_.is_signed && (!doors_->sign(options_.secret) || !sign_connections_of(kCallers, options_.secret))) {
+    if (options_.is_signed && (!listeners_->sign(options_.secret) || !sign_connections_of(kCallers, options_.secret))) {
         error_line = std::string("libfabric: the system does not let connections be signed: ") + std::strerror(errno);
         return false;
     }
     if (options_.starts_shut) {
-        static_cast<void>(doors_->admit({}));  // that it fails is said when others are admitted
+        static_cast<void>(listeners_->admit({}));  // that it fails is said when others are admitted
     }
     return true;
 }
@@ -97,7 +97,7 @@ bool OfiFabric::admit(std::span<const Bytes> addresses) {
         const std::vector<HostAddress> some = unpack(address).hosts;
         admitted.insert(admitted.end(), some.begin(), some.end());
     }
-    return !doors_->empty() && doors_->admit(std::move(admitted));
+    return !listeners_->empty() && listeners_->admit(std::move(admitted));
 }
 
 bool OfiFabric::open_fds(std::string& error_line) {
@@ -186,7 +186,7 @@ void OfiFabric::introduce(ProcId process, Bytes address) {
     }
 }
 
-void OfiFabric::forget(ProcId process) {
+void OfiFabric::retire_peer(ProcId process) {
     if (process.value() < 0 || process.index() >= peers_.size()) {
         return;
     }

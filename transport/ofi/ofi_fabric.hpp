@@ -3,7 +3,7 @@
 // The provider is never told where a payload is to go. It puts packets one behind the other into buffers of this class,
 // from which parts of large messages are copied to their places while they are in the cache. A receive that is under
 // way cannot be taken back for certain in libfabric (fi_cancel finds only what has not begun, and the sender may have
-// been stopped in the middle), so this copy is what makes the promise of forget() certain with every provider; and
+// been stopped in the middle), so this copy is what makes the promise of retire_peer() certain with every provider; and
 // there is no round trip before the data.
 //
 // Order: what is queued for a process leaves in the order of the calls, first packets of messages before further parts
@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "transport/fabric.hpp"
-#include "transport/net/doors.hpp"
+#include "transport/net/listeners.hpp"
 #include "transport/ofi/device.hpp"
 #include "transport/ofi/wire.hpp"
 
@@ -45,7 +45,7 @@ public:
     Bytes address() const noexcept override { return address_; }
     void introduce(ProcId process, Bytes address) override;
     // Over UDP a filter that looks at connections would let everything through.
-    bool has_doors() const noexcept override { return device_.is_on_tcp(); }
+    bool has_listeners() const noexcept override { return device_.is_on_tcp(); }
     bool admit(std::span<const Bytes> addresses) override;
     Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) override;
     std::size_t eager_bytes() const noexcept override {
@@ -54,7 +54,7 @@ public:
     bool progress() override;
     int fd() const noexcept override { return epoll_fd_; }
     bool arm() override;
-    void forget(ProcId process) override;
+    void retire_peer(ProcId process) override;
     // The provider connects again by itself.
     bool reconnects() const noexcept override { return true; }
     std::string describe() const override { return "ofi (" + device_.name() + ")"; }
@@ -67,7 +67,7 @@ private:
     struct Peer;
     enum class Posted { yes, not_now, broken };
 
-    [[nodiscard]] bool guard_doors(std::string& error_line);
+    [[nodiscard]] bool guard_listeners(std::string& error_line);
     [[nodiscard]] bool open_fds(std::string& error_line);
     [[nodiscard]] bool post_buffers(std::string& error_line);
     [[nodiscard]] Peer* peer(ProcId process) noexcept;
@@ -101,7 +101,7 @@ private:
     Device device_;
     pid_t owner_ = 0;  // the process that has opened it
     std::uint64_t key_ = 0;
-    std::optional<Doors> doors_;
+    std::optional<Listeners> listeners_;
     std::vector<std::byte> address_;  // the entrance, the key, then the provider's
     int epoll_fd_ = -1;
     int timer_fd_ = -1;

@@ -38,7 +38,7 @@ inline constexpr std::size_t kPacketHeadBytes = sizeof(PacketHead) + kFabricHead
 inline constexpr std::size_t kPacketBytes = kPacketHeadBytes + kPartBytes;
 static_assert(kEagerBytes <= kPartBytes && kPacketHeadBytes + kEagerBytes <= kPacketBytes);
 
-// What others need to reach a process: its entrance (net/doors.hpp), the key, and the provider's address behind it.
+// What others need to reach a process: its entrance (net/listeners.hpp), the key, and the provider's address behind it.
 struct AddressHead {
     std::uint64_t key = 0;
 };

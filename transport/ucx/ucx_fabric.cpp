@@ -32,7 +32,7 @@ bool UcxFabric::admit(std::span<const Bytes> addresses) {
         const std::vector<HostAddress> some = unpack(address).hosts;
         admitted.insert(admitted.end(), some.begin(), some.end());
     }
-    return !doors_->empty() && doors_->admit(std::move(admitted));
+    return !listeners_->empty() && listeners_->admit(std::move(admitted));
 }
 
 bool UcxFabric::connect(Peer& peer) {
@@ -87,7 +87,7 @@ void UcxFabric::close_broken() {
         if (peer->endpoint != nullptr) {
             close_endpoint(std::exchange(peer->endpoint, nullptr), UCP_EP_CLOSE_FLAG_FORCE);
         }
-        if (options_.receiver != nullptr && !peer->is_forgotten) {
+        if (options_.receiver != nullptr && !peer->is_retired) {
             options_.receiver->broken(ProcId(static_cast<std::int32_t>(peer - peers_.data())));
         }
     }
@@ -95,7 +95,7 @@ void UcxFabric::close_broken() {
 
 void UcxFabric::reconnect(ProcId process) {
     Peer* const peer = peer_of(process);
-    if (peer == nullptr || peer->is_forgotten) {
+    if (peer == nullptr || peer->is_retired) {
         return;
     }
     std::erase(broken_, peer);
@@ -115,12 +115,12 @@ void UcxFabric::reap() {
     });
 }
 
-void UcxFabric::forget(ProcId process) {
+void UcxFabric::retire_peer(ProcId process) {
     Peer* peer = peer_of(process);
-    if (peer == nullptr || peer->is_forgotten) {
+    if (peer == nullptr || peer->is_retired) {
         return;
     }
-    peer->is_forgotten = true;
+    peer->is_retired = true;
     if (peer->endpoint != nullptr) {
         close_endpoint(std::exchange(peer->endpoint, nullptr), UCP_EP_CLOSE_FLAG_FORCE);
     }
@@ -171,7 +171,7 @@ UcxFabric::Send* UcxFabric::take_send() {
 
 Fabric::Sent UcxFabric::send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) {
     Peer* peer = peer_of(to);
-    if (peer == nullptr || peer->is_forgotten || peer->is_broken || head.size() > kFabricHeadBytes ||
+    if (peer == nullptr || peer->is_retired || peer->is_broken || head.size() > kFabricHeadBytes ||
         (peer->endpoint == nullptr && (peer->address.empty() || !connect(*peer)))) {
         return Sent::gone;
     }
@@ -267,7 +267,7 @@ ucs_status_t UcxFabric::on_message(void* fabric_pointer, const void* header, std
     }
     std::memcpy(&prefix, header, sizeof prefix);
     const Peer* peer = fabric->peer_of(ProcId(prefix.from));
-    if (peer == nullptr || peer->is_forgotten || prefix.head_bytes > kFabricHeadBytes ||
+    if (peer == nullptr || peer->is_retired || prefix.head_bytes > kFabricHeadBytes ||
         prefix.head_bytes != header_bytes - sizeof prefix) {
         return UCS_OK;
     }

@@ -18,7 +18,8 @@
 // Invariants:
 //  1. Nothing is sent on an endpoint that has failed or is being closed: UCX has crashed on that.
 //  2. Every request that UCX has not completed is in exactly one Send or Receive, counted or listed with its process.
-//  3. forget() leaves none of its process: the endpoints that its requests belong to are closed by force, which makes
+//  3. retire_peer() leaves none of its process: the endpoints that its requests belong to are closed by force, which
+//  makes
 //     UCX complete them without the other side.
 //
 // A child after fork() has a copy of all this and leaves it alone: close() does nothing there.
@@ -33,7 +34,7 @@
 #include <vector>
 
 #include "transport/fabric.hpp"
-#include "transport/net/doors.hpp"
+#include "transport/net/listeners.hpp"
 
 namespace sft {
 
@@ -50,7 +51,7 @@ public:
     void close() noexcept override;
     [[nodiscard]] Bytes address() const noexcept override { return address_; }
     void introduce(ProcId process, Bytes address) override;
-    [[nodiscard]] bool has_doors() const noexcept override { return is_on_tcp_; }
+    [[nodiscard]] bool has_listeners() const noexcept override { return is_on_tcp_; }
     [[nodiscard]] bool admit(std::span<const Bytes> addresses) override;
     [[nodiscard]] Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) override;
     [[nodiscard]] std::size_t eager_bytes() const noexcept override;
@@ -58,7 +59,7 @@ public:
     bool progress() override;
     [[nodiscard]] int fd() const noexcept override { return fd_; }
     [[nodiscard]] bool arm() override;
-    void forget(ProcId process) override;
+    void retire_peer(ProcId process) override;
     [[nodiscard]] bool reconnects() const noexcept override { return is_tcp_only_; }
     void reconnect(ProcId process) override;
     [[nodiscard]] std::string describe() const override { return "ucx (" + resources_ + ")"; }
@@ -76,7 +77,7 @@ private:
         std::vector<std::byte> address;
         ucp_ep_h endpoint = nullptr;
         bool is_broken = false;
-        bool is_forgotten = false;
+        bool is_retired = false;
         std::size_t n_sends = 0;  // that UCX has not completed
     };
 
@@ -107,7 +108,7 @@ private:
     bool init_context(const std::string& devices, std::string& error_line);
     bool open_worker(std::string& error_line);
     bool open_fd(std::string& error_line);
-    bool sign_doors(std::string& error_line);
+    bool sign_listeners(std::string& error_line);
     bool progress_workers();
     [[nodiscard]] Peer* peer_of(ProcId process);
     bool connect(Peer& peer);
@@ -138,7 +139,7 @@ private:
     bool is_on_tcp_ = false;
     bool is_tcp_only_ = false;
     std::size_t bytes_at_once_ = 0;  // so large a message has been given away at once
-    std::optional<Doors> doors_;
+    std::optional<Listeners> listeners_;
     std::vector<std::byte> address_;  // the entrance, then the worker's
     std::vector<Peer> peers_;
     std::vector<Peer*> broken_;  // whose endpoints are to be closed

@@ -149,7 +149,7 @@ bool UcxFabric::open_worker(std::string& error_line) {
     ucp_worker_params_t parameters{};
     parameters.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-    doors_.emplace();
+    listeners_.emplace();
     ucs_status_t status = ::ucp_worker_create(context_, &parameters, &worker_);
     if (status == UCS_OK) {
         out_ = worker_;
@@ -182,17 +182,17 @@ bool UcxFabric::open_worker(std::string& error_line) {
     if (!open_fd(error_line)) {
         return false;
     }
-    doors_->find(own);
+    listeners_->find(own);
     if (out_ != worker_) {
-        doors_->find(not_told);  // nobody has a reason to connect there, but UCX listens
+        listeners_->find(not_told);  // nobody has a reason to connect there, but UCX listens
     }
-    if (options_.is_signed && !sign_doors(error_line)) {
+    if (options_.is_signed && !sign_listeners(error_line)) {
         return false;
     }
-    address_ = packed({.hosts = host_addresses(options_.address), .ports = doors_->ports()});
+    address_ = packed({.hosts = host_addresses(options_.address), .ports = listeners_->ports()});
     address_.insert(address_.end(), own.begin(), own.end());
     if (options_.starts_shut) {
-        static_cast<void>(doors_->admit({}));  // that it fails is said when others are admitted
+        static_cast<void>(listeners_->admit({}));  // that it fails is said when others are admitted
     }
     if (address_.size() > kFabricAddressBytes) {
         error_line = "UCX: an address of " + std::to_string(address_.size()) + " bytes, more than " +
@@ -202,13 +202,13 @@ bool UcxFabric::open_worker(std::string& error_line) {
     return true;
 }
 
-bool UcxFabric::sign_doors(std::string& error_line) {
+bool UcxFabric::sign_listeners(std::string& error_line) {
     constexpr std::array<const char*, 1> kCallers{"libucs."};
     if (!is_tcp_only_) {
         error_line = "UCX: connections of " + resources_ + " cannot be signed: choose TCP (UCX_TLS=tcp)";
         return false;
     }
-    if (!doors_->sign(options_.secret) || !sign_connections_of(kCallers, options_.secret)) {
+    if (!listeners_->sign(options_.secret) || !sign_connections_of(kCallers, options_.secret)) {
         error_line = std::string("UCX: the system does not let connections be signed: ") + std::strerror(errno);
         return false;
     }

@@ -51,17 +51,17 @@ enum class Filtered { connections, packets };
 // False: the system refuses the filter.
 [[nodiscard]] bool attach_filter(int fd, const std::vector<sock_filter>& program) noexcept;
 
-class Doors {
+class Listeners {
 public:
     // Before the library opens its sockets.
-    Doors();
+    Listeners();
     // Its sockets are those that have come since, listen, and have a port that occurs in its address.
     void find(Bytes address);
 
     [[nodiscard]] bool empty() const noexcept { return sockets_.empty(); }
     // From now on these only. Connections that are there stay. False: the system refuses the filter.
     [[nodiscard]] bool admit(std::vector<HostAddress> addresses) noexcept;
-    // From now on only who signs with this key. False: there is no door, or the kernel cannot do it.
+    // From now on only who signs with this key. False: there is no listener, or the kernel cannot do it.
     [[nodiscard]] bool sign(std::uint64_t key) noexcept;
     [[nodiscard]] std::vector<std::uint16_t> ports() const;
 

@@ -123,7 +123,7 @@ bool Runtime::prepare_cards(JobCard& card, SegmentCard& segment, std::string& er
     return true;
 }
 
-bool Runtime::meet_the_others(int generation, std::string& error) {
+bool Runtime::rendezvous(int generation, std::string& error) {
     const JobCard mine = own_card(config_, memory_.live().heap, memory_.live().globals);
     JobCard first = mine;
     SegmentCard segment;
@@ -144,7 +144,7 @@ bool Runtime::meet_the_others(int generation, std::string& error) {
         static_assert(sizeof first <= kCardBytesMax);
         std::memcpy(control_.header().card, &first, sizeof first);
     }
-    enter(StartStep::opening_doors);
+    enter(StartStep::opening_listeners);
     if (!holds(protector_.create(config_.backup_mode, control_.n_pes()), error) || !open_links(first, error) ||
         !publish_slot(error)) {
         return false;

@@ -48,7 +48,7 @@ private:
     void settle();
     void take(const Fact& fact);
     void take_end(ProcessKey key, FailureReason reason);
-    void take_loss(const AgentHub::Tidings& news);
+    void take_loss(const AgentHub::AgentEvent& news);
     void take_agreed_loss(std::uint64_t rank);
     void answer_launched(const Fact& fact);
     void give_input(const Fact& fact);
@@ -59,7 +59,7 @@ private:
     [[nodiscard]] const std::string& host_name(std::int32_t host) const;
     void take_join(const Fact& fact);
     [[nodiscard]] std::string problem_of_join(int count, const std::string& host) const;
-    void take_started(const AgentHub::Tidings& news);
+    void take_started(const AgentHub::AgentEvent& news);
     void start_joiners();
     void let_in();
     [[nodiscard]] std::vector<HostLoad> host_loads(int pe) const;

@@ -1,4 +1,4 @@
-#include "transport/net/doors.hpp"
+#include "transport/net/listeners.hpp"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -283,9 +283,9 @@ bool attach_filter(int fd, const std::vector<sock_filter>& program) noexcept {
     return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
 }
 
-Doors::Doors() : before_(listening_sockets()) {}
+Listeners::Listeners() : before_(listening_sockets()) {}
 
-void Doors::find(Bytes address) {
+void Listeners::find(Bytes address) {
     for (const int fd : listening_sockets()) {
         const std::vector<std::byte> port = port_of(fd);
         if (!port.empty() && std::find(before_.begin(), before_.end(), fd) == before_.end() &&
@@ -295,17 +295,17 @@ void Doors::find(Bytes address) {
     }
 }
 
-bool Doors::admit(std::vector<HostAddress> addresses) noexcept {
+bool Listeners::admit(std::vector<HostAddress> addresses) noexcept {
     const std::vector<sock_filter> program = filter_for(std::move(addresses));
     return std::all_of(sockets_.begin(), sockets_.end(), [&](int fd) { return attach_filter(fd, program); });
 }
 
-bool Doors::sign(std::uint64_t key) noexcept {
+bool Listeners::sign(std::uint64_t key) noexcept {
     return !sockets_.empty() &&
-           std::all_of(sockets_.begin(), sockets_.end(), [key](int fd) { return sign_door(fd, key); });
+           std::all_of(sockets_.begin(), sockets_.end(), [key](int fd) { return sign_listener(fd, key); });
 }
 
-std::vector<std::uint16_t> Doors::ports() const {
+std::vector<std::uint16_t> Listeners::ports() const {
     std::vector<std::uint16_t> ports;
     for (const int fd : sockets_) {
         const std::vector<std::byte> port = port_of(fd);

@@ -28,7 +28,7 @@ public:
 
 private:
     bool start();
-    void handle(const Poller::News& news);
+    void handle(const Poller::Event& news);
     void hear_guardian();
     void hear_of_roads();
     void look_for_road(std::int64_t now_ns);

@@ -55,7 +55,7 @@ def name_of(pid):
         return ""
 
 
-class Doors(unittest.TestCase):
+class Listeners(unittest.TestCase):
     def let_in(self, cluster, host, ports):
         """Which of host 1's ports give a connection to `host`."""
         result = cluster.run([sys.executable, "-c", CONNECT, cluster.addresses[1], *map(str, ports)], host, timeout_s=TIMEOUT_S)

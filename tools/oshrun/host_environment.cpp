@@ -1,4 +1,4 @@
-#include "tools/oshrun/surroundings.hpp"
+#include "tools/oshrun/host_environment.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

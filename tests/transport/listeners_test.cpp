@@ -1,5 +1,5 @@
-// The filter of doors, with real sockets of the loopback: who gets a connection, and who does not.
-#include "transport/net/doors.hpp"
+// The filter of listeners, with real sockets of the loopback: who gets a connection, and who does not.
+#include "transport/net/listeners.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -88,16 +88,16 @@ bool is_let_in(const std::string& from, const Server& server) { return Client(fr
 
 struct DoorsTest : testing::Test {
     void SetUp() override {
-        doors.find(server.port());
-        ASSERT_FALSE(doors.empty());
+        listeners.find(server.port());
+        ASSERT_FALSE(listeners.empty());
     }
-    Doors doors;  // before the server
+    Listeners listeners;  // before the server
     Server server;
 };
 
 TEST_F(DoorsTest, OnlyThoseThatAreAdmittedGetAConnection) {
     EXPECT_TRUE(is_let_in("127.0.0.3", server));
-    ASSERT_TRUE(doors.admit({number("127.0.0.2"), number("127.0.0.7"), number("::1")}));
+    ASSERT_TRUE(listeners.admit({number("127.0.0.2"), number("127.0.0.7"), number("::1")}));
     EXPECT_TRUE(is_let_in("127.0.0.2", server));
     EXPECT_TRUE(is_let_in("127.0.0.7", server));
     EXPECT_FALSE(is_let_in("127.0.0.1", server));
@@ -107,9 +107,9 @@ TEST_F(DoorsTest, OnlyThoseThatAreAdmittedGetAConnection) {
 }
 
 TEST_F(DoorsTest, NobodyIsAdmittedByAnEmptyList) {
-    ASSERT_TRUE(doors.admit({}));
+    ASSERT_TRUE(listeners.admit({}));
     EXPECT_FALSE(is_let_in("127.0.0.1", server));
-    ASSERT_TRUE(doors.admit({number("127.0.0.1")}));
+    ASSERT_TRUE(listeners.admit({number("127.0.0.1")}));
     EXPECT_TRUE(is_let_in("127.0.0.1", server));
 }
 
@@ -117,7 +117,7 @@ TEST_F(DoorsTest, WhatIsConnectedStaysSo) {
     Client client("127.0.0.5", server);
     ASSERT_TRUE(client.is_let_in());
     const int accepted = accept(server.fd, nullptr, nullptr);
-    ASSERT_TRUE(doors.admit({number("127.0.0.9")}));
+    ASSERT_TRUE(listeners.admit({number("127.0.0.9")}));
     std::vector<char> sent(100'000, 'x');
     std::size_t n = 0;
     for (int round = 0; round < 20; ++round) {
@@ -142,7 +142,7 @@ TEST_F(DoorsTest, NeighboursAreOneRange) {
     }
     std::shuffle(addresses.begin(), addresses.end(), std::mt19937(7));
     EXPECT_LT(filter_for(addresses).size(), 20U);
-    ASSERT_TRUE(doors.admit(addresses));
+    ASSERT_TRUE(listeners.admit(addresses));
     EXPECT_TRUE(is_let_in("127.0.3.20", server));
     EXPECT_TRUE(is_let_in("127.0.3.249", server));
     EXPECT_FALSE(is_let_in("127.0.3.19", server));
@@ -158,7 +158,7 @@ TEST_F(DoorsTest, AnyNumberOfAddresses) {
                                    std::to_string(1 + i % 100 * 2)));
     }
     ASSERT_LE(filter_for(addresses).size(), static_cast<std::size_t>(BPF_MAXINSNS));
-    ASSERT_TRUE(doors.admit(addresses));
+    ASSERT_TRUE(listeners.admit(addresses));
     EXPECT_TRUE(is_let_in("127.10.0.1", server));
     EXPECT_TRUE(is_let_in("127.10.99.197", server));
     EXPECT_TRUE(is_let_in("127.110.0.3", server));
@@ -169,7 +169,7 @@ TEST_F(DoorsTest, AnyNumberOfAddresses) {
 }
 
 TEST(DoorsOfTheSixth, WholeAddressesAndNetworks) {
-    Doors doors;
+    Listeners listeners;
     const int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in6 loopback{
         .sin6_family = AF_INET6, .sin6_port = 0, .sin6_flowinfo = 0, .sin6_addr = in6addr_loopback, .sin6_scope_id = 0};
@@ -179,10 +179,10 @@ TEST(DoorsOfTheSixth, WholeAddressesAndNetworks) {
         GTEST_SKIP() << "no ::1 here";
     }
     const Server server("::1");
-    doors.find(server.port());
-    ASSERT_TRUE(doors.admit({number("fd00::2"), number("127.0.0.1")}));
+    listeners.find(server.port());
+    ASSERT_TRUE(listeners.admit({number("fd00::2"), number("127.0.0.1")}));
     EXPECT_FALSE(is_let_in("::1", server));
-    ASSERT_TRUE(doors.admit({number("fd00::2"), number("::1"), number("fd00::3")}));
+    ASSERT_TRUE(listeners.admit({number("fd00::2"), number("::1"), number("fd00::3")}));
     EXPECT_TRUE(is_let_in("::1", server));
     std::vector<HostAddress> many{number("::1")};
     for (int i = 0; i < 5000; ++i) {
@@ -191,17 +191,17 @@ TEST(DoorsOfTheSixth, WholeAddressesAndNetworks) {
         many.push_back(number(text));
     }
     ASSERT_LE(filter_for(many).size(), static_cast<std::size_t>(BPF_MAXINSNS));
-    ASSERT_TRUE(doors.admit(many));
+    ASSERT_TRUE(listeners.admit(many));
     EXPECT_TRUE(is_let_in("::1", server));
 }
 
-TEST(Doors, TheProgramsOwnSocketsAreLeftAlone) {
+TEST(Listeners, TheProgramsOwnSocketsAreLeftAlone) {
     const Server older;
-    Doors doors;
+    Listeners listeners;
     const Server ucx;
     const Server newer;
-    doors.find(ucx.port());
-    ASSERT_TRUE(doors.admit({}));
+    listeners.find(ucx.port());
+    ASSERT_TRUE(listeners.admit({}));
     EXPECT_FALSE(is_let_in("127.0.0.1", ucx));
     EXPECT_TRUE(is_let_in("127.0.0.1", older));
     EXPECT_TRUE(is_let_in("127.0.0.1", newer));

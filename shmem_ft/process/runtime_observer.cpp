@@ -66,7 +66,7 @@ void Runtime::heard_of_death(const Death& death) {
     service_->reports().spare_lost(death);
     peers_.retire_dead();
     if (links_.network() != nullptr && is_remote(death.process)) {
-        links_.network()->forget(death.process);
+        links_.network()->retire_peer(death.process);
     }
     control_.slot(self()).doorbell.ring();
     end_with_mpi(death);
@@ -77,7 +77,7 @@ void Runtime::decided(const JobState& before, const JobState& after) {
         service_->wake();  // this may be the application's thread
     }
     service_->reports().decided(before, after);
-    if (before.stage == Stage::folding && after.version != before.version) {
+    if (before.stage == Stage::updating && after.version != before.version) {
         status_->set_committed(now_ns());
     }
     if (after.view != before.view) {
