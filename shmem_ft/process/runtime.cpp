@@ -26,9 +26,6 @@ namespace {
 constexpr WaitStyle kAlone{4000, 0};  // a core per process: spins for about as long as a wake-up takes
 constexpr WaitStyle kCrowded{20, 4};
 
-// Whoever would wait for this job's result is gone.
-void launcher_lost() { ::_exit(kExitError); }
-
 // As process 0 has found it: barriers take another way in a crowd, so all must be of one opinion, also a process that
 // takes over when the number of processors is another one.
 WaitStyle style_of_job(const ControlSegment& control) {
@@ -60,7 +57,7 @@ bool are_new_pages_locked() {
 
 // The service thread polls the channel, and may already run.
 void Runtime::abandon(const std::string& line) noexcept {
-    start_watch_.reset();
+    rendezvous_.end_watch();
     job_exit_.tell(line);
     stop_service();
     links_.close();
@@ -235,27 +232,11 @@ void Runtime::tell_fault_points() {
     set_fault_hook(hook);
 }
 
-// Before PMIx: if a process dies while it connects, the launcher's server may leave the others waiting for ever, and
-// then only oshrun, which has heard of all of them, can end the job.
-bool Runtime::say_hello(std::string& error) {
-    if (config_.job_socket.empty()) {
-        return true;  // nobody to say it to
-    }
-    channel_.set_rank(Bootstrap::rank_by_environment());
-    if (!channel_.connect(config_.job_socket, error)) {
-        return false;
-    }
-    report(JobEventKind::hello, 0, 0, "", now_ns(), 0);
-    return true;
-}
-
-bool Runtime::start_with_others(int generation, std::string& error) {
-    if (!bootstrap_.connect(channel_, config_.pretend_nodes, error)) {
-        return false;
-    }
-    bootstrap_.watch_launcher(&launcher_lost);
-    enter(StartStep::making_memory);
-    return create_memory(error) && rendezvous(generation, error);
+// A process that starts with the job, or a spare that joins it.
+bool Runtime::meet_others(int generation, std::string& error) {
+    const bool joins = !config_.join.empty();
+    return holds(joins ? rendezvous_.attach() : rendezvous_.connect(), error) && create_memory(error) &&
+           holds(joins ? rendezvous_.join(own_for_others()) : rendezvous_.meet(generation, own_for_others()), error);
 }
 
 // With what shows to onlookers what it knows, and what tells it of deaths.
@@ -265,7 +246,7 @@ void Runtime::create_coordinator() {
         Coordinator::Options{.shape = {.n_pes = first_spare(),
                                        .n_processes = bootstrap_.n_processes(),
                                        .nodes = links_.nodes(),
-                                       .domains = domains_.has_several() ? &domains_ : nullptr,
+                                       .domains = rendezvous_.domains(),
                                        .keeps_near = config_.backup_mode == BackupMode::single_copy},
                              .self = self(),
                              .keeps_copies = config_.backup_mode != BackupMode::none,
@@ -300,14 +281,15 @@ void Runtime::create_coordinator() {
 
 bool Runtime::start(int generation, std::string& error) {
     if (!may_be_member(error) || !load_config(config_, error) || !check_mpi(config_.spares, error) ||
-        !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error) || !say_hello(error)) {
+        !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error) ||
+        !holds(rendezvous_.say_hello(), error)) {
         return false;
     }
     if (generation == 0 && config_.join.empty()) {
-        watch_start();
+        rendezvous_.watch_start();
     }
     open_policies(generation);
-    if (!(config_.join.empty() ? start_with_others(generation, error) : join_running_job(error))) {
+    if (!meet_others(generation, error)) {
         return false;
     }
     // Before the service thread exists, which retires dead peers also while a substitute takes its PE.
@@ -330,12 +312,11 @@ bool Runtime::start(int generation, std::string& error) {
     tell_fault_points();
     status_->publish(now_ns());
     fault_point(FaultPoint::init_ready);
-    enter(StartStep::taking_pe);
+    rendezvous_.enter(StartStep::taking_pe);
     if ((!starts_as_spare && !take_pe(PeId(self().value()), error)) || !start_service(error)) {
         return false;
     }
-    can_ask_for_end_.store(true);
-    end_if_cut_off();
+    links_.tell_of_lost([this](const std::string& line) { job_exit_.ask_for_end(line); });
     if (!config_.join.empty()) {
         ask_to_join();
     } else if (!bootstrap_.is_one_node()) {
@@ -344,7 +325,7 @@ bool Runtime::start(int generation, std::string& error) {
     if (self() == ProcId(0) && generation == 0) {
         print_about();  // once in a job
     }
-    start_watch_.reset();
+    rendezvous_.end_watch();
     // With the descriptor by which a spare can join.
     report(JobEventKind::initialized, control_.fd(), 0, "", now_ns(), 0);
     if (starts_as_spare) {
@@ -352,6 +333,12 @@ bool Runtime::start(int generation, std::string& error) {
     }
     record_startup();
     return holds(protector_.start_scrubber(config_), error);
+}
+
+void Runtime::ask_to_join() {
+    coordinator_->request_join(rendezvous_.everybody_else(), NodeId(control_.header().node));
+    // oshrun lets the next one in when this one is counted in.
+    coordinator_->wait_until([this](const JobState& now) { return has_joined(now, self()) || is_over(now); });
 }
 
 bool Runtime::become_substitute(std::string& error) {

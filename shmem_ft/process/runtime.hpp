@@ -22,7 +22,6 @@
 
 #include "backup/protector.hpp"
 #include "base/config.hpp"
-#include "base/domain_map.hpp"
 #include "base/job_channel.hpp"
 #include "base/mutex.hpp"
 #include "base/private_data.hpp"
@@ -39,11 +38,10 @@
 #include "shmem_ft/process/status_publisher.hpp"
 #include "shmem_ft/start/bootstrap.hpp"
 #include "shmem_ft/start/node_links.hpp"
-#include "shmem_ft/start/start_watch.hpp"
+#include "shmem_ft/start/rendezvous.hpp"
 #include "symheap/peer_map.hpp"
 #include "symheap/stray_words.hpp"
 #include "symheap/symmetric_memory.hpp"
-#include "transport/contact.hpp"
 #include "transport/net/network.hpp"
 #include "transport/shm/control.hpp"
 
@@ -113,11 +111,8 @@ private:
     void before_kill() noexcept override { JobExit::flush_output(); }
 
     // runtime.cpp
+    [[nodiscard]] bool meet_others(int generation, std::string& error);
     [[nodiscard]] bool create_memory(std::string& error);
-    [[nodiscard]] bool start_with_others(int generation, std::string& error);
-    // Instead of start_with_others(), for a spare that comes while the job runs (runtime_join.cpp).
-    [[nodiscard]] bool join_running_job(std::string& error);
-    [[nodiscard]] bool await_turn(std::string& error);
     void ask_to_join();
     [[nodiscard]] bool take_pe(PeId pe, std::string& error);
     [[nodiscard]] bool show_first_holders(std::string& error);
@@ -128,20 +123,10 @@ private:
     void print_about() const;
     void tell_fault_points();
 
-    // runtime_rendezvous.cpp
-    [[nodiscard]] bool prepare_cards(JobCard& card, SegmentCard& segment, std::string& error);
-    [[nodiscard]] bool rendezvous(int generation, std::string& error);
-    [[nodiscard]] bool publish_slot(std::string& error);
-    [[nodiscard]] bool say_hello(std::string& error);
-    void watch_start();
-    void enter(StartStep step) noexcept;
-    [[nodiscard]] DomainId find_domain() const;
-    void read_domains();
-
     // runtime_nodes.cpp
-    [[nodiscard]] bool open_links(const JobCard& first, std::string& error);
-    void end_without(ProcId process) noexcept;
-    void end_if_cut_off() noexcept;
+    [[nodiscard]] Rendezvous::Own own_for_others();
+    [[nodiscard]] Result<Rendezvous::Files> make_store(std::int32_t n_pes);
+    [[nodiscard]] Result<> open_links(const JobCard& first);
     void connect_network();
     void retire_dead_peers() noexcept;
     void say_goodbye(Stage how) noexcept;
@@ -204,14 +189,16 @@ private:
     std::unique_ptr<StrayWords> stray_words_;  // if calls are checked
     Protector protector_{memory_.live()};
     Mailbox mailbox_;
-    DomainMap domains_;  // in a job on one node
     NodeLinks links_{{.config = &config_, .bootstrap = &bootstrap_, .control = &control_, .mailbox = &mailbox_}};
-    std::atomic<ProcId> lost_connection_{kNoProc};  // nobody has been told yet
-    std::atomic<bool> can_ask_for_end_{false};      // there are a coordinator and a service thread
+    Rendezvous rendezvous_{{.config = &config_,
+                            .channel = &channel_,
+                            .bootstrap = &bootstrap_,
+                            .control = &control_,
+                            .links = &links_,
+                            .mailbox = &mailbox_}};
     std::unique_ptr<Coordinator> coordinator_;
     std::unique_ptr<StatusPublisher> status_;  // as long as the coordinator
     std::unique_ptr<FailureService> service_;  // as long as the coordinator
-    std::unique_ptr<StartWatch> start_watch_;  // while this process is in shmem_init for the first time
 
     Engine engine_;
     PeerMap peers_;

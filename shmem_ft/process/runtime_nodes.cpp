@@ -16,41 +16,35 @@
 
 namespace sft {
 
-bool Runtime::open_links(const JobCard& first, std::string& error) {
+Rendezvous::Own Runtime::own_for_others() {
+    return {.heap = memory_.live().heap,
+            .globals = memory_.live().globals,
+            .make_store = [this](std::int32_t n_pes) { return make_store(n_pes); },
+            .open_links = [this](const JobCard& first) { return open_links(first); }};
+}
+
+Result<Rendezvous::Files> Runtime::make_store(std::int32_t n_pes) {
+    if (Result<> created = protector_.create(config_.backup_mode, n_pes); !created) {
+        return fails(created.error());
+    }
+    const auto file_of = [](const Segment& segment) { return Rendezvous::File{segment.fd(), segment.bytes()}; };
+    return Rendezvous::Files{.heap = file_of(memory_.heap_segment()),
+                             .globals = file_of(memory_.globals_segment()),
+                             .store = file_of(protector_.store().segment())};
+}
+
+Result<> Runtime::open_links(const JobCard& first) {
     const NodeLinks::Own own{.heap = memory_.live().heap,
                              .globals = memory_.live().globals,
                              .gate = &engine_.gate,
                              .marks = memory_.has_startup_record() ? memory_.write_marks() : WriteMarks(),
-                             .message_bytes_max = kMessageBytesMax,
-                             .connection_lost = [this](ProcId process) { end_without(process); }};
-    if (Result<> opened = links_.open(first, own); !opened) {
-        error = opened.error().line;
-        return false;
+                             .message_bytes_max = kMessageBytesMax};
+    Result<> opened = links_.open(first, own);
+    std::string error;
+    if (opened && links_.network() != nullptr && !protector_.store().serve(*links_.network(), error)) {
+        return fails(std::move(error));
     }
-    return links_.network() == nullptr || protector_.store().serve(*links_.network(), error);
-}
-
-// By the network's own thread. Processes that have started earlier may send something to this one before it can ask for
-// the end: start() does it then. Whichever of the two threads comes second sees what the other one has stored.
-void Runtime::end_without(ProcId process) noexcept {
-    lost_connection_.store(process);
-    if (can_ask_for_end_.load()) {
-        end_if_cut_off();
-    }
-}
-
-// Nobody says that it is dead, so nobody will ever forget it; and without it this process waits for ever. Must not wait
-// until the job has ended.
-void Runtime::end_if_cut_off() noexcept {
-    const ProcId process = lost_connection_.exchange(kNoProc);
-    if (process == kNoProc) {
-        return;
-    }
-    const Contact* const contact = control_.contact(process);
-    job_exit_.ask_for_end(format(
-        "process %d has no data connection to process %d on %s any more, and cannot make a new one, though control "
-        "messages say that it lives: something between the two refuses connections to its ports (a firewall?)",
-        self().value(), process.value(), contact == nullptr ? "another node" : contact->node_name));
+    return opened;
 }
 
 // Where the PEs are, for the operations.

@@ -104,7 +104,7 @@ Result<> NodeLinks::open_network(const JobCard& first, const Own& own) {
     // Longer than it takes to agree that a process or a node is lost.
     options.lost_ms =
         std::max(kSessionLostMs, std::int64_t{3} * o_.config->node_timeout_ms + o_.config->hang_timeout_ms);
-    options.connection_lost = own.connection_lost;
+    options.connection_lost = [this](ProcId process) { note_lost(process); };
     network_->set_marks(own.marks);
     if (!network_->open(std::move(options), error)) {
         network_.reset();
@@ -257,6 +257,33 @@ std::string NodeLinks::name_of(NodeId node) const {
         }
     }
     return format("node %d", node.value());
+}
+
+// Whichever of the two threads comes second sees what the other one has stored.
+void NodeLinks::note_lost(ProcId process) noexcept {
+    lost_.store(process);
+    if (has_listener_.load()) {
+        tell_lost();
+    }
+}
+
+void NodeLinks::tell_of_lost(std::function<void(const std::string& line)> tell) noexcept {
+    SFT_ASSERT(!has_listener_.load());
+    tell_ = std::move(tell);
+    has_listener_.store(true);
+    tell_lost();
+}
+
+void NodeLinks::tell_lost() noexcept {
+    const ProcId process = lost_.exchange(kNoProc);
+    if (process == kNoProc) {
+        return;
+    }
+    const Contact* const contact = o_.control->contact(process);
+    tell_(format(
+        "process %d has no data connection to process %d on %s any more, and cannot make a new one, though control "
+        "messages say that it lives: something between the two refuses connections to its ports (a firewall?)",
+        o_.bootstrap->self().value(), process.value(), contact == nullptr ? "another node" : contact->node_name));
 }
 
 void NodeLinks::quiet() noexcept {

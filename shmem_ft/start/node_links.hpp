@@ -6,9 +6,10 @@
 // everybody finds everybody (learn_nodes).
 //
 // Threads: that of shmem_init until learn_nodes() has come back; then nothing here changes, and is_remote() may be
-// asked by anybody.
+// asked by anybody. note_lost() any, at any time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -42,8 +43,6 @@ public:
         FaultGate* gate = nullptr;
         WriteMarks marks;  // the first put may come before this process is through its start
         std::size_t message_bytes_max = 0;
-        // Called by the network's own thread: a living process cannot be reached any more.
-        std::function<void(ProcId)> connection_lost;
     };
     explicit NodeLinks(const Options& options) noexcept : o_(options) {}
 
@@ -60,6 +59,14 @@ public:
     void admit_nodes();
     void close() noexcept;
 
+    // A living process cannot be reached any more. Nobody says that it is dead, so nobody will ever forget it; and
+    // without it this process waits for ever. By the network's own thread.
+    void note_lost(ProcId process) noexcept;
+    // Whom a line of it is given, once it is possible; of one that was lost before as well: processes that have started
+    // earlier may send something to this one before it can do anything about it. tell: by any thread, and without
+    // waiting until the job has ended.
+    void tell_of_lost(std::function<void(const std::string& line)> tell) noexcept;
+
     // Of those that the job has started with, and those that joined. On their own node these have a slot.
     [[nodiscard]] bool is_remote(ProcId process) const noexcept;
     // Null: the job is on one node.
@@ -75,11 +82,15 @@ private:
     [[nodiscard]] Result<> open_network(const JobCard& first, const Own& own);
     [[nodiscard]] Result<> gather_contacts(int generation);
     [[nodiscard]] Result<> try_ways();
+    void tell_lost() noexcept;
 
     Options o_;
     NodeInterface interface_;
     NodeMap nodes_;
     std::unique_ptr<Network> network_;
+    std::function<void(const std::string&)> tell_;
+    std::atomic<bool> has_listener_{false};  // tell_ is set
+    std::atomic<ProcId> lost_{kNoProc};      // nobody has been told of it yet
 };
 
 }  // namespace sft
