@@ -1,5 +1,5 @@
 // SimProcess: what it can reach of another process's memory, as the library does it
-// (shmem_ft/process/runtime_trouble.cpp).
+// (recovery/memory_actions.cpp).
 //
 // On the own node memory is opened by the kernel's word about a process and stays mapped whatever becomes of its owner.
 // That may fail although everybody lives: for lack of descriptors, say, or of permission. On another node it is reached

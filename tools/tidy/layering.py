@@ -11,7 +11,7 @@ MAY_INCLUDE = {
     "transport": {"base"},
     "symheap": {"base", "transport"},
     "backup": {"base", "transport", "symheap"},
-    "recovery": {"base", "transport"},
+    "recovery": {"base", "transport", "symheap", "backup"},
     # The roof: folders of shmem_ft/.
     "ops": {"base", "transport", "symheap"},
     "api": {"base", "ops", "include"},

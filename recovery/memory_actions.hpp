@@ -1,0 +1,89 @@
+// What this process does with its memory and its copies when the protocols say so: in a checkpoint, in a restart, and
+// as a substitute before it joins.
+//
+// Fault model: any open, map, connect, send or receive may fail at any time, for this process alone, once or for ever.
+// What fails says nothing about the process at the other end: only the kernel's word about that one does. So there are
+// three ends: it works when tried again; the other one turns out to be dead, and its death is decided about; or, within
+// a bound, the job ends with a line that names what failed.
+//
+// Threads: that of the collective calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "backup/protector.hpp"
+#include "base/own_pe.hpp"
+#include "base/result.hpp"
+#include "recovery/coordinator.hpp"
+#include "recovery/init_calls.hpp"
+#include "symheap/peer_map.hpp"
+#include "transport/shm/control.hpp"
+
+namespace sft {
+
+class MemoryActions final : public CheckpointActions {
+public:
+    struct Options {
+        Coordinator* coordinator = nullptr;
+        Protector* protector = nullptr;
+        PeerMap* peers = nullptr;
+        InitCalls* init_calls = nullptr;
+        const ControlSegment* control = nullptr;
+        Network* network = nullptr;  // in a job on several nodes
+        const OwnPe* me = nullptr;
+        std::uint64_t* saved_init_calls = nullptr;  // in what is saved with a version
+        bool keeps_copies = true;
+        std::function<bool(ProcId)> is_remote = {};
+        // The rest of the library: before what is saved is replicated, when it is committed, when it is restored, and
+        // after any attempt at that.
+        std::function<void()> before_replicating = {};
+        std::function<void()> committed = {};
+        std::function<void()> restored = {};
+        std::function<void()> after_restoring = {};
+        // Everybody is protected again: what the communication between PEs counts begins anew.
+        std::function<void(const JobState&)> reset_channels = {};
+        std::function<void(const std::string& line)> end_job = {};  // does not return
+    };
+    // Before the first action is asked for.
+    void open(Options options);
+
+    // CheckpointActions
+    void replicate(Version version) override;
+    void update_local_copy(Version version) override;
+    Outcome restore(const JobState& state) override;
+    Outcome protect(const JobState& state) override;
+
+    // At the start, of a process that is a PE from the beginning: shows the memory of the others, and finds its keeper.
+    // Who of them is gone will be known in a moment, and is no failure.
+    [[nodiscard]] Result<> show_first_holders();
+    [[nodiscard]] Result<> use_first_keeper();
+    // A substitute: the first bytes of the heap, and the library's state, as of the committed version. False: the job
+    // is over.
+    [[nodiscard]] bool fetch_front(std::size_t heap_bytes);
+    // What dead processes of other nodes have sent may be on its way into memory still. The service thread does it,
+    // too, when it comes to it.
+    void retire_dead_peers() noexcept;
+
+    // After an action that has found something corrupt: what.
+    [[nodiscard]] const std::string& why_lost() const noexcept { return why_lost_; }
+    // The value of the last protect() that was done.
+    [[nodiscard]] const JobState& recovered_from() const noexcept { return recovered_from_; }
+
+private:
+    [[nodiscard]] Outcome become_restored(const JobState& state);
+    [[nodiscard]] std::optional<std::pair<ProcId, Error>> show_holders(const JobState& state);
+    [[nodiscard]] Outcome must_be_gone(ProcId process, const Error& error) noexcept;
+    [[nodiscard]] Protector::KeeperLocation location_of(ProcId keeper) const;
+    [[nodiscard]] PeId me() const noexcept { return o_.me->get(); }
+
+    Options o_;
+    std::string why_lost_;
+    JobState recovered_from_;
+};
+
+}  // namespace sft
