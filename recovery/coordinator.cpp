@@ -270,8 +270,20 @@ void Coordinator::await_change(std::uint64_t index) {
     }
 }
 
-Participant::Do Coordinator::drive(Participant::Do next) {
+Participant::Do Coordinator::enter(const Call& call) {
+    const JobState& state = agreement_.decided();
+    switch (call.kind) {
+        case Call::Kind::checkpoint: return participant_.checkpoint(state);
+        case Call::Kind::restart: return participant_.restart(state, call.list_hash, call.joins);
+        case Call::Kind::finish: break;
+    }
+    return participant_.finish(state);
+}
+
+Participant::Do Coordinator::carry_out(const Call& call) {
     using Do = Participant::Do;
+    const Locked lock(mutex_);
+    Do next = enter(call);
     for (;;) {
         const JobState state = agreement_.decided();  // what `next` follows from
         visit(next);
@@ -309,21 +321,6 @@ Participant::Do Coordinator::drive(Participant::Do next) {
         mutex_.lock();
         next = participant_.done(agreement_.decided(), result);
     }
-}
-
-Participant::Do Coordinator::checkpoint() {
-    const Locked lock(mutex_);
-    return drive(participant_.checkpoint(agreement_.decided()));
-}
-
-Participant::Do Coordinator::restart(std::uint64_t list_hash, bool joins) {
-    const Locked lock(mutex_);
-    return drive(participant_.restart(agreement_.decided(), list_hash, joins));
-}
-
-Participant::Do Coordinator::finish() {
-    const Locked lock(mutex_);
-    return drive(participant_.finish(agreement_.decided()));
 }
 
 void Coordinator::request_end(EndReason reason, std::int32_t exit_status) {

@@ -72,10 +72,14 @@ public:
     };
     explicit Coordinator(const Options& options);
 
-    // The collective calls: the application's thread only.
-    [[nodiscard]] Participant::Do checkpoint();
-    [[nodiscard]] Participant::Do restart(std::uint64_t list_hash, bool joins);
-    [[nodiscard]] Participant::Do finish();
+    // A collective call, as of participant.hpp.
+    struct Call {
+        enum class Kind : std::uint8_t { checkpoint, restart, finish } kind{};
+        std::uint64_t list_hash = 0;  // of a restart
+        bool joins = false;
+    };
+    // From the call to its outcome. The application's thread only.
+    [[nodiscard]] Participant::Do carry_out(const Call& call);
 
     // Any thread. Ends the job for everybody unless it has ended already; the value tells who was first.
     void request_end(EndReason reason, std::int32_t exit_status);
@@ -180,7 +184,7 @@ private:
     // Without the lock while it is at a fault point, or at work.
     template <class What>
     void visit(What what) SFT_REQUIRES(mutex_);
-    [[nodiscard]] Participant::Do drive(Participant::Do next) SFT_REQUIRES(mutex_);
+    [[nodiscard]] Participant::Do enter(const Call& call) SFT_REQUIRES(mutex_);
     void await_change(std::uint64_t index) SFT_REQUIRES(mutex_);
     void note_awaited() SFT_REQUIRES(mutex_);
     // Gives the news to the observer, in order, without the lock.

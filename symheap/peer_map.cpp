@@ -138,8 +138,17 @@ void PeerMap::end_fault() {
     retire_dead_locked();
 }
 
-std::byte* PeerMap::heap_before_joining(PeId pe) { return open_window(heap_windows_[pe.index()]); }
-
-std::byte* PeerMap::globals_before_joining(PeId pe) { return open_window(globals_windows_[pe.index()]); }
+void* PeerMap::before_joining(PeId pe, const void* address) {
+    if (pe == me_) {
+        return const_cast<void*>(address);
+    }
+    const bool is_of_heap = options_.heap.contains(address);
+    if (pe == kNoPe || (!is_of_heap && !options_.globals.contains(address))) {
+        return nullptr;
+    }
+    std::byte* const window = open_window(is_of_heap ? heap_windows_[pe.index()] : globals_windows_[pe.index()]);
+    const std::uintptr_t begin = is_of_heap ? options_.heap.begin : options_.globals.begin;
+    return window == nullptr ? nullptr : window + (reinterpret_cast<std::uintptr_t>(address) - begin);
+}
 
 }  // namespace sft

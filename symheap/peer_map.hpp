@@ -55,10 +55,9 @@ public:
 
     // For PeerTable.
     [[nodiscard]] PeerEntry* entries() noexcept { return entries_.data(); }
-    // Where another PE's memory is seen, also before there is any: then it can be read and written, and comes to
-    // nothing. Null: the system does not allow that.
-    [[nodiscard]] std::byte* heap_before_joining(PeId pe);
-    [[nodiscard]] std::byte* globals_before_joining(PeId pe);
+    // Where the symmetric object of a PE is seen, also before there is any memory of another one: then it can be read
+    // and written, and comes to nothing. Null: no such PE or object, or the system does not allow that.
+    [[nodiscard]] void* before_joining(PeId pe, const void* address);
 
 private:
     [[nodiscard]] Result<> map_memory(PeId pe, ProcId holder) SFT_REQUIRES(mutex_);

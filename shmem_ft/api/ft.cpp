@@ -6,6 +6,7 @@
 #include "include/shmem_ft.h"
 #include "shmem_ft/api/stamp.hpp"
 #include "shmem_ft/ops/collectives.hpp"
+#include "shmem_ft/ops/fault_calls.hpp"
 #include "shmem_ft/ops/job.hpp"
 
 namespace {
@@ -27,7 +28,7 @@ static_assert(SHMEM_FT_ON_FAULT_JUMP == static_cast<int>(sft::FaultAction::jump)
 static_assert(SHMEM_FT_ON_FAULT_ABORT == static_cast<int>(sft::FaultAction::abort));
 static_assert(SHMEM_FT_ON_FAULT_THROW == static_cast<int>(sft::FaultAction::leave));
 
-void* checked(const char* routine) noexcept { return &sft::engine(routine); }
+sft::FaultCalls& calls(const char* routine) noexcept { return *sft::engine(routine).fault_calls; }
 
 int code_of(int status, FailureKind kind, int otherwise) noexcept {
     const FailureReason reason = FailureReason::from_status(status);
@@ -55,7 +56,7 @@ extern "C" int pshmem_checkpoint_all() {
     if (sft::is_checking()) {
         sft::compare_calls(*sft::g_engine, sft::world(*sft::g_engine), "shmem_checkpoint_all", {});
     }
-    const int result = sft::job::checkpoint_all();
+    const int result = sft::g_engine->fault_calls->checkpoint_all();
     // Only a failure of it is one that the program meets: who died after a commit is the next call's business.
     if (result == SHMEM_FT_FAILURE) {
         sft::act_on_fault("shmem_checkpoint_all");
@@ -64,20 +65,19 @@ extern "C" int pshmem_checkpoint_all() {
 }
 SFT_ALIAS(int, shmem_checkpoint_all, (void))
 SFT_ENTRY(void, shmem_query_fault, (int** pes, int** pes_status, std::size_t* numpes),
-          (checked("shmem_query_fault"), sft::job::query_fault(pes, pes_status, numpes)))
+          (calls("shmem_query_fault").query_fault(pes, pes_status, numpes)))
 SFT_ENTRY(void, shmem_restart_pes, (int* pes, std::size_t numpes),
-          (checked("shmem_restart_pes"), sft::job::restart_pes(pes, numpes)))
-SFT_ENTRY(void, shmem_ft_recover, (void), (checked("shmem_ft_recover"), sft::job::recover()))
+          (calls("shmem_restart_pes").restart_pes(pes, numpes)))
+SFT_ENTRY(void, shmem_ft_recover, (void), (calls("shmem_ft_recover").recover()))
 SFT_TOLD_ENTRY(int, shmem_ft_algo_init, (void), told.of_kind(sft::CallKind::algo_init),
-               (checked("shmem_ft_algo_init"), sft::job::algo_init()))
-SFT_TOLD_ENTRY(int, shmem_ft_protected, (void), told, (checked("shmem_ft_protected"), sft::job::protected_losses()))
+               (calls("shmem_ft_algo_init").algo_init()))
+SFT_TOLD_ENTRY(int, shmem_ft_protected, (void), told, (calls("shmem_ft_protected").protected_losses()))
 SFT_ENTRY(int, shmem_ft_on_fault, (int action, shmem_ft_fault_handler_t handler, void* context),
-          (checked("shmem_ft_on_fault"),
-           sft::job::on_fault(static_cast<sft::FaultAction>(action), handler, context) ? 0 : 1))
+          (calls("shmem_ft_on_fault").on_fault(static_cast<sft::FaultAction>(action), handler, context) ? 0 : 1))
 SFT_ENTRY(int, shmem_ft_on_unreplaced, (shmem_ft_unreplaced_handler_t handler, void* context),
-          (checked("shmem_ft_on_unreplaced"), sft::job::on_unreplaced(handler, context), 0))
-SFT_ENTRY(jmp_buf*, shmem_ft_rollback_point, (void), (checked("shmem_ft_rollback_point"), sft::job::rollback_point()))
-SFT_ENTRY(int, shmem_ft_must_recover, (void), (checked("shmem_ft_must_recover"), sft::job::must_recover() ? 1 : 0))
+          (calls("shmem_ft_on_unreplaced").on_unreplaced(handler, context), 0))
+SFT_ENTRY(jmp_buf*, shmem_ft_rollback_point, (void), (calls("shmem_ft_rollback_point").rollback_point()))
+SFT_ENTRY(int, shmem_ft_must_recover, (void), (calls("shmem_ft_must_recover").must_recover() ? 1 : 0))
 
 extern "C" int shmem_ft_status_kind(int status) { return static_cast<int>(FailureReason::from_status(status).kind); }
 extern "C" int shmem_ft_status_signal(int status) { return code_of(status, FailureKind::signal, 0); }

@@ -8,6 +8,7 @@
 
 #include "shmem_ft/api/stamp.hpp"
 #include "shmem_ft/ops/collectives.hpp"
+#include "shmem_ft/ops/heap_calls.hpp"
 #include "shmem_ft/ops/query.hpp"
 #include "shmem_ft/ops/teams.hpp"
 
@@ -91,6 +92,9 @@ sft::StartupCall frees(const sft::StartupCall& told, const sft::Engine& e, const
     return block == nullptr ? told : told.of_kind(sft::CallKind::heap).with_symmetric(e, block);
 }
 
+// Behind checked().
+sft::HeapCalls& heap() noexcept { return *sft::g_engine->heap; }
+
 int my_pe(const char* routine) noexcept { return sft::engine(routine).peers.me.value(); }
 int n_pes(const char* routine) noexcept { return sft::engine(routine).peers.n_pes; }
 
@@ -126,34 +130,34 @@ SFT_ENTRY(void, shmem_info_get_name, (char* name),
 SFT_ENTRY(void, shmem_pcontrol, (int, ...), void(0))
 
 SFT_WAITING_TOLD_ENTRY(void*, shmem_malloc, (std::size_t size), allocates(told, {size}),
-                       (checked("shmem_malloc", size, {{"size", size}}), sft::job::heap_malloc(size)))
+                       (checked("shmem_malloc", size, {{"size", size}}), heap().malloc(size)))
 SFT_WAITING_TOLD_ENTRY(void, shmem_free, (void* ptr), frees(told, e, ptr),
-                       (checked_block("shmem_free", ptr, {pointer("ptr", ptr)}), sft::job::heap_free(ptr)))
+                       (checked_block("shmem_free", ptr, {pointer("ptr", ptr)}), heap().free(ptr)))
 SFT_WAITING_TOLD_ENTRY(void*, shmem_realloc, (void* ptr, std::size_t size),
                        allocates(told, {size, false, ptr}).with_symmetric(e, ptr),
-                       (checked_realloc("shmem_realloc", ptr, size), sft::job::heap_realloc(ptr, size)))
+                       (checked_realloc("shmem_realloc", ptr, size), heap().realloc(ptr, size)))
 SFT_WAITING_TOLD_ENTRY(void*, shmem_align, (std::size_t alignment, std::size_t size),
                        allocates(told, {size}).with(alignment),
-                       (checked_alignment("shmem_align", alignment, size), sft::job::heap_align(alignment, size)))
+                       (checked_alignment("shmem_align", alignment, size), heap().align(alignment, size)))
 SFT_WAITING_TOLD_ENTRY(void*, shmem_calloc, (std::size_t count, std::size_t size),
                        allocates(told, {count * size, true}),
                        (checked("shmem_calloc", std::min(count, size), {{"count", count}, {"size", size}}),
-                        sft::job::heap_calloc(count, size)))
+                        heap().calloc(count, size)))
 SFT_WAITING_TOLD_ENTRY(void*, shmem_malloc_with_hints, (std::size_t size, long hints),
                        allocates(told, {size}).with(static_cast<std::uint64_t>(hints)),
                        (checked("shmem_malloc_with_hints", size,
                                 {{"size", size}, {"hints", static_cast<std::uint64_t>(hints)}}),
-                        sft::job::heap_malloc_with_hints(size, hints)))
+                        heap().malloc_with_hints(size, hints)))
 SFT_WAITING_TOLD_ENTRY(void*, shmalloc, (std::size_t size), allocates(told, {size}),
-                       (checked("shmalloc", size, {{"size", size}}), sft::job::heap_malloc(size)))
+                       (checked("shmalloc", size, {{"size", size}}), heap().malloc(size)))
 SFT_WAITING_TOLD_ENTRY(void, shfree, (void* ptr), frees(told, e, ptr),
-                       (checked_block("shfree", ptr, {pointer("ptr", ptr)}), sft::job::heap_free(ptr)))
+                       (checked_block("shfree", ptr, {pointer("ptr", ptr)}), heap().free(ptr)))
 SFT_WAITING_TOLD_ENTRY(void*, shrealloc, (void* ptr, std::size_t size),
                        allocates(told, {size, false, ptr}).with_symmetric(e, ptr),
-                       (checked_realloc("shrealloc", ptr, size), sft::job::heap_realloc(ptr, size)))
+                       (checked_realloc("shrealloc", ptr, size), heap().realloc(ptr, size)))
 SFT_WAITING_TOLD_ENTRY(void*, shmemalign, (std::size_t alignment, std::size_t size),
                        allocates(told, {size}).with(alignment),
-                       (checked_alignment("shmemalign", alignment, size), sft::job::heap_align(alignment, size)))
+                       (checked_alignment("shmemalign", alignment, size), heap().align(alignment, size)))
 
 // Caches are coherent on every processor this library runs on.
 SFT_ENTRY(void, shmem_set_cache_inv, (void), void(0))

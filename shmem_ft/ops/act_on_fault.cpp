@@ -2,12 +2,13 @@
 
 #include <csetjmp>
 
-#include "shmem_ft/ops/job.hpp"
+#include "shmem_ft/ops/engine.hpp"
+#include "shmem_ft/ops/fault_calls.hpp"
 
 namespace sft {
 
 void act_on_fault(const char* routine) {
-    const WayOut way_out = job::meet_fault(routine);
+    const WayOut way_out = g_engine->fault_calls->meet_fault(routine);
     if (way_out.point != nullptr) {
         std::longjmp(*way_out.point, 1);
     }

@@ -16,6 +16,8 @@
 namespace sft {
 
 class Checker;
+class FaultCalls;
+class HeapCalls;
 class Startup;
 
 // The locks that this PE holds, for the checks (ops/check.hpp). Part of the saved state, because a rollback takes locks
@@ -39,6 +41,8 @@ struct Engine {
     PeNodes nodes;               // of a job with a network
     Checker* checker = nullptr;  // null: calls are not checked
     Startup* startup = nullptr;  // null: the first checkpoint is committed (ops/startup.hpp)
+    HeapCalls* heap = nullptr;
+    FaultCalls* fault_calls = nullptr;
     // From here to contexts: saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them.
     TeamTable teams;
     std::uint64_t init_calls = 0;  // of shmem_ft_algo_init, as of that version

@@ -202,7 +202,7 @@ void Startup::expose_pointed(const StartupCall& call) const noexcept {
         return;
     }
     const WriteMarks there = memory_.marks.at_distance(distance);
-    const AddressRange object = job::symmetric_object(call.pointed);
+    const AddressRange object = memory_.symmetric->object_at(call.pointed);
     if (object.bytes == 0 || object.bytes > kComparedMax) {
         there.expose_unseen();
     } else {
@@ -322,11 +322,25 @@ void Startup::fill_block(const StartupCall& call, const RecordedCall& recorded) 
     }
     const auto old = blocks_.find(call.allocation.moved_from);
     if (call.allocation.is_zeroed) {
-        job::zero_symmetric(block, call.allocation.bytes);
+        memory_.symmetric->zero(block, call.allocation.bytes);
     } else if (old != blocks_.end() && old->first != block) {
         std::memmove(block, old->first, std::min(old->second, call.allocation.bytes));
     }
     blocks_[block] = call.allocation.bytes;
+}
+
+// Others' memory comes into the windows when this process joins; until then it reads as zeros, and what is stored there
+// is lost.
+void* Startup::pointer_to_nothing(const StartupCall& call) noexcept {
+    void* const pointer = memory_.peers->before_joining(call.pointed_pe, call.pointed);
+    if (pointer != nullptr && call.pointed_pe != engine_->peers.me && !has_told_pointer_) {
+        has_told_pointer_ = true;
+        say("warning: PE %d, a substitute, asks for a pointer to memory of PE %d (shmem_ptr), as the PE that it "
+            "replaces "
+            "had: before shmem_restart_pes it reads zeros there, and stores are lost",
+            engine_->peers.me.value(), call.pointed_pe.value());
+    }
+    return pointer;
 }
 
 void Startup::deliver(const StartupCall& call, void* result, std::size_t result_bytes) noexcept {
@@ -346,7 +360,7 @@ void Startup::deliver(const StartupCall& call, void* result, std::size_t result_
     if (call.kind == CallKind::pointer) {
         void* pointer = nullptr;
         std::memcpy(&pointer, recorded.result(), sizeof pointer);
-        pointer = pointer == nullptr ? nullptr : job::pointer_before_joining(call.pointed, call.pointed_pe);
+        pointer = pointer == nullptr ? nullptr : pointer_to_nothing(call);
         std::memcpy(result, &pointer, sizeof pointer);
     } else if (result_bytes != 0) {
         std::memcpy(result, recorded.result(), std::min<std::size_t>(result_bytes, entry.result_bytes));

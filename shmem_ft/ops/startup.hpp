@@ -32,6 +32,8 @@
 #include "base/call_place.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/startup_log.hpp"
+#include "symheap/peer_map.hpp"
+#include "symheap/symmetric_memory.hpp"
 #include "transport/shm/write_marks.hpp"
 
 namespace sft {
@@ -137,6 +139,8 @@ public:
         std::byte* record = nullptr;
         std::size_t record_bytes = 0;
         WriteMarks marks;
+        SymmetricMemory* symmetric = nullptr;
+        PeerMap* peers = nullptr;
         std::atomic<std::uint32_t>* told = nullptr;  // of the node: somebody has said that a record is of no use
     };
 
@@ -200,6 +204,7 @@ private:
     void pass(const RecordedCall& call) noexcept;
     void advance(const RecordedCall& call) noexcept;
     void fill_block(const StartupCall& call, const RecordedCall& recorded) noexcept;
+    [[nodiscard]] void* pointer_to_nothing(const StartupCall& call) noexcept;
     void deliver(const StartupCall& call, void* result, std::size_t result_bytes) noexcept;
     [[noreturn]] void fail(const StartupCall& call) noexcept;
     void tell_without_record(const StartupCall& call) noexcept;
@@ -233,6 +238,7 @@ private:
     std::uint64_t heap_calls_ = 0;
     std::unordered_map<const void*, std::size_t> blocks_;  // of the heap, that the substitute has been given
     bool is_told_ = false;
+    bool has_told_pointer_ = false;
 };
 
 }  // namespace sft

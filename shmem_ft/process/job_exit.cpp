@@ -65,7 +65,7 @@ void JobExit::end_by_defect(const char* line) noexcept {
 JobEvent JobExit::event(JobEventKind kind, std::int32_t code, const char* text) const noexcept {
     JobEvent event;
     event.kind = kind;
-    event.pe = me_.load().value();
+    event.pe = me_.value();
     event.code = code;
     event.begin_ns = now_ns();
     std::snprintf(event.text, sizeof event.text, "%s", text);

@@ -21,6 +21,7 @@
 #include "base/ids.hpp"
 #include "base/job_channel.hpp"
 #include "base/mutex.hpp"
+#include "base/own_pe.hpp"
 #include "base/result.hpp"
 #include "recovery/coordinator.hpp"
 #include "transport/shm/control.hpp"
@@ -31,7 +32,7 @@ namespace sft {
 class JobExit {
 public:
     // me: the PE of this process, for those who are told.
-    JobExit(JobChannel& channel, const std::atomic<PeId>& me) noexcept : channel_(channel), me_(me) {}
+    JobExit(JobChannel& channel, const OwnPe& me) noexcept : channel_(channel), me_(me) {}
     ~JobExit() { ignore_defects(); }
     JobExit(const JobExit&) = delete;
     JobExit& operator=(const JobExit&) = delete;
@@ -91,7 +92,7 @@ private:
     [[noreturn]] static void leave_alone() noexcept;
 
     JobChannel& channel_;
-    const std::atomic<PeId>& me_;
+    const OwnPe& me_;
     Options options_;
     Mutex mutex_{MutexRank::ending};
     std::string last_line_ SFT_GUARDED_BY(mutex_);  // why this process ends the job

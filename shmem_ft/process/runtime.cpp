@@ -1,59 +1,458 @@
 #include "shmem_ft/process/runtime.hpp"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <utility>
 
-#include "base/build_info.hpp"
 #include "base/clock.hpp"
-#include "base/docs.hpp"
 #include "base/faults/fault_points.hpp"
 #include "base/raw_memory.hpp"
 #include "base/report.hpp"
+#include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/ops/teams.hpp"
+#include "shmem_ft/process/about.hpp"
 #include "shmem_ft/start/member_mark.hpp"
 #include "shmem_ft/start/mpi_beside.hpp"
 
 namespace sft {
 namespace {
 
-constexpr WaitStyle kAlone{4000, 0};  // a core per process: spins for about as long as a wake-up takes
-constexpr WaitStyle kCrowded{20, 4};
-
-// As process 0 has found it: barriers take another way in a crowd, so all must be of one opinion, also a process that
-// takes over when the number of processors is another one.
-WaitStyle style_of_job(const ControlSegment& control) {
-    JobCard first;
-    std::memcpy(&first, control.header().card, sizeof first);
-    return first.is_crowded != 0 ? kCrowded : kAlone;
-}
-
-// Larger at every reset: attempts of a restart are counted anew in each view.
-std::uint32_t channel_epoch(const JobState& state) {
-    constexpr std::uint32_t kAttemptsMax = 1U << 12;
-    return (state.view + 1) * kAttemptsMax + state.attempt;
-}
-
-// What is mapped from now on is put into memory at once, whether it will be used or not: mlockall(MCL_FUTURE).
-bool are_new_pages_locked() {
-    const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    void* const page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) {
-        return false;
-    }
-    unsigned char state = 0;
-    const bool is_there = ::mincore(page, bytes, &state) == 0 && (state & 1U) != 0;
-    ::munmap(page, bytes);
-    return is_there;
-}
+constexpr std::int64_t kNsPerMs = 1'000'000;
 
 }  // namespace
+
+// ---- the start ----
+
+Result<> Runtime::start(int generation) {
+    std::string error;
+    if (!may_be_member(error) || !load_config(config_, error) || !check_mpi(config_.spares, error) ||
+        !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error)) {
+        return fails(std::move(error));
+    }
+    if (Result<> said = rendezvous_.say_hello(); !said) {
+        return said;
+    }
+    const bool joins = !config_.join.empty();
+    if (generation == 0 && !joins) {
+        rendezvous_.watch_start();
+    }
+    open_policies(generation);
+    if (Result<> met = meet_others(generation); !met) {
+        return met;
+    }
+    const bool starts_as_spare = self().value() >= first_spare();
+    open_peers();  // before the service thread exists, which retires dead peers also while a substitute takes its PE
+    create_coordinator();
+    create_service();
+    open_actions();
+    open_calls();
+    open_exit();
+    if (Result<> watched = service_->watch_processes(); !watched) {
+        return watched;
+    }
+    fault_hooks_.introduce_self();
+    status_->publish(now_ns());
+    fault_point(FaultPoint::init_ready);
+    rendezvous_.enter(StartStep::taking_pe);
+    if (!starts_as_spare) {
+        if (Result<> taken = take_pe(PeId(self().value())); !taken) {
+            return taken;
+        }
+    }
+    if (Result<> started = start_service(); !started) {
+        return started;
+    }
+    links_.tell_of_lost([this](const std::string& line) { job_exit_.ask_for_end(line); });
+    if (joins) {
+        ask_to_join();
+    } else if (!bootstrap_.is_one_node()) {
+        service_->listen_to_launcher(bootstrap_.name_space());
+    }
+    if (self() == ProcId(0) && generation == 0) {
+        print_about(config_, bootstrap_, links_, memory_);
+    }
+    rendezvous_.end_watch();
+    // With the descriptor by which a spare can join.
+    channel_.report(
+        {.kind = JobEventKind::initialized, .pe = me_.value(), .code = control_.fd(), .begin_ns = now_ns()});
+    if (starts_as_spare) {
+        return become_substitute();
+    }
+    program_start_.record();
+    return protector_.start_scrubber(config_);
+}
+
+// A process that starts with the job, or a spare that joins it.
+Result<> Runtime::meet_others(int generation) {
+    const bool joins = !config_.join.empty();
+    if (Result<> found = joins ? rendezvous_.attach() : rendezvous_.connect(); !found) {
+        return found;
+    }
+    if (Result<> created = create_memory(); !created) {
+        return created;
+    }
+    return joins ? rendezvous_.join(own_for_others()) : rendezvous_.meet(generation, own_for_others());
+}
+
+Result<> Runtime::create_memory() {
+    find_raw_memory();
+    if (self() == ProcId(0)) {
+        warn_of_locked_memory(config_);
+    }
+    const auto* library = reinterpret_cast<std::byte*>(&engine_.teams);
+    const auto* library_end = reinterpret_cast<std::byte*>(&engine_.contexts + 1);
+    const bool may_checkpoint = keeps_copies() && ProgramStart::may_checkpoint();
+    return memory_.create(
+        {.globals = config_.globals,
+         .heap_base = config_.heap_base_address,
+         .heap_bytes = config_.symmetric_size_bytes,
+         .record_bytes = may_checkpoint ? config_.startup_record_bytes : 0,
+         .has_block_table = config_.check != CheckMode::off,
+         .library = {reinterpret_cast<std::uintptr_t>(library), static_cast<std::size_t>(library_end - library)}});
+}
+
+Rendezvous::Own Runtime::own_for_others() {
+    return {.heap = memory_.live().heap,
+            .globals = memory_.live().globals,
+            .make_store = [this](std::int32_t n_pes) { return make_store(n_pes); },
+            .open_links = [this](const JobCard& first) { return open_links(first); }};
+}
+
+Result<Rendezvous::Files> Runtime::make_store(std::int32_t n_pes) {
+    if (Result<> created = protector_.create(config_.backup_mode, n_pes); !created) {
+        return fails(created.error());
+    }
+    const auto file_of = [](const Segment& segment) { return Rendezvous::File{segment.fd(), segment.bytes()}; };
+    return Rendezvous::Files{.heap = file_of(memory_.heap_segment()),
+                             .globals = file_of(memory_.globals_segment()),
+                             .store = file_of(protector_.store().segment())};
+}
+
+Result<> Runtime::open_links(const JobCard& first) {
+    Result<> opened = links_.open(first, {.heap = memory_.live().heap,
+                                          .globals = memory_.live().globals,
+                                          .gate = &engine_.gate,
+                                          .marks = memory_.has_startup_record() ? memory_.write_marks() : WriteMarks(),
+                                          .message_bytes_max = kMessageBytesMax});
+    std::string error;
+    if (opened && links_.network() != nullptr && !protector_.store().serve(*links_.network(), error)) {
+        return fails(std::move(error));
+    }
+    return opened;
+}
+
+// ---- the owners ----
+
+void Runtime::open_policies(int generation) {
+    life_ = static_cast<std::uint32_t>(generation) + 1;
+    job_exit_.hear_of_defects();
+    fault_policy_.open({.action = config_.on_fault,
+                        .life = life_,
+                        .me = [this] { return me_.get(); },
+                        .has_joined = [this] { return me_.has_joined(); },
+                        .agree = [this] { return calls_.check_status(); },
+                        .end_job = [this](const std::string& line) { job_exit_.fail_job(line); }});
+}
+
+void Runtime::open_peers() {
+    peers_.open({.control = &control_,
+                 .n_pes = control_.n_pes(),
+                 .heap = memory_.live().heap,
+                 .heap_window_bytes = memory_.heap_segment().bytes(),
+                 .globals = memory_.live().globals,
+                 .gate = &engine_.gate,
+                 .network = links_.network(),
+                 .is_dead = [this](ProcId process) { return coordinator_->is_dead(process); },
+                 .is_remote = [this](ProcId process) { return links_.is_remote(process); }});
+}
+
+// With what shows to onlookers what it knows.
+void Runtime::create_coordinator() {
+    const bool aborts = config_.unreplaced == Unreplaced::abort;
+    coordinator_ = std::make_unique<Coordinator>(
+        Coordinator::Options{.shape = {.n_pes = first_spare(),
+                                       .n_processes = bootstrap_.n_processes(),
+                                       .nodes = links_.nodes(),
+                                       .domains = rendezvous_.domains(),
+                                       .keeps_near = config_.backup_mode == BackupMode::single_copy},
+                             .self = self(),
+                             .keeps_copies = keeps_copies(),
+                             .policy = aborts ? UnreplacedPolicy::abort : UnreplacedPolicy::wait,
+                             .mailbox = &mailbox_,
+                             .actions = &actions_,
+                             .observer = &events_,
+                             .has_lease = [this] { return service_->has_lease(); }});
+    status_ = std::make_unique<StatusPublisher>(
+        StatusPublisher::Options{.control = &control_,
+                                 .coordinator = coordinator_.get(),
+                                 .protector = &protector_,
+                                 .self = self(),
+                                 .keeps_copies = keeps_copies(),
+                                 .n_on_demand = aborts ? 0 : static_cast<std::int32_t>(config_.on_demand)});
+    lines_.open({.coordinator = coordinator_.get(),
+                 .control = &control_,
+                 .node_name = [this](NodeId node) { return links_.name_of(node); },
+                 .keeps_copies = keeps_copies(),
+                 .wait_timeout_seconds = config_.wait_timeout_seconds});
+}
+
+// What tells the coordinator of deaths, and what hears of them.
+void Runtime::create_service() {
+    service_ =
+        std::make_unique<FailureService>(FailureService::Options{.control = &control_,
+                                                                 .coordinator = coordinator_.get(),
+                                                                 .channel = &channel_,
+                                                                 .host = &events_,
+                                                                 .self = self(),
+                                                                 .nodes = links_.nodes(),
+                                                                 .hang_bound_ns = config_.hang_timeout_ms * kNsPerMs,
+                                                                 .node_bound_ns = config_.node_timeout_ms * kNsPerMs,
+                                                                 .stall_bound_ns = config_.stall_timeout_ms * kNsPerMs,
+                                                                 .has_real_nodes = config_.pretend_nodes == 0,
+                                                                 .is_realtime = config_.realtime,
+                                                                 .joins = !config_.join.empty(),
+                                                                 .interface = links_.interface().name});
+    events_.open({.control = &control_,
+                  .self = self(),
+                  .me = &me_,
+                  .links = &links_,
+                  .peers = &peers_,
+                  .gate = &engine_.gate,
+                  .coordinator = coordinator_.get(),
+                  .service = service_.get(),
+                  .status = status_.get(),
+                  .fault_policy = &fault_policy_,
+                  .spare_wait = &spare_wait_,
+                  .lines = &lines_,
+                  .job_exit = &job_exit_});
+    fault_hooks_.open({.control = &control_,
+                       .coordinator = coordinator_.get(),
+                       .protector = &protector_,
+                       .memory = &memory_,
+                       .self = self(),
+                       .me = &me_,
+                       .has_network = links_.network() != nullptr});
+}
+
+void Runtime::open_actions() {
+    engine_links_.open({.engine = &engine_,
+                        .control = &control_,
+                        .coordinator = coordinator_.get(),
+                        .memory = &memory_,
+                        .peers = &peers_,
+                        .network = links_.network(),
+                        .slot = &control_.slot(self()),
+                        .me = &me_});
+    program_start_.open({.engine = &engine_,
+                         .memory = &memory_,
+                         .peers = &peers_,
+                         .control = &control_,
+                         .network = links_.network(),
+                         .status = status_.get(),
+                         .channel = &channel_,
+                         .job_socket = config_.job_socket,
+                         .self = self(),
+                         .me = &me_,
+                         .life = life_});
+    actions_.open({.coordinator = coordinator_.get(),
+                   .protector = &protector_,
+                   .peers = &peers_,
+                   .init_calls = &init_calls_,
+                   .control = &control_,
+                   .network = links_.network(),
+                   .me = &me_,
+                   .saved_init_calls = &engine_.init_calls,
+                   .keeps_copies = keeps_copies(),
+                   .is_remote = [this](ProcId process) { return links_.is_remote(process); },
+                   .before_replicating = [this] { program_start_.close(); },
+                   .committed = [this] { program_start_.end(); },
+                   .restored = [] { job::take_thread_level(); },
+                   .after_restoring = [this] { checks_.forget_users(); },
+                   .reset_channels = [this](const JobState& state) { engine_links_.reset_channels(state); },
+                   .end_job = [this](const std::string& line) { job_exit_.fail_job(line); }});
+}
+
+void Runtime::open_calls() {
+    calls_.open({.config = &config_,
+                 .me = &me_,
+                 .channel = &channel_,
+                 .engine = &engine_,
+                 .links = &links_,
+                 .peers = &peers_,
+                 .protector = &protector_,
+                 .coordinator = coordinator_.get(),
+                 .actions = &actions_,
+                 .init_calls = &init_calls_,
+                 .program_start = &program_start_,
+                 .checks = &checks_,
+                 .fault_policy = &fault_policy_,
+                 .spare_wait = &spare_wait_,
+                 .lines = &lines_,
+                 .job_exit = &job_exit_});
+    engine_.heap = &heap_calls_;
+    engine_.fault_calls = &calls_;
+}
+
+void Runtime::open_exit() {
+    job_exit_.open({.self = self(),
+                    .slot = &control_.slot(self()),
+                    .gate = &engine_.gate,
+                    .coordinator = coordinator_.get(),
+                    .explain = [this](const JobState& state) { return lines_.end(state); },
+                    .tell_data_lost =
+                        [this](const std::vector<PeId>& pes) {
+                            if (config_.unreplaced == Unreplaced::handler) {
+                                static_cast<void>(spare_wait_.handler_ends(kDataLost, pes));
+                            }
+                        },
+                    .say_goodbye = [this](Stage how) { say_goodbye(how); }});
+}
+
+// ---- the service thread ----
+
+Result<> Runtime::open_spare_wait() {
+    // The name of oshrun's socket has the pid of its guardian.
+    int guardian = 0;
+    const bool has_oshrun = std::sscanf(config_.job_socket.c_str(), "shmem-ft-%d-", &guardian) == 1;
+    return spare_wait_.open({.asks_handler = config_.unreplaced == Unreplaced::handler,
+                             .timeout_seconds = config_.wait_timeout_seconds,
+                             .remedy = has_oshrun ? format("; oshrun --join %d adds one", guardian) : "",
+                             // oshrun may be able to start one (oshrun --on-demand).
+                             .ask_for_spare = [this](PeId pe) {
+                                 channel_.report({.kind = JobEventKind::spare_wanted, .pe = pe.value()});
+                             }});
+}
+
+Result<> Runtime::start_service() {
+    Result<> had = open_spare_wait();
+    if (had) {
+        had = job_exit_.reserve_descriptors(spare_wait_.fd());
+    }
+    if (!had) {
+        return fails(format("cannot have the descriptors of the service thread: %s", had.error().line.c_str()));
+    }
+    events_.watch_spare_wait();
+    return service_->start();
+}
+
+void Runtime::stop_service() noexcept {
+    if (service_ != nullptr) {
+        service_->stop();
+    }
+    job_exit_.release_descriptors();
+    spare_wait_.close();
+}
+
+// ---- a PE, and a spare ----
+
+Result<> Runtime::take_pe(PeId pe) {
+    me_.take(pe);
+    if (me_.is_substitute()) {
+        control_.slot(self()).taken_pe.store(pe.value() + 1);
+        status_->set_incarnation(control_.incarnation_of(pe));
+        status_->publish(now_ns());
+    }
+    fault_hooks_.introduce_self();
+    engine_links_.connect_peers();
+    if (Result<> reserved = peers_.reserve(pe); !reserved) {
+        return reserved;
+    }
+    // What a substitute writes before it joins would land in memory that is being rolled back; protect() shows the
+    // others.
+    if (!me_.is_substitute()) {
+        if (Result<> shown = actions_.show_first_holders(); !shown) {
+            return shown;
+        }
+    }
+    peers_.retire_dead();  // whose deaths came before their memory was mapped
+    engine_links_.connect_channels();
+    reset_handles(engine_);
+    return me_.is_substitute() ? Result<>() : actions_.use_first_keeper();
+}
+
+Result<> Runtime::become_substitute() {
+    me_.become_spare();
+    engine_.gate.pending.store(true);
+    const PeId pe = sleep_as_spare();
+    fault_point(FaultPoint::spare_woken);
+    if (Result<> taken = take_pe(pe); !taken) {
+        return taken;
+    }
+    // The records of handles and heap calls as of the version: what the program asks for again on its way to
+    // shmem_restart_pes is answered from them.
+    if (!actions_.fetch_front(memory_.front_bytes())) {
+        job_exit_.leave_ended_job();
+    }
+    engine_.init_depth = 0;  // the program's own calls count until the version's number comes with its memory
+    begin_replay(engine_);
+    channel_.report({.kind = JobEventKind::pe_taken, .pe = pe.value(), .begin_ns = now_ns()});
+    program_start_.repeat();  // oshrun gives what PE 0 had read to who has taken it
+    fault_point(FaultPoint::substitute_prepared);
+    return {};
+}
+
+PeId Runtime::sleep_as_spare() noexcept {
+    const JobShape& shape = coordinator_->shape();
+    const JobState state = coordinator_->wait_until(
+        [&](const JobState& now) { return shape.held_by(now, self()) != kNoPe || is_over(now); });
+    if (state.stage == Stage::ended) {
+        job_exit_.leave_ended_job();
+    }
+    const PeId pe = shape.held_by(state, self());
+    if (pe == kNoPe) {
+        // The job is over and did not need this process. It never ran the application, so nothing of the
+        // application's may run at its exit.
+        control_.slot(self()).state.store(ProcessState::finalized);
+        leave_job();
+        links_.close();
+        bootstrap_.disconnect();
+        ::_exit(0);
+    }
+    return pe;
+}
+
+void Runtime::ask_to_join() {
+    coordinator_->request_join(rendezvous_.everybody_else(), NodeId(control_.header().node));
+    // oshrun lets the next one in when this one is counted in.
+    coordinator_->wait_until([this](const JobState& now) { return has_joined(now, self()) || is_over(now); });
+}
+
+void Runtime::enter_program() {
+    checks_.begin(engine_, config_.check, memory_);
+    attach_engine(&engine_);
+}
+
+// ---- the end ----
+
+void Runtime::finish() noexcept {
+    calls_.finish([this] {
+        control_.slot(self()).state.store(ProcessState::finalized);
+        job_exit_.note_finished();
+        Bootstrap::forget_launcher();
+        leave_job();
+        mailbox_.close();
+        protector_.stop_scrubber();
+        links_.close();  // others may still be checking what is in the store
+        protector_.release();
+    });
+}
+
+// It is over for everybody, and this process has done its part.
+void Runtime::leave_job() noexcept {
+    channel_.report({.kind = JobEventKind::finalized, .pe = me_.value(), .begin_ns = now_ns()});
+    stop_service();
+    say_goodbye(Stage::finished);
+}
+
+// The others must have heard of the end: of one that is gone without a word they would think that it has died.
+void Runtime::say_goodbye(Stage how) noexcept {
+    constexpr std::int64_t kPatienceNs = 2'000 * kNsPerMs;
+    if (links_.network() != nullptr) {
+        coordinator_->leave(how, now_ns() + kPatienceNs);
+    }
+}
 
 // The service thread polls the channel, and may already run.
 void Runtime::abandon(const std::string& line) noexcept {
@@ -68,321 +467,7 @@ void Runtime::abandon(const std::string& line) noexcept {
 Runtime::~Runtime() {
     stop_service();
     links_.close();
-    forget_fault_self();  // it points into this object
     memory_.unshare_globals();
-}
-
-bool Runtime::create_memory(std::string& error) {
-    find_raw_memory();
-    if (self() == ProcId(0) && are_new_pages_locked()) {
-        say("warning: the program has called mlockall(MCL_FUTURE): the whole symmetric heap of every PE (%llu MiB, and "
-            "as "
-            "much for copies) is put into memory before shmem_init returns, which may take long: call it behind "
-            "shmem_init, or set SHMEM_SYMMETRIC_SIZE to what is needed",
-            static_cast<unsigned long long>(config_.symmetric_size_bytes >> 20U));
-    }
-    auto* library = reinterpret_cast<std::byte*>(&engine_.teams);
-    auto* library_end = reinterpret_cast<std::byte*>(&engine_.contexts + 1);
-    return holds(memory_.create({.globals = config_.globals,
-                                 .heap_base = config_.heap_base_address,
-                                 .heap_bytes = config_.symmetric_size_bytes,
-                                 .record_bytes = may_checkpoint() ? config_.startup_record_bytes : 0,
-                                 .has_block_table = config_.check != CheckMode::off,
-                                 .library = {reinterpret_cast<std::uintptr_t>(library),
-                                             static_cast<std::size_t>(library_end - library)}}),
-                 error);
-}
-
-void Runtime::connect_channels() {
-    const JobShape& shape = coordinator_->shape();
-    const JobState state = coordinator_->state();
-    std::vector<Doorbell*> doorbells;
-    for (std::int32_t pe = 0; pe < control_.n_pes(); ++pe) {
-        doorbells.push_back(&control_.slot(shape.holder(state, PeId(pe))).doorbell);
-    }
-    engine_.channels.connect(control_.channels(), me_, std::move(doorbells), &engine_.waiter);
-    connect_network();
-}
-
-void Runtime::reset_channels(const JobState& state) {
-    engine_.channels.reset();
-    if (links_.network() != nullptr) {
-        links_.network()->reset_channels(channel_epoch(state));
-    }
-    connect_channels();
-}
-
-bool Runtime::take_pe(PeId pe, std::string& error) {
-    me_ = pe;
-    if (is_substitute_) {
-        control_.slot(self()).taken_pe.store(pe.value() + 1);
-        status_->set_incarnation(control_.incarnation_of(pe));
-        status_->publish(now_ns());
-    }
-    tell_fault_points();
-    engine_.peers.heap = memory_.live().heap;
-    engine_.peers.globals = memory_.live().globals;
-    engine_.peers.entries = peers_.entries();
-    engine_.peers.n_pes = control_.n_pes();
-    engine_.peers.me = pe;
-    Doorbell* doorbell = &control_.slot(self()).doorbell;
-    engine_.waiter = Waiter(doorbell, &engine_.gate, style_of_job(control_));
-    engine_.copy = Copier::for_this_processor();
-    if (Result<> reserved = peers_.reserve(pe); !reserved) {
-        error = reserved.error().line;
-        return false;
-    }
-    // What a substitute writes before it joins would land in memory that is being rolled back; protect() shows the
-    // others.
-    if (!is_substitute_ && !show_first_holders(error)) {
-        return false;
-    }
-    peers_.retire_dead();  // whose deaths came before their memory was mapped
-    connect_channels();
-    reset_handles(engine_);
-    if (is_substitute_) {
-        return true;
-    }
-    const ProcId keeper = coordinator_->shape().keeper(coordinator_->state(), me_);
-    if (keeper != kNoProc && config_.backup_mode != BackupMode::none) {
-        // If it is gone there is no shadow, and its death will be known before anything is replicated.
-        const Result<> used = protector_.use_keeper(keeper_location(keeper), me_);
-        if (!used && used.error().failure != Failure::gone) {
-            error = used.error().line;
-            return false;
-        }
-    }
-    return true;
-}
-
-// What SHMEM_VERSION, SHMEM_INFO and SHMEM_DEBUG ask for, and what a user of this launcher must know.
-void Runtime::print_about() const {
-    if (bootstrap_.is_slurm_step() && config_.backup_mode != BackupMode::none) {
-        say("warning: srun ends all processes as soon as one dies, so nothing can be recovered: allocate nodes with "
-            "salloc or sbatch --no-kill, and run oshrun inside %s",
-            with_doc_paths("(docs/launchers.md)").c_str());
-    }
-    if (config_.spares != 0 && has_mpi()) {
-        say("warning: this program is linked with MPI: its MPI_Init would wait for the spares, so start it without "
-            "them if it uses MPI %s",
-            with_doc_paths("(docs/launchers.md)").c_str());
-    }
-    if (config_.version || config_.info || config_.debug) {
-        say("version %s, OpenSHMEM %s, built with %s", build_info().version, build_info().specification,
-            build_info().compiler);
-    }
-    if (config_.info) {
-        for (const SettingInfo& setting : settings()) {
-            if (!setting.is_internal) {
-                const char* origin = setting_origin(setting);
-                const bool has_old_name = origin != nullptr && std::strcmp(origin, setting.name) != 0;
-                say("%s=%s (%s): %s Accepted: %s%s%s.", setting.name, setting_value(setting, config_).c_str(),
-                    origin == nullptr ? "default" : (has_old_name ? origin : "environment"), setting.help,
-                    setting.range, *setting.alias == '\0' ? "" : ". Older name: ", setting.alias);
-            }
-        }
-    }
-    if (config_.debug) {
-        const LiveState& live = memory_.live();
-        say("%d PEs, %u spares, symmetric heap of %zu bytes at %#llx", control_.n_pes(), config_.spares,
-            memory_.heap().bytes, static_cast<unsigned long long>(live.heap.begin));
-        if (links_.network() != nullptr) {
-            say("%d nodes; between them %s by interface %s (%s)", links_.nodes()->n_nodes(),
-                links_.network()->describe().c_str(), links_.interface().name.c_str(),
-                to_string(links_.interface().address).c_str());
-        }
-        say("globals at %#llx, %zu bytes%s; %zu bytes of library state in every version",
-            static_cast<unsigned long long>(live.globals.begin), live.globals.bytes,
-            live.globals.bytes == 0 ? " (SHMEM_FT_GLOBALS)" : "", live.library.bytes);
-    }
-}
-
-// Who this process is, for the victims of a fault schedule.
-void Runtime::tell_fault_points() {
-    FaultSelf self;
-    self.process = this->self();
-    self.pe = me_;
-    self.n_pes = control_.n_pes();
-    self.n_processes = control_.n_processes();
-    self.fired = &control_.header().faults_fired;
-    self.context = this;
-    self.leads = [](void* context) { return static_cast<Runtime*>(context)->coordinator_->leads(); };
-    self.keeper = [](void* context, PeId pe) {
-        const Runtime& runtime = *static_cast<Runtime*>(context);
-        return runtime.coordinator_->shape().keeper(runtime.coordinator_->state(), pe);
-    };
-    self.incarnation = control_.incarnation_of(me_);
-    set_fault_self(self);
-    FaultHook hook;
-    hook.context = this;
-    hook.flip = [](void* context, FaultCopy copy, std::uint64_t seed) {
-        Runtime& runtime = *static_cast<Runtime*>(context);
-        const auto which = copy == FaultCopy::local ? BackupStore::Copy::local : BackupStore::Copy::shadow;
-        return !runtime.protector_.store().flip_bit(which, seed, runtime.memory_.live()).empty();
-    };
-    hook.cut = [](void* context, std::int64_t duration_ms) {
-        Runtime& runtime = *static_cast<Runtime*>(context);
-        constexpr std::int64_t kNsPerMs = 1'000'000;
-        const bool is_possible = runtime.links_.network() != nullptr;
-        if (is_possible) {
-            runtime.coordinator_->cut_until(duration_ms == kForEver ? INT64_MAX : now_ns() + duration_ms * kNsPerMs);
-        }
-        return is_possible;
-    };
-    set_fault_hook(hook);
-}
-
-// A process that starts with the job, or a spare that joins it.
-bool Runtime::meet_others(int generation, std::string& error) {
-    const bool joins = !config_.join.empty();
-    return holds(joins ? rendezvous_.attach() : rendezvous_.connect(), error) && create_memory(error) &&
-           holds(joins ? rendezvous_.join(own_for_others()) : rendezvous_.meet(generation, own_for_others()), error);
-}
-
-// With what shows to onlookers what it knows, and what tells it of deaths.
-void Runtime::create_coordinator() {
-    const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
-    coordinator_ = std::make_unique<Coordinator>(
-        Coordinator::Options{.shape = {.n_pes = first_spare(),
-                                       .n_processes = bootstrap_.n_processes(),
-                                       .nodes = links_.nodes(),
-                                       .domains = rendezvous_.domains(),
-                                       .keeps_near = config_.backup_mode == BackupMode::single_copy},
-                             .self = self(),
-                             .keeps_copies = config_.backup_mode != BackupMode::none,
-                             .policy = policy,
-                             .mailbox = &mailbox_,
-                             .actions = this,
-                             .observer = this,
-                             .has_lease = [this] { return service_->has_lease(); }});
-    status_ = std::make_unique<StatusPublisher>(StatusPublisher::Options{
-        .control = &control_,
-        .coordinator = coordinator_.get(),
-        .protector = &protector_,
-        .self = self(),
-        .keeps_copies = config_.backup_mode != BackupMode::none,
-        .n_on_demand = config_.unreplaced == Unreplaced::abort ? 0 : static_cast<std::int32_t>(config_.on_demand)});
-    constexpr std::int64_t kNsPerMs = 1'000'000;
-    service_ =
-        std::make_unique<FailureService>(FailureService::Options{.control = &control_,
-                                                                 .coordinator = coordinator_.get(),
-                                                                 .channel = &channel_,
-                                                                 .host = this,
-                                                                 .self = self(),
-                                                                 .nodes = links_.nodes(),
-                                                                 .hang_bound_ns = config_.hang_timeout_ms * kNsPerMs,
-                                                                 .node_bound_ns = config_.node_timeout_ms * kNsPerMs,
-                                                                 .stall_bound_ns = config_.stall_timeout_ms * kNsPerMs,
-                                                                 .has_real_nodes = config_.pretend_nodes == 0,
-                                                                 .is_realtime = config_.realtime,
-                                                                 .joins = !config_.join.empty(),
-                                                                 .interface = links_.interface().name});
-}
-
-bool Runtime::start(int generation, std::string& error) {
-    if (!may_be_member(error) || !load_config(config_, error) || !check_mpi(config_.spares, error) ||
-        !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error) ||
-        !holds(rendezvous_.say_hello(), error)) {
-        return false;
-    }
-    if (generation == 0 && config_.join.empty()) {
-        rendezvous_.watch_start();
-    }
-    open_policies(generation);
-    if (!meet_others(generation, error)) {
-        return false;
-    }
-    // Before the service thread exists, which retires dead peers also while a substitute takes its PE.
-    peers_.open({.control = &control_,
-                 .n_pes = control_.n_pes(),
-                 .heap = memory_.live().heap,
-                 .heap_window_bytes = memory_.heap_segment().bytes(),
-                 .globals = memory_.live().globals,
-                 .gate = &engine_.gate,
-                 .network = links_.network(),
-                 .is_dead = [this](ProcId process) { return coordinator_->is_dead(process); },
-                 .is_remote = [this](ProcId process) { return is_remote(process); }});
-    const bool starts_as_spare = self().value() >= first_spare();
-    create_coordinator();
-    open_exit();
-    if (const Result<> watched = service_->watch_processes(); !watched) {
-        error = watched.error().line;
-        return false;
-    }
-    tell_fault_points();
-    status_->publish(now_ns());
-    fault_point(FaultPoint::init_ready);
-    rendezvous_.enter(StartStep::taking_pe);
-    if ((!starts_as_spare && !take_pe(PeId(self().value()), error)) || !start_service(error)) {
-        return false;
-    }
-    links_.tell_of_lost([this](const std::string& line) { job_exit_.ask_for_end(line); });
-    if (!config_.join.empty()) {
-        ask_to_join();
-    } else if (!bootstrap_.is_one_node()) {
-        service_->listen_to_launcher(bootstrap_.name_space());
-    }
-    if (self() == ProcId(0) && generation == 0) {
-        print_about();  // once in a job
-    }
-    rendezvous_.end_watch();
-    // With the descriptor by which a spare can join.
-    report(JobEventKind::initialized, control_.fd(), 0, "", now_ns(), 0);
-    if (starts_as_spare) {
-        return become_substitute(error);
-    }
-    record_startup();
-    return holds(protector_.start_scrubber(config_), error);
-}
-
-void Runtime::ask_to_join() {
-    coordinator_->request_join(rendezvous_.everybody_else(), NodeId(control_.header().node));
-    // oshrun lets the next one in when this one is counted in.
-    coordinator_->wait_until([this](const JobState& now) { return has_joined(now, self()) || is_over(now); });
-}
-
-bool Runtime::become_substitute(std::string& error) {
-    is_substitute_ = true;
-    joined_ = false;
-    engine_.gate.pending.store(true);
-    const PeId pe = sleep_as_spare();
-    fault_point(FaultPoint::spare_woken);
-    if (!take_pe(pe, error)) {
-        return false;
-    }
-    if (!prepare_as_substitute()) {
-        job_exit_.leave_ended_job();
-    }
-    report(JobEventKind::pe_taken, 0, 0, "", now_ns(), 0);
-    repeat_startup();  // oshrun gives what PE 0 had read to who has taken it
-    fault_point(FaultPoint::substitute_prepared);
-    return true;
-}
-
-void Runtime::report(JobEventKind kind, std::int32_t code, std::uint64_t value, const char* text, std::int64_t begin_ns,
-                     std::int64_t end_ns) noexcept {
-    if (!channel_.is_connected()) {
-        return;
-    }
-    JobEvent event;
-    event.kind = kind;
-    event.pe = me_.load().value();
-    event.code = code;
-    event.value = value;
-    event.begin_ns = begin_ns;
-    event.end_ns = end_ns;
-    std::snprintf(event.text, sizeof event.text, "%s", text);
-    channel_.report(event);
-}
-
-void Runtime::report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns, std::uint64_t value) noexcept {
-    if (config_.events) {
-        report(JobEventKind::span, 0, value, name, begin_ns, end_ns);
-    }
-    if (config_.debug) {
-        say("PE %d: %s of version %llu took %.3f ms", me_.load().value(), name, static_cast<unsigned long long>(value),
-            static_cast<double>(end_ns - begin_ns) / 1e6);
-    }
 }
 
 }  // namespace sft

@@ -81,7 +81,7 @@ protected:
 
     Guardian guardian_;
     JobChannel channel_;
-    std::atomic<PeId> me_{PeId(0)};
+    OwnPe me_{PeId(0)};
     JobExit exit_{channel_, me_};
     ProcessSlot slot_{};
     FaultGate gate_;

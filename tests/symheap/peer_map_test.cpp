@@ -48,6 +48,7 @@ protected:
         ASSERT_TRUE(peers_.reserve(PeId(0)));
     }
 
+    [[nodiscard]] const void* own_heap_address() const { return heaps_[0].address(); }
     [[nodiscard]] std::intptr_t heap_difference(int pe) { return peers_.entries()[pe].heap_difference.load(); }
     // What this process reads at the symmetric address `offset` of that PE.
     [[nodiscard]] char heap_at(int pe, std::size_t offset) {
@@ -148,7 +149,7 @@ TEST_F(PeerMapTest, AnotherNodeIsOnlyNamed) {
 }
 
 TEST_F(PeerMapTest, BeforeThereIsAnythingTheWindowReadsAsZeros) {
-    std::byte* const window = peers_.heap_before_joining(PeId(1));
+    auto* const window = static_cast<std::byte*>(peers_.before_joining(PeId(1), own_heap_address()));
     ASSERT_NE(window, nullptr);
     EXPECT_EQ(window[kBytes - 1], std::byte{0});
     window[3] = std::byte{1};

@@ -1,0 +1,38 @@
+// The calls of shmem_ft.h, as the entry points make them. Operations never see backup or recovery: whoever knows both
+// (shmem_ft/process/recovery_calls.hpp) is in the engine behind this interface.
+#pragma once
+
+#include <setjmp.h>
+
+#include <cstddef>
+
+#include "base/fault_action.hpp"
+
+namespace sft {
+
+class FaultCalls {
+public:
+    virtual ~FaultCalls() = default;
+
+    // 0: committed; 1: SHMEM_FT_FAILURE.
+    [[nodiscard]] virtual int checkpoint_all() noexcept = 0;
+    // The arrays are the caller's, by malloc(); null if nobody has failed.
+    virtual void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept = 0;
+    virtual void restart_pes(const int* pes, std::size_t numpes) noexcept = 0;
+    // query_fault and restart_pes.
+    virtual void recover() noexcept = 0;
+    [[nodiscard]] virtual int algo_init() noexcept = 0;
+    [[nodiscard]] virtual int protected_losses() noexcept = 0;
+
+    // False: no such action, or one that needs a handler without one.
+    [[nodiscard]] virtual bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept = 0;
+    virtual void on_unreplaced(UnreplacedHandler handler, void* context) noexcept = 0;
+    // For setjmp in the caller's own frame: where a jump goes, from this thread.
+    [[nodiscard]] virtual jmp_buf* rollback_point() noexcept = 0;
+    // A substitute that has not joined has passed its rollback point: as if it had jumped there.
+    [[nodiscard]] virtual bool must_recover() noexcept = 0;
+    // A call has met the fault: how it is left.
+    [[nodiscard]] virtual WayOut meet_fault(const char* routine) noexcept = 0;
+};
+
+}  // namespace sft

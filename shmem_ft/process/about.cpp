@@ -1,0 +1,84 @@
+#include "shmem_ft/process/about.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstring>
+
+#include "base/build_info.hpp"
+#include "base/docs.hpp"
+#include "base/report.hpp"
+#include "shmem_ft/start/mpi_beside.hpp"
+
+namespace sft {
+namespace {
+
+// What is mapped from now on is put into memory at once, whether it will be used or not: mlockall(MCL_FUTURE).
+bool are_new_pages_locked() {
+    const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    void* const page = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) {
+        return false;
+    }
+    unsigned char state = 0;
+    const bool is_there = ::mincore(page, bytes, &state) == 0 && (state & 1U) != 0;
+    ::munmap(page, bytes);
+    return is_there;
+}
+
+}  // namespace
+
+void warn_of_locked_memory(const Config& config) {
+    if (are_new_pages_locked()) {
+        say("warning: the program has called mlockall(MCL_FUTURE): the whole symmetric heap of every PE (%llu MiB, and "
+            "as much for copies) is put into memory before shmem_init returns, which may take long: call it behind "
+            "shmem_init, or set SHMEM_SYMMETRIC_SIZE to what is needed",
+            static_cast<unsigned long long>(config.symmetric_size_bytes >> 20U));
+    }
+}
+
+void print_about(const Config& config, const Bootstrap& bootstrap, const NodeLinks& links,
+                 const SymmetricMemory& memory) {
+    if (bootstrap.is_slurm_step() && config.backup_mode != BackupMode::none) {
+        say("warning: srun ends all processes as soon as one dies, so nothing can be recovered: allocate nodes with "
+            "salloc or sbatch --no-kill, and run oshrun inside %s",
+            with_doc_paths("(docs/launchers.md)").c_str());
+    }
+    if (config.spares != 0 && has_mpi()) {
+        say("warning: this program is linked with MPI: its MPI_Init would wait for the spares, so start it without "
+            "them if it uses MPI %s",
+            with_doc_paths("(docs/launchers.md)").c_str());
+    }
+    if (config.version || config.info || config.debug) {
+        say("version %s, OpenSHMEM %s, built with %s", build_info().version, build_info().specification,
+            build_info().compiler);
+    }
+    if (config.info) {
+        for (const SettingInfo& setting : settings()) {
+            if (!setting.is_internal) {
+                const char* origin = setting_origin(setting);
+                const bool has_old_name = origin != nullptr && std::strcmp(origin, setting.name) != 0;
+                say("%s=%s (%s): %s Accepted: %s%s%s.", setting.name, setting_value(setting, config).c_str(),
+                    origin == nullptr ? "default" : (has_old_name ? origin : "environment"), setting.help,
+                    setting.range, *setting.alias == '\0' ? "" : ". Older name: ", setting.alias);
+            }
+        }
+    }
+    if (config.debug) {
+        const LiveState& live = memory.live();
+        const std::int32_t n_pes = bootstrap.n_processes() - static_cast<std::int32_t>(config.spares);
+        say("%d PEs, %u spares, symmetric heap of %zu bytes at %#llx", n_pes, config.spares, memory.heap().bytes,
+            static_cast<unsigned long long>(live.heap.begin));
+        if (links.network() != nullptr) {
+            say("%d nodes; between them %s by interface %s (%s)", links.nodes()->n_nodes(),
+                links.network()->describe().c_str(), links.interface().name.c_str(),
+                to_string(links.interface().address).c_str());
+        }
+        say("globals at %#llx, %zu bytes%s; %zu bytes of library state in every version",
+            static_cast<unsigned long long>(live.globals.begin), live.globals.bytes,
+            live.globals.bytes == 0 ? " (SHMEM_FT_GLOBALS)" : "", live.library.bytes);
+    }
+}
+
+}  // namespace sft

@@ -1,0 +1,47 @@
+#include "shmem_ft/process/fault_hooks.hpp"
+
+#include <cstdint>
+
+#include "base/clock.hpp"
+#include "base/faults/fault_points.hpp"
+
+namespace sft {
+
+FaultHooks::~FaultHooks() {
+    forget_fault_self();  // it points into this object
+}
+
+void FaultHooks::introduce_self() {
+    FaultSelf self;
+    self.process = o_.self;
+    self.pe = o_.me->get();
+    self.n_pes = o_.control->n_pes();
+    self.n_processes = o_.control->n_processes();
+    self.fired = &o_.control->header().faults_fired;
+    self.context = this;
+    self.leads = [](void* context) { return static_cast<FaultHooks*>(context)->o_.coordinator->leads(); };
+    self.keeper = [](void* context, PeId pe) {
+        const Coordinator& coordinator = *static_cast<FaultHooks*>(context)->o_.coordinator;
+        return coordinator.shape().keeper(coordinator.state(), pe);
+    };
+    self.incarnation = o_.control->incarnation_of(self.pe);
+    set_fault_self(self);
+    FaultHook hook;
+    hook.context = this;
+    hook.flip = [](void* context, FaultCopy copy, std::uint64_t seed) {
+        const Options& o = static_cast<FaultHooks*>(context)->o_;
+        const auto which = copy == FaultCopy::local ? BackupStore::Copy::local : BackupStore::Copy::shadow;
+        return !o.protector->store().flip_bit(which, seed, o.memory->live()).empty();
+    };
+    hook.cut = [](void* context, std::int64_t duration_ms) {
+        constexpr std::int64_t kNsPerMs = 1'000'000;
+        const Options& o = static_cast<FaultHooks*>(context)->o_;
+        if (o.has_network) {
+            o.coordinator->cut_until(duration_ms == kForEver ? INT64_MAX : now_ns() + duration_ms * kNsPerMs);
+        }
+        return o.has_network;
+    };
+    set_fault_hook(hook);
+}
+
+}  // namespace sft

@@ -1,0 +1,38 @@
+// Who this process is for a schedule of faults, and what the faults other than deaths do to it
+// (base/faults/fault_points.hpp). One object of a process at a time.
+#pragma once
+
+#include "backup/protector.hpp"
+#include "base/ids.hpp"
+#include "base/own_pe.hpp"
+#include "recovery/coordinator.hpp"
+#include "symheap/symmetric_memory.hpp"
+#include "transport/shm/control.hpp"
+
+namespace sft {
+
+class FaultHooks {
+public:
+    struct Options {
+        const ControlSegment* control = nullptr;
+        Coordinator* coordinator = nullptr;
+        Protector* protector = nullptr;
+        const SymmetricMemory* memory = nullptr;
+        ProcId self = kNoProc;
+        const OwnPe* me = nullptr;
+        bool has_network = false;
+    };
+    FaultHooks() = default;
+    ~FaultHooks();
+    FaultHooks(const FaultHooks&) = delete;
+    FaultHooks& operator=(const FaultHooks&) = delete;
+
+    void open(const Options& options) noexcept { o_ = options; }
+    // Once there is a coordinator, and again when this process has become a PE.
+    void introduce_self();
+
+private:
+    Options o_;
+};
+
+}  // namespace sft

@@ -1,0 +1,273 @@
+#include "shmem_ft/process/recovery_calls.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+#include "base/faults/fault_points.hpp"
+#include "base/process_watch.hpp"
+#include "base/report.hpp"
+#include "shmem_ft/ops/job.hpp"
+
+namespace sft {
+
+using Call = Coordinator::Call;
+
+void RecoveryCalls::open(const Options& options) noexcept {
+    SFT_ASSERT(options.coordinator != nullptr && options.actions != nullptr && options.job_exit != nullptr);
+    o_ = options;
+}
+
+// ---- checkpoint ----
+
+int RecoveryCalls::checkpoint_all() noexcept {
+    constexpr int kFailure = 1;  // SHMEM_FT_FAILURE
+    job::watch_exit_at_first_call();
+    if (is_leaving() || !o_.me->has_joined()) {
+        return kFailure;  // a substitute goes on to shmem_query_fault and joins in shmem_restart_pes
+    }
+    const Locked calls(calls_mutex_);
+    const PendingWatch::Inside inside(o_.fault_policy->watch(), "shmem_checkpoint_all");
+    const std::int64_t begin = now_ns();
+    fault_point(FaultPoint::checkpoint_enter);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    o_.links->quiet();  // what this PE has put elsewhere belongs to the version
+    const Participant::Do outcome = o_.coordinator->carry_out({Call::Kind::checkpoint});
+    fault_point(FaultPoint::checkpoint_leave);
+    const JobState state = o_.coordinator->state();
+    switch (outcome) {
+        case Participant::Do::committed:
+            report_span("checkpoint", begin, now_ns(), state.version.value());
+            o_.checks->look_for_stray_words();
+            return 0;
+        case Participant::Do::fault:
+            o_.engine->gate.pending.store(true);
+            o_.fault_policy->set_failed(state.failed);
+            report_span("agree", begin, now_ns(), state.version.value());
+            return kFailure;
+        default: o_.job_exit->leave_ended_job();
+    }
+}
+
+// ---- who has failed ----
+
+WayOut RecoveryCalls::meet_fault(const char* routine) noexcept {
+    return is_leaving() ? WayOut() : o_.fault_policy->meet(routine);
+}
+
+bool RecoveryCalls::is_fault_known() const {
+    const JobState state = o_.coordinator->state();
+    return sft::is_fault_known(o_.coordinator->shape(), state, o_.coordinator->known_deaths());
+}
+
+// A checkpoint that is entered while the death of a holder is known cannot be committed: the dead one would have to
+// replicate after everybody has arrived.
+bool RecoveryCalls::check_status() noexcept {
+    if (!o_.me->has_joined() || has_list()) {
+        return true;
+    }
+    if (!is_fault_known()) {
+        return false;
+    }
+    // All threads that meet the fault come here; one of them does it, and the others find it done.
+    const Locked calls(calls_mutex_);
+    if (has_list()) {
+        return true;
+    }
+    if (!is_fault_known()) {
+        return false;
+    }
+    const Participant::Do outcome = o_.coordinator->carry_out({Call::Kind::checkpoint});
+    if (outcome == Participant::Do::ended) {
+        o_.job_exit->leave_ended_job();
+    }
+    if (outcome != Participant::Do::fault) {
+        return false;
+    }
+    o_.engine->gate.pending.store(true);
+    o_.fault_policy->set_failed(o_.coordinator->state().failed);
+    return true;
+}
+
+// A substitute has the survivors' list; if its PE failed after them, the list of the restart that runs now.
+void RecoveryCalls::take_list() {
+    const JobState state = o_.coordinator->state();
+    std::vector<FailedPe> list = state.failed;
+    const PeId me = o_.me->get();
+    if (std::none_of(list.begin(), list.end(), [&](const FailedPe& item) { return item.pe == me; })) {
+        list.insert(list.end(), state.further.begin(), state.further.end());
+    }
+    o_.fault_policy->set_failed(std::move(list));
+}
+
+void RecoveryCalls::show_list(const std::vector<FailedPe>& list, int** pes, int** pes_status) const {
+    *pes = static_cast<int*>(std::malloc(list.size() * sizeof(int)));
+    *pes_status = static_cast<int*>(std::malloc(list.size() * sizeof(int)));
+    if (*pes == nullptr || *pes_status == nullptr) {
+        die("shmem_query_fault: out of memory");
+    }
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        (*pes)[i] = list[i].pe.value();
+        (*pes_status)[i] = list[i].reason.status();
+    }
+}
+
+void RecoveryCalls::query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept {
+    fault_point(FaultPoint::query);
+    if (!o_.me->has_joined()) {
+        take_list();
+    }
+    const std::vector<FailedPe> list = o_.fault_policy->failed();
+    *numpes = list.size();
+    *pes = nullptr;
+    *pes_status = nullptr;
+    if (!list.empty()) {
+        show_list(list, pes, pes_status);
+    }
+}
+
+// ---- restart ----
+
+void RecoveryCalls::recover() noexcept {
+    if (is_leaving()) {
+        return;
+    }
+    int* pes = nullptr;
+    int* status = nullptr;
+    std::size_t numpes = 0;
+    query_fault(&pes, &status, &numpes);
+    if (numpes == 0) {
+        o_.job_exit->fail_job(
+            format("PE %d: shmem_ft_recover was called although no PE has failed: what else a checkpoint may "
+                   "return, it cannot mend",
+                   o_.me->value()));
+    }
+    restart_pes(pes, numpes);
+    std::free(pes);
+    std::free(status);
+}
+
+void RecoveryCalls::restart_pes(const int* pes, std::size_t numpes) noexcept {
+    if (is_leaving()) {
+        return;
+    }
+    const std::int64_t begin = now_ns();
+    const Locked calls(calls_mutex_);
+    const PendingWatch::Inside inside(o_.fault_policy->watch(), "shmem_restart_pes");
+    prepare_restart();
+    const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
+    const std::uint64_t expected = JobRules::hash_of(o_.fault_policy->failed());
+    const Participant::Do outcome = o_.coordinator->carry_out({Call::Kind::restart, given, !o_.me->has_joined()});
+    o_.fault_policy->restart_decided();
+    if (!has_resumed(outcome, given == expected)) {
+        return;
+    }
+    resume();
+    const Coordinator::Times times = o_.coordinator->times();
+    const std::uint64_t version = o_.coordinator->state().version.value();
+    report_span("restart", begin, now_ns(), version);
+    report_span("restore", times.planned, times.restored, version);
+    report_span("protect", times.restored, times.resumed, version);
+    if (!o_.config->quiet) {
+        if (const auto line = o_.lines->recovery(o_.actions->recovered_from(), o_.me->get())) {
+            say("warning: %s", line->c_str());
+        }
+    }
+    fault_point(FaultPoint::restart_leave);
+}
+
+void RecoveryCalls::prepare_restart() noexcept {
+    const bool has_joined = o_.me->has_joined();
+    fault_point(has_joined ? FaultPoint::restart_enter : FaultPoint::substitute_joins);
+    if (has_joined && o_.coordinator->state().version != kNoVersion && o_.init_calls->is_ahead()) {
+        o_.job_exit->fail_job(
+            format("PE %d was initialised after the last checkpoint, which would be lost by going back: call "
+                   "shmem_checkpoint_all right after initialisation",
+                   o_.me->value()));
+    }
+    o_.program_start->end_replay();
+    if (!has_joined && !has_list()) {
+        fault_point(FaultPoint::query);
+        take_list();  // a substitute that did not ask: its own view of the list
+    }
+    o_.links->quiet();  // nothing of this view may come to a PE that has rolled back
+    o_.actions->retire_dead_peers();
+}
+
+bool RecoveryCalls::has_resumed(Participant::Do outcome, bool is_list_right) noexcept {
+    switch (outcome) {
+        case Participant::Do::give_up: o_.job_exit->fail_job(o_.actions->why_lost() + ": the data is lost");
+        case Participant::Do::ended: o_.job_exit->leave_ended_job();
+        case Participant::Do::rejected: break;
+        default: return true;
+    }
+    if (!is_list_right) {
+        say("error: PE %d: shmem_restart_pes was not given the list of shmem_query_fault; nothing was changed",
+            o_.me->value());
+    }
+    return false;
+}
+
+void RecoveryCalls::resume() noexcept {
+    o_.fault_policy->set_failed({});
+    if (!o_.me->has_joined()) {
+        if (const Result<> started = o_.protector->start_scrubber(*o_.config); !started) {
+            say("warning: %s", started.error().line.c_str());
+        }
+    }
+    o_.me->join();
+    o_.engine->replay.active = false;
+    o_.program_start->end();
+    o_.peers->end_fault();
+    o_.fault_policy->watch().clear();
+}
+
+// ---- others ----
+
+int RecoveryCalls::algo_init() noexcept {
+    job::watch_exit_at_first_call();
+    if (!o_.init_calls->enter(o_.me->is_substitute())) {
+        return 0;
+    }
+    if (const Version version = o_.coordinator->state().version; version != kNoVersion) {
+        // From here to the next commit a death cannot be repaired (InitCalls::is_ahead).
+        const std::int64_t now = now_ns();
+        report_span("initialise", now, now, version.value());
+    }
+    return 1;
+}
+
+void RecoveryCalls::finish(const std::function<void()>& leave) noexcept {
+    const Locked calls(calls_mutex_);
+    fault_point(FaultPoint::finalize_enter);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    o_.links->quiet();
+    switch (o_.coordinator->carry_out({Call::Kind::finish})) {
+        case Participant::Do::finished: break;
+        case Participant::Do::fault: o_.job_exit->fail_job(o_.lines->past_the_end(), EndReason::past_the_end);
+        default: o_.job_exit->leave_ended_job();
+    }
+    leave();
+}
+
+void RecoveryCalls::report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns,
+                                std::uint64_t value) noexcept {
+    if (o_.config->events) {
+        JobEvent event{
+            .kind = JobEventKind::span, .pe = o_.me->value(), .begin_ns = begin_ns, .end_ns = end_ns, .value = value};
+        std::snprintf(event.text, sizeof event.text, "%s", name);
+        o_.channel->report(event);
+    }
+    if (o_.config->debug) {
+        say("PE %d: %s of version %llu took %.3f ms", o_.me->value(), name, static_cast<unsigned long long>(value),
+            static_cast<double>(end_ns - begin_ns) / 1e6);
+    }
+}
+
+}  // namespace sft

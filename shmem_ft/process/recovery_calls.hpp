@@ -1,0 +1,92 @@
+// The calls of shmem_ft.h: what this process does before and after the protocols of recovery/coordinator.hpp, which
+// decide, and the actions on its memory (recovery/memory_actions.hpp).
+//
+// Threads: of the application's threads one at a time is inside the collective calls, which calls_mutex_ sees to:
+// several may meet a fault at once and check the status. Everything else belongs to the thread that makes the
+// collective call, while the others do what include/shmem_ft.h demands of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "base/job_channel.hpp"
+#include "base/mutex.hpp"
+#include "base/own_pe.hpp"
+#include "recovery/coordinator.hpp"
+#include "recovery/fault_policy.hpp"
+#include "recovery/init_calls.hpp"
+#include "recovery/job_lines.hpp"
+#include "recovery/memory_actions.hpp"
+#include "recovery/spare_wait.hpp"
+#include "shmem_ft/ops/call_checks.hpp"
+#include "shmem_ft/ops/engine.hpp"
+#include "shmem_ft/ops/fault_calls.hpp"
+#include "shmem_ft/process/job_exit.hpp"
+#include "shmem_ft/process/program_start.hpp"
+#include "shmem_ft/start/node_links.hpp"
+#include "symheap/peer_map.hpp"
+
+namespace sft {
+
+class RecoveryCalls final : public FaultCalls {
+public:
+    struct Options {
+        const Config* config = nullptr;
+        OwnPe* me = nullptr;
+        JobChannel* channel = nullptr;
+        Engine* engine = nullptr;
+        NodeLinks* links = nullptr;
+        PeerMap* peers = nullptr;
+        Protector* protector = nullptr;
+        Coordinator* coordinator = nullptr;
+        MemoryActions* actions = nullptr;
+        InitCalls* init_calls = nullptr;
+        ProgramStart* program_start = nullptr;
+        CallChecks* checks = nullptr;
+        FaultPolicy* fault_policy = nullptr;
+        SpareWait* spare_wait = nullptr;
+        JobLines* lines = nullptr;
+        JobExit* job_exit = nullptr;
+    };
+    // Before the first call.
+    void open(const Options& options) noexcept;
+
+    // FaultCalls
+    [[nodiscard]] int checkpoint_all() noexcept override SFT_EXCLUDES(calls_mutex_);
+    void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept override;
+    void restart_pes(const int* pes, std::size_t numpes) noexcept override SFT_EXCLUDES(calls_mutex_);
+    void recover() noexcept override;
+    [[nodiscard]] int algo_init() noexcept override;
+    [[nodiscard]] int protected_losses() noexcept override { return o_.coordinator->protected_losses(); }
+    [[nodiscard]] bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept override {
+        return o_.fault_policy->choose(action, handler, context);
+    }
+    void on_unreplaced(UnreplacedHandler handler, void* context) noexcept override {
+        o_.spare_wait->set_handler(handler, context);
+    }
+    [[nodiscard]] jmp_buf* rollback_point() noexcept override { return o_.fault_policy->rollback_point(); }
+    [[nodiscard]] bool must_recover() noexcept override { return o_.fault_policy->must_recover(); }
+    [[nodiscard]] WayOut meet_fault(const char* routine) noexcept override;
+
+    // Has the PEs agree on who has failed, if a failure is known here. ENSURES, if true: the list of the fault policy
+    // is what everybody agrees on.
+    [[nodiscard]] bool check_status() noexcept SFT_EXCLUDES(calls_mutex_);
+    // The last shmem_finalize. leave: when all are there, still inside the call.
+    void finish(const std::function<void()>& leave) noexcept SFT_EXCLUDES(calls_mutex_);
+
+private:
+    [[nodiscard]] bool is_fault_known() const;
+    [[nodiscard]] bool has_list() const { return !o_.fault_policy->failed().empty(); }
+    void take_list();
+    void show_list(const std::vector<FailedPe>& list, int** pes, int** pes_status) const;
+    void prepare_restart() noexcept;
+    [[nodiscard]] bool has_resumed(Participant::Do outcome, bool is_list_right) noexcept;
+    void resume() noexcept;
+    void report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns, std::uint64_t value) noexcept;
+
+    Options o_;
+    Mutex calls_mutex_{MutexRank::calls};
+};
+
+}  // namespace sft
