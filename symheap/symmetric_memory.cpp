@@ -64,7 +64,8 @@ Result<> SymmetricMemory::create(const Options& options) {
     has_block_table_ = options.has_block_table;
     record_bytes_ = round_up(options.record_bytes, kBlockBytes);
     const std::size_t all_bytes = record_bytes_ + bytes + (has_block_table_ ? BlockTable::kBytes : 0);
-    const std::size_t marks_bytes = record_bytes_ == 0 ? 0 : WriteMarks::bytes_for(all_bytes, globals_.range().bytes);
+    const std::size_t marks_bytes =
+        record_bytes_ == 0 ? 0 : WriteMarks::bytes_for(all_bytes, globals_.range().bytes) + WriteQueues::kBytes;
     if (!heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes, error)) {
         return fails(std::move(error));
     }
@@ -195,6 +196,11 @@ std::span<std::byte> SymmetricMemory::startup_record() const noexcept {
 WriteMarks SymmetricMemory::write_marks() const noexcept {
     SFT_ASSERT(marks_bytes() != 0);
     return {heap_segment_.address() + live_.heap.bytes, live_.heap, live_.globals};
+}
+
+WriteQueues SymmetricMemory::write_queues(std::int32_t n_pes) const noexcept {
+    SFT_ASSERT(marks_bytes() != 0);
+    return {heap_segment_.address() + heap_segment_.bytes() - WriteQueues::kBytes, n_pes};
 }
 
 void SymmetricMemory::end_startup() noexcept {

@@ -33,6 +33,8 @@ void Startup::begin_recording(Engine& e, const Memory& memory) {
     SFT_ASSERT(memory.record != nullptr && memory.record_bytes >= sizeof(StartupHead));
     owner_ = ::pthread_self();
     writer_ = StartupWriter(memory.record, memory.record_bytes);
+    ways_.resize(static_cast<std::size_t>(memory.queues.size()));
+    changes_.reserve(WriteQueues::kEntries);
     mode_ = Mode::recording;
 }
 
@@ -96,10 +98,43 @@ void Startup::compare_exposed() noexcept {
     }
 }
 
+bool Startup::has_changes() const noexcept {
+    for (std::size_t pe = 0; pe < ways_.size(); ++pe) {
+        if (memory_.queues.has_any(PeId(static_cast<std::int32_t>(pe)), ways_[pe].from)) {
+            return true;
+        }
+    }
+    return memory_.marks.has_any();
+}
+
+// Each byte once, in the order of addresses: a polling loop makes equal entries then.
+void Startup::write_changes() noexcept {
+    if (changes_.size() > 1) {
+        std::sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) { return a.begin < b.begin; });
+    }
+    for (std::size_t i = 0; i < changes_.size();) {
+        Change all = changes_[i];
+        for (++i; i < changes_.size() && changes_[i].begin <= all.end; ++i) {
+            all.end = std::max(all.end, changes_[i].end);
+        }
+        write_change(all.begin, all.end - all.begin);
+    }
+    changes_.clear();
+}
+
 void Startup::take_changes(const StartupCall& call) noexcept {
-    memory_.marks.collect([this](std::uintptr_t address, std::size_t bytes) { write_change(address, bytes); });
+    const auto add = [this](std::uintptr_t address, std::size_t bytes) {
+        changes_.push_back({address, address + bytes});
+    };
+    for (std::size_t pe = 0; pe < ways_.size(); ++pe) {
+        memory_.queues.take(PeId(static_cast<std::int32_t>(pe)), ways_[pe].from, add);
+    }
+    memory_.marks.collect(add);
     if (call.seen_bytes != 0 && engine_->peers.is_symmetric(call.seen)) {
-        write_change(reinterpret_cast<std::uintptr_t>(call.seen), call.seen_bytes);
+        add(reinterpret_cast<std::uintptr_t>(call.seen), call.seen_bytes);
+    }
+    if (!changes_.empty()) {
+        write_changes();
     }
     if (memory_.marks.n_exposed() != 0) {
         compare_exposed();
@@ -140,6 +175,7 @@ void Startup::note_size(const CallKey& key, const StartupCall& call, std::size_t
 void Startup::give_up(StartupState why) noexcept {
     StartupState none = StartupState::none;
     given_up_.compare_exchange_strong(none, why);
+    memory_.queues.stop_reading();
 }
 
 void Startup::record(const StartupCall& call, const void* result, std::size_t result_bytes) noexcept {
@@ -180,12 +216,17 @@ void Startup::record(const StartupCall& call, const void* result, std::size_t re
     }
 }
 
-void Startup::wrote(PeId pe, const void* address, std::size_t bytes) const noexcept {
-    if (mode_ != Mode::recording || pe == engine_->peers.me) {
+void Startup::wrote(PeId pe, const void* address, std::size_t bytes) noexcept {
+    if (mode_ != Mode::recording || pe == engine_->peers.me || bytes == 0 || !engine_->peers.is_symmetric(address)) {
         return;
     }
     const std::intptr_t distance = engine_->peers.entries[pe.index()].heap_difference.load(std::memory_order_relaxed);
-    if (distance > kRemote) {  // a process of another node does it for itself
+    if (distance <= kRemote) {
+        return;  // a process of another node does it for itself
+    }
+    if (ways_.empty() || !is_owner() ||
+        memory_.queues.put(engine_->peers.me, distance, ways_[pe.index()].to, reinterpret_cast<std::uintptr_t>(address),
+                           bytes) == WriteQueues::Put::full) {
         memory_.marks.at_distance(distance).mark(address, bytes);
     }
 }
@@ -401,7 +442,7 @@ bool Startup::light_call(CallSite where) noexcept {
     StartupCall call;
     call.where = where;
     call.kind = CallKind::light;
-    if (mode_ == Mode::recording && memory_.marks.has_any()) {
+    if (mode_ == Mode::recording && has_changes()) {
         record(call, nullptr, 0);
     } else if (mode_ == Mode::replaying && !reader_.at_end()) {
         const CallEntry entry = reader_.call().entry();

@@ -6,7 +6,8 @@
 // given the same again. docs/protocols.md ("The start-up of a substitute") says why that is enough.
 //
 // What is recorded: the calls that bring data or a decision, with the values they return and the memory they fill; and
-// with each of them what others had written into the PE's symmetric memory by then (transport/shm/write_marks.hpp).
+// with each of them what others had written into the PE's symmetric memory by then (transport/shm/write_queues.hpp,
+// write_marks.hpp).
 // In a substitute a call finds its entry by routine, place in the program and arguments, and delivers that. Stores to
 // others go nowhere, those to the PE itself are carried out.
 //
@@ -33,6 +34,7 @@
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/startup_log.hpp"
 #include "transport/shm/write_marks.hpp"
+#include "transport/shm/write_queues.hpp"
 
 namespace sft {
 
@@ -137,6 +139,7 @@ public:
         std::byte* record = nullptr;
         std::size_t record_bytes = 0;
         WriteMarks marks;
+        WriteQueues queues;
         std::atomic<std::uint32_t>* told = nullptr;  // of the node: somebody has said that a record is of no use
     };
 
@@ -178,13 +181,15 @@ public:
     bool light_call(CallSite where) noexcept;
 
     // These bytes of `pe` have been written by this process.
-    void wrote(PeId pe, const void* address, std::size_t bytes) const noexcept;
+    void wrote(PeId pe, const void* address, std::size_t bytes) noexcept;
 
 private:
     enum class Mode { off, recording, replaying, without_record };
 
     [[nodiscard]] CallKey key_of(const StartupCall& call) noexcept;
+    [[nodiscard]] bool has_changes() const noexcept;
     void take_changes(const StartupCall& call) noexcept;
+    void write_changes() noexcept;
     void expose_pointed(const StartupCall& call) const noexcept;
     void write_change(std::uintptr_t address, std::size_t bytes) noexcept;
     void compare_exposed() noexcept;
@@ -215,6 +220,16 @@ private:
 
     StartupWriter writer_;
     std::atomic<StartupState> given_up_{StartupState::none};
+    struct Way {
+        WriteQueues::Writing to;
+        WriteQueues::Reading from;
+    };
+    std::vector<Way> ways_;  // of each PE, if there are queues of writes
+    struct Change {
+        std::uintptr_t begin = 0;
+        std::uintptr_t end = 0;
+    };
+    std::vector<Change> changes_;  // of the call that is being recorded
     struct Exposed {
         WriteMarks::Exposed place;
         std::vector<std::byte> seen;

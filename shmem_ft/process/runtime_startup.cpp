@@ -30,6 +30,7 @@ Startup::Memory Runtime::startup_memory() noexcept {
     return {.record = record.data(),
             .record_bytes = record.size(),
             .marks = memory_.write_marks(),
+            .queues = memory_.write_queues(control_.n_pes()),
             .told = &control_.header().startup_told};
 }
 
