@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/assert.hpp"
+#include "base/faults/fault_points.hpp"
 #include "base/report.hpp"
 #include "shmem_ft/ops/job.hpp"
 
@@ -167,6 +168,7 @@ void Startup::record(const StartupCall& call, const void* result, std::size_t re
         give_up(StartupState::many_threads);
         return;
     }
+    fault_point(FaultPoint::startup_call);
     CallEntry entry;
     entry.kind = call.kind;
     entry.key = key_of(call);
@@ -261,10 +263,14 @@ void Startup::close_record() noexcept {
 }
 
 Startup::Size Startup::size() const noexcept {
-    if (mode_ == Mode::replaying || mode_ == Mode::without_record) {
-        return {reader_.state(), reader_.n_calls(), 0};
+    if (reads_) {
+        return {reader_.state(), reader_.n_calls(), reader_.used_bytes()};
     }
-    return {given_up_.load() == StartupState::none ? StartupState::recording : given_up_.load(), writer_.n_calls(),
+    const StartupState why = given_up_.load();
+    if (why != StartupState::none) {
+        return {why, writer_.n_calls(), 0};
+    }
+    return {mode_ == Mode::recording ? StartupState::recording : StartupState::complete, writer_.n_calls(),
             writer_.used_bytes()};
 }
 

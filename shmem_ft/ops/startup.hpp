@@ -164,7 +164,7 @@ public:
     struct Size {
         StartupState state = StartupState::none;
         std::uint64_t calls = 0;
-        std::uint64_t bytes = 0;
+        std::uint64_t bytes = 0;  // of a record that can be used
     };
     [[nodiscard]] Size size() const noexcept;
 
@@ -242,6 +242,7 @@ private:
     };
     std::vector<Place> largest_;  // places in the program by what their calls take in the record
 
+    bool reads_ = false;  // in a substitute
     StartupReader reader_;
     bool may_skip_ = false;                      // behind a shmem_ft_algo_init that was 1 then and is 0 now
     std::unordered_set<std::uint64_t> visited_;  // stacks of calls since then

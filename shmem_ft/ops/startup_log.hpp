@@ -219,6 +219,7 @@ public:
     // Entries that have been passed, and that there are.
     [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
     [[nodiscard]] std::uint64_t n_calls() const noexcept { return head_.n_calls; }
+    [[nodiscard]] std::uint64_t used_bytes() const noexcept { return head_.used_bytes; }
 
 private:
     void find() noexcept;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/assert.hpp"
+#include "base/faults/fault_points.hpp"
 #include "base/report.hpp"
 #include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/ops/startup.hpp"
@@ -22,6 +23,7 @@ void Startup::begin_replay(Engine& e, const Memory& memory) {
     memory_ = memory;
     SFT_ASSERT(memory.record != nullptr && memory.record_bytes >= sizeof(StartupHead));
     owner_ = ::pthread_self();
+    reads_ = true;
     reader_ = StartupReader(memory.record, memory.record_bytes);
     mode_ = reader_.state() == StartupState::complete ? Mode::replaying : Mode::without_record;
     if (mode_ == Mode::replaying && reader_.is_exposed_unseen()) {
@@ -157,6 +159,7 @@ bool Startup::replay(const StartupCall& call, void* result, std::size_t result_b
     if (mode_ != Mode::replaying) {
         return false;
     }
+    fault_point(FaultPoint::replay_call);
     if (!is_owner() || !find(key_of(call))) {
         fail(call);
     }

@@ -117,6 +117,7 @@ void Runtime::reset_channels(const JobState& state) {
 
 bool Runtime::take_pe(PeId pe, std::string& error) {
     me_ = pe;
+    startup_begin_ns_ = now_ns();
     if (is_substitute_) {
         control_.slot(self()).taken_pe.store(pe.value() + 1);
         status_->set_incarnation(control_.incarnation_of(pe));
@@ -215,6 +216,7 @@ void Runtime::tell_fault_points() {
         return runtime.coordinator_->shape().keeper(runtime.coordinator_->state(), pe);
     };
     self.incarnation = control_.incarnation_of(me_);
+    self.phase = program_phase();
     set_fault_self(self);
     FaultHook hook;
     hook.context = this;

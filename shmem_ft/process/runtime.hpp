@@ -170,7 +170,10 @@ private:
     void record_startup();
     void repeat_startup();
     void close_startup() noexcept;
-    void end_startup() noexcept;
+    void end_repetition() noexcept;
+    void end_startup(Version version) noexcept;
+    void show_startup() noexcept;
+    [[nodiscard]] ProgramPhase program_phase() const noexcept;
     void take_input() noexcept;
 
     // runtime_policy.cpp
@@ -199,7 +202,8 @@ private:
     Bootstrap bootstrap_;
     ControlSegment control_;
     SymmetricMemory memory_;
-    std::unique_ptr<Startup> startup_;  // before the first commit, and in a substitute that has not joined
+    std::unique_ptr<Startup> startup_;   // before the first commit, and in a substitute that has not joined
+    std::int64_t startup_begin_ns_ = 0;  // of the start-up or its repetition; 0: it is over. By the thread of calls
     std::unique_ptr<Checker> checker_;
     std::unique_ptr<StrayWords> stray_words_;  // if calls are checked
     Protector protector_{memory_.live()};

@@ -57,7 +57,7 @@ void Runtime::replicate(Version version) {
 void Runtime::update_local_copy(Version version) {
     protector_.update_local_copy(version);
     committed_init_calls_ = static_cast<std::uint32_t>(engine_.init_calls);
-    end_startup();
+    end_startup(version);
 }
 
 // ---- query ----
@@ -104,8 +104,8 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
                    "shmem_checkpoint_all right after initialisation",
                    me_.load().value()));
     }
-    if (startup_ != nullptr) {
-        startup_->end_replay(Startup::End::restart, {"shmem_restart_pes", nullptr});
+    if (!joined_) {
+        end_repetition();
     }
     if (!joined_ && fault_policy_.failed().empty()) {
         int* list = nullptr;
@@ -142,7 +142,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
     }
     joined_ = true;
     engine_.replay.active = false;
-    end_startup();
+    end_startup(coordinator_->state().version);
     peers_.end_fault();
     fault_policy_.watch().clear();
     const Coordinator::Times times = coordinator_->times();

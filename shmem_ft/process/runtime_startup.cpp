@@ -40,7 +40,7 @@ void Runtime::record_startup() {
     }
     startup_ = std::make_unique<Startup>();
     startup_->begin_recording(engine_, startup_memory());
-    status_->set_startup(StartupPhase::recording);
+    show_startup();
     engine_.startup = startup_.get();
     take_input();
 }
@@ -51,9 +51,47 @@ void Runtime::repeat_startup() {
     }
     startup_ = std::make_unique<Startup>();
     startup_->begin_replay(engine_, startup_memory());
-    status_->set_startup(StartupPhase::repeating);
+    show_startup();
     engine_.startup = startup_.get();
     take_input();
+    fault_point(FaultPoint::replay_begin);
+}
+
+// A substitute has come to shmem_restart_pes.
+void Runtime::end_repetition() noexcept {
+    if (startup_begin_ns_ == 0) {
+        return;  // it was there before, and the restart has been refused
+    }
+    if (startup_ != nullptr) {
+        startup_->end_replay(Startup::End::restart, {"shmem_restart_pes", nullptr});
+        fault_point(FaultPoint::replay_end);
+    }
+    report_span("replay", startup_begin_ns_, now_ns(), coordinator_->state().version.value());
+    startup_begin_ns_ = 0;
+}
+
+ProgramPhase Runtime::program_phase() const noexcept {
+    if (me_ == kNoPe) {
+        return ProgramPhase::none;
+    }
+    if (!joined_) {
+        return ProgramPhase::replay;
+    }
+    return startup_begin_ns_ != 0 ? ProgramPhase::start_up : ProgramPhase::running;
+}
+
+void Runtime::show_startup() noexcept {
+    const Startup::Size size = startup_->size();
+    StartupPhase phase = StartupPhase::none;
+    switch (size.state) {
+        case StartupState::none: break;
+        case StartupState::recording: phase = StartupPhase::recording; break;
+        case StartupState::complete: phase = joined_ ? StartupPhase::closed : StartupPhase::repeating; break;
+        case StartupState::too_large: phase = StartupPhase::too_large; break;
+        case StartupState::many_threads: phase = StartupPhase::many_threads; break;
+    }
+    status_->set_startup(phase, size.bytes);
+    status_->publish(now_ns());
 }
 
 // What PE 0 reads from its standard input in its start-up is kept by oshrun, and given to a substitute again. Asked for
@@ -94,25 +132,26 @@ void Runtime::close_startup() noexcept {
         return;
     }
     startup_->close_record();
-    const Startup::Size size = startup_->size();
-    status_->set_startup(size.state == StartupState::too_large      ? StartupPhase::too_large
-                         : size.state == StartupState::many_threads ? StartupPhase::many_threads
-                                                                    : StartupPhase::closed,
-                         size.bytes);
+    show_startup();
+    fault_point(FaultPoint::record_close);
 }
 
 // The first version is committed, or this substitute has joined: from here on calls go the short way. The marks are of
 // no use any more, and their pages go.
-void Runtime::end_startup() noexcept {
+void Runtime::end_startup(Version version) noexcept {
+    if (startup_begin_ns_ != 0) {
+        report_span("start-up", startup_begin_ns_, now_ns(), version.value());
+        startup_begin_ns_ = 0;
+    }
+    tell_fault_points();
     if (startup_ == nullptr) {
         return;
     }
     if (links_.network() != nullptr) {
         links_.network()->set_marks({});
     }
-    if (status_->startup() == StartupPhase::repeating) {
-        status_->set_startup(StartupPhase::closed);
-    } else if (me_ == PeId(0) && life_ == 1) {
+    show_startup();
+    if (!is_substitute_ && me_ == PeId(0) && life_ == 1) {
         report(JobEventKind::start_up_over, 0, 0, "", now_ns(), 0);
     }
     engine_.startup = nullptr;

@@ -80,9 +80,8 @@ void StatusPublisher::refresh(std::int64_t now_ns) noexcept {
     }
 }
 
-void StatusPublisher::set_startup(StartupPhase phase, std::uint64_t bytes) noexcept {
-    SFT_ASSERT(phase != StartupPhase::none && phase != StartupPhase::recording && phase != StartupPhase::repeating);
-    startup_bytes_.store(bytes);
+void StatusPublisher::set_startup(StartupPhase phase, std::uint64_t record_bytes) noexcept {
+    startup_bytes_.store(record_bytes);
     startup_.store(phase);
 }
 
