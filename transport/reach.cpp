@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "transport/mail/remote_mail_wire.hpp"
 #include "transport/net/signed_ways.hpp"
@@ -94,6 +95,7 @@ private:
         }
         open_.push_back({.fd = fd, .events = POLLOUT, .revents = 0});
         about_.push_back(index);
+        SFT_ASSERT(open_.size() == about_.size() && index < is_answered_.size());
         return true;
     }
     void drop_answered() {
