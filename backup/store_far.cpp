@@ -58,6 +58,7 @@ bool BackupStore::replicate_far(Version version, const LiveState& live, ImageSta
         shipping.live_differs = &changed_;
     }
     const bool is_there = image.ship(version, live, shipping);
+    SFT_ASSERT(is_there || image.gone());
     stats = shipping.stats;
     if (knows_local) {
         slot_differs = changed_;

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/address_range.hpp"
+#include "base/assert.hpp"
 #include "base/config.hpp"
 #include "base/result.hpp"
 #include "symheap/block_table.hpp"
@@ -66,7 +67,10 @@ public:
     [[nodiscard]] std::span<std::byte> startup_record() const noexcept;
     [[nodiscard]] WriteMarks write_marks() const noexcept;
     // Bytes from the beginning of live().heap that a substitute needs before it joins: the record and the journal.
-    [[nodiscard]] std::size_t front_bytes() const noexcept { return record_bytes_ + Heap::journal_bytes(); }
+    [[nodiscard]] std::size_t front_bytes() const noexcept {
+        SFT_ASSERT(record_bytes_ + Heap::journal_bytes() <= live_.heap.bytes);
+        return record_bytes_ + Heap::journal_bytes();
+    }
     // The record does not change any more, and the marks are of no use: their pages go.
     void end_startup() noexcept;
 
