@@ -51,6 +51,7 @@ public:
         buffer_bytes_ = std::min(needed, std::clamp(room, kChunkBytes, kPartBytesMax));
         side_bytes_ = buffers * buffer_bytes_;
         SFT_ASSERT(buffer_bytes_ % kCacheLineBytes == 0 && buffer_bytes_ <= kPartBytesMax);
+        SFT_ASSERT(slice_.begin <= slice_.end && slice_.end <= arrays.count);
         n_remote_ = n_remote;
         space_ = reinterpret_cast<unsigned char*>(e.nodes.view(group).at_least(2 * side_bytes_));
     }

@@ -28,6 +28,7 @@ constexpr const char* kWhatIsNeeded =
 }  // namespace
 
 void Startup::begin_recording(Engine& e, const Memory& memory) {
+    SFT_ASSERT(mode_ == Mode::off && memory.marks.is_set());
     engine_ = &e;
     memory_ = memory;
     SFT_ASSERT(memory.record != nullptr && memory.record_bytes >= sizeof(StartupHead));
@@ -295,7 +296,7 @@ void Startup::advance(const RecordedCall& call) noexcept {
     n_light_ = 0;
 }
 
-// ENSURES, if true: the next entry is that of the call.
+// True: the next entry is that of the call.
 bool Startup::find(const CallKey& key) noexcept {
     if (!reader_.at_end() && reader_.call().entry().key == key) {
         return true;
@@ -308,6 +309,7 @@ bool Startup::find(const CallKey& key) noexcept {
     while (reader_.position() < ahead.position()) {
         pass(reader_.call());
     }
+    SFT_ASSERT(!reader_.at_end() && reader_.position() == ahead.position());
     return true;
 }
 

@@ -105,6 +105,7 @@ std::size_t StartupWriter::end() noexcept {
     if (back_ > kBack) {
         back_ = 0;
         history_.add(entries() + at_);
+        SFT_ASSERT(write_ > used_ && write_ <= room_);
         used_ = write_;
         return used_ - before;
     }
@@ -113,9 +114,11 @@ std::size_t StartupWriter::end() noexcept {
     token.count = 1;
     token_ = at_;
     const std::byte* const same = history_.at(back_);
+    SFT_ASSERT(same != nullptr);
     std::memcpy(entries() + at_, &token, sizeof token);
     history_.add(same);
     used_ = at_ + sizeof token;
+    SFT_ASSERT(used_ > before && used_ <= room_);
     return used_ - before;
 }
 
@@ -125,6 +128,7 @@ void StartupWriter::close(StartupState state, bool is_exposed_unseen) noexcept {
     head.state = state;
     head.exposed_unseen = is_exposed_unseen ? 1 : 0;
     if (state == StartupState::recording || state == StartupState::complete) {
+        SFT_ASSERT(used_ % 8 == 0 && used_ <= room_);
         head.used_bytes = used_;
         head.n_calls = n_calls_;
     }
