@@ -46,6 +46,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "backup/block_set.hpp"
@@ -198,5 +199,6 @@ private:
     Region globals_;
     Region library_;
 };
+static_assert(std::is_trivially_copyable_v<Image>, "it is a view: what it shows belongs to others");
 
 }  // namespace sft

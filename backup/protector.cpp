@@ -62,6 +62,7 @@ Result<> Protector::replicate(Version version) {
     SFT_ASSERT(version != kNoVersion);
     const BackupStore::Replicated replicated = store_.replicate(version, live_);
     stored_bytes_.store(replicated.bytes_stored);
+    SFT_ASSERT(replicated.bytes_stored == 0 || keeper_ != kNoProc);  // nobody else is written to
     if (replicated.keeper_gone) {
         keeper_ = kNoProc;
         return fails(Error{Failure::refused, "it does not take the copy"});

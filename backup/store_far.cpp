@@ -39,7 +39,7 @@ Reach BackupStore::use_far(const KeeperLocation& location, PeId pe, const LiveSt
         shadow_versions_[parity.index()] = far->slot(parity, live).version();
         slot_differs_[parity.index()].reset(far->slot(parity, live).blocks());
     }
-    SFT_ASSERT(!far->gone());
+    SFT_ASSERT(!far->gone() && far->keeper() == location.process);
     far_ = std::move(far);
     has_shadow_ = shadow_readable_ = true;
     return Reach::opened;

@@ -50,6 +50,7 @@ public:
         if (::poll(open_.data(), open_.size(), static_cast<int>(std::max<std::int64_t>(wait_ms, 0))) <= 0) {
             return true;
         }
+        SFT_ASSERT(open_.size() == about_.size());
         for (std::size_t k = 0; k < open_.size(); ++k) {
             int error_number = 0;
             socklen_t bytes = sizeof error_number;
@@ -108,6 +109,7 @@ private:
             open_[kept] = open_[k];
             about_[kept++] = about_[k];
         }
+        SFT_ASSERT(kept <= open_.size());
         open_.resize(kept);
         about_.resize(kept);
     }

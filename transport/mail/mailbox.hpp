@@ -43,6 +43,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/ids.hpp"
 #include "transport/contact.hpp"
 #include "transport/mail/lasting_trouble.hpp"
@@ -188,6 +189,7 @@ private:
     void release(int& fd) const noexcept;
 
     [[nodiscard]] bool is_remote(ProcId process) const {
+        SFT_ASSERT(process != kNoProc);
         return remote_.is_open() && options_.remote.is_remote(process);
     }
 

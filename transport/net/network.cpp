@@ -122,6 +122,7 @@ void Network::quiet() { impl_->quiet(); }
 namespace {
 
 WireHead atomic_head(AtomicOperation operation, std::size_t width, void* address, std::uint64_t operand) {
+    static_assert(sizeof operation == sizeof WireHead::operation);
     SFT_ASSERT(width == 4 || width == 8);  // the target knows no others
     WireHead head;
     head.operation = static_cast<std::uint8_t>(operation);

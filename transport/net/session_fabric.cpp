@@ -278,6 +278,7 @@ bool SessionFabric::tell(Peer& peer, SessionNote note, std::uint64_t number) {
         broken(peer.process);  // what is due stays so
         return false;
     }
+    SFT_ASSERT(!peer.is_retired && note != SessionNote::none);
     peer.told = peer.received;
     peer.bytes_untold = 0;
     if (note == peer.due) {
