@@ -33,6 +33,7 @@ void count_voters(const JobShape& shape, const JobState& now, std::vector<ProcId
     if (now.witness != kNoProc) {
         voters.push_back(now.witness);
     }
+    SFT_ASSERT(voters.size() <= static_cast<std::size_t>(shape.n_pes) + 1);
     all.n_voters = static_cast<std::int32_t>(voters.size());
     const auto lowest = std::min_element(voters.begin(), voters.end());
     for (const ProcId& voter : voters) {
@@ -98,6 +99,7 @@ NodeLoss judge(const OnNode& node, const OnNodes& all, std::int32_t n_on_demand)
     if (node.keeps_last_copies) {
         return NodeLoss::copy_beside;
     }
+    SFT_ASSERT(all.n_spares >= node.spares && n_on_demand >= 0);
     const std::int32_t n_elsewhere = all.n_spares - node.spares + n_on_demand;
     return n_elsewhere < node.pes + all.n_failed ? NodeLoss::too_few_spares : NodeLoss::survived;
 }

@@ -171,6 +171,7 @@ JobState JobRules::ended(const JobState& state, EndReason reason, std::vector<Pe
     next.end_reason = reason;
     next.exit_status = kExitError;
     next.lost = std::move(lost);
+    SFT_ASSERT(next.lost.size() <= static_cast<std::size_t>(shape_.n_pes));
     return next;
 }
 
@@ -192,6 +193,7 @@ JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) c
 
 // A restart begins, or begins again with more deaths. Nothing: a spare has to be awaited.
 std::optional<JobState> JobRules::planned(const JobState& state, std::span<const Death> dead) const {
+    SFT_ASSERT(!is_over(state) && state.stage != Stage::replicating && state.stage != Stage::updating);
     JobState next = next_of(state);
     const NewDeaths fresh = note_deaths(next, dead);
     if (!is_mutated(Mutation::further_not_filled)) {
@@ -238,6 +240,8 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
         set_holder(next.replacements, takeover.pe, takeover.process);
     }
     SFT_ASSERT(next.replacements.size() <= static_cast<std::size_t>(shape_.n_pes));
+    SFT_ASSERT_SLOW(std::is_sorted(next.replacements.begin(), next.replacements.end(),
+                                   [](const Replacement& a, const Replacement& b) { return a.pe < b.pe; }));
     if (is_mutated(Mutation::reuse_bound_spare) && next.attempt > 1 && unused != spares.end()) {
         for (Replacement& replacement : next.replacements) {
             replacement.process = *unused;

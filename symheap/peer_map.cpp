@@ -40,7 +40,8 @@ void PeerMap::open(Options options) {
 }
 
 Result<> PeerMap::reserve(PeId me) {
-    SFT_ASSERT(me.index() < entries_.size());
+    SFT_ASSERT(me.value() >= 0 && me.index() < entries_.size());
+    SFT_ASSERT(me_ == kNoPe);  // once
     me_ = me;
     for (std::size_t i = 0; i < entries_.size(); ++i) {
         if (i == me.index()) {
@@ -58,6 +59,7 @@ Result<> PeerMap::reserve(PeId me) {
 }
 
 Result<> PeerMap::map_memory(PeId pe, ProcId holder) {
+    SFT_ASSERT(pe != me_);  // its own memory is where it is
     const ProcessSlot& slot = options_.control->slot(holder);
     const struct {
         const char* name;
@@ -90,7 +92,7 @@ Result<> PeerMap::map_memory(PeId pe, ProcId holder) {
 }
 
 Result<> PeerMap::show(PeId pe, ProcId holder) {
-    SFT_ASSERT(pe.index() < entries_.size() && holder != kNoProc);
+    SFT_ASSERT(pe.value() >= 0 && pe.index() < entries_.size() && holder != kNoProc && me_ != kNoPe);
     const Locked lock(mutex_);
     PeerEntry& entry = entries_[pe.index()];
     if (pe == me_ || shown_[pe.index()] == holder) {
@@ -113,6 +115,7 @@ Result<> PeerMap::show(PeId pe, ProcId holder) {
 
 ProcId PeerMap::shown(PeId pe) const {
     const Locked lock(mutex_);
+    SFT_ASSERT(pe.value() >= 0 && pe.index() < shown_.size());
     return shown_[pe.index()];
 }
 
@@ -138,8 +141,14 @@ void PeerMap::end_fault() {
     retire_dead_locked();
 }
 
-std::byte* PeerMap::heap_before_joining(PeId pe) { return open_window(heap_windows_[pe.index()]); }
+std::byte* PeerMap::heap_before_joining(PeId pe) {
+    SFT_ASSERT(pe != me_ && pe.value() >= 0 && pe.index() < heap_windows_.size());
+    return open_window(heap_windows_[pe.index()]);
+}
 
-std::byte* PeerMap::globals_before_joining(PeId pe) { return open_window(globals_windows_[pe.index()]); }
+std::byte* PeerMap::globals_before_joining(PeId pe) {
+    SFT_ASSERT(pe != me_ && pe.value() >= 0 && pe.index() < globals_windows_.size());
+    return open_window(globals_windows_[pe.index()]);
+}
 
 }  // namespace sft

@@ -86,7 +86,8 @@ Result<> SymmetricMemory::create(const Options& options) {
         live_.saved.push_back({extent.offset, extent.bytes});
     }
     live_.library = options.library;
-    SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0);
+    SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0 && live_.heap.bytes + marks_bytes == heap_segment_.bytes());
+    SFT_ASSERT(heap_.range().begin == live_.heap.begin + record_bytes_);
     return {};
 }
 
@@ -107,6 +108,7 @@ void* SymmetricMemory::perform(HeapCall call, std::uint64_t first, std::uint64_t
         case HeapCall::malloc:
         case HeapCall::malloc_with_hints: return heap_.allocate(first);
         case HeapCall::calloc:
+            SFT_ASSERT(second == 0 || first <= SIZE_MAX / second);
             result = heap_.allocate(first * second);
             if (result != nullptr) {
                 heap_.zero(result, first * second);
@@ -132,6 +134,7 @@ void SymmetricMemory::note_block(const HeapRecord& record) noexcept {
 
 void* SymmetricMemory::carry_out(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept {
     void* const result = perform(call, first, second);
+    SFT_ASSERT(call != HeapCall::free || result == nullptr);
     const HeapRecord record{call, 0, first, second, heap_.encode(result)};
     heap_.record(record);
     if (has_block_table_) {
@@ -184,12 +187,14 @@ AddressRange SymmetricMemory::object_at(const void* address) const noexcept {
             found = block;
         }
     }
+    SFT_ASSERT(found.bytes == 0 || heap_.range().contains(reinterpret_cast<const void*>(found.begin)));
     return found;
 }
 
 // ---- the start-up ----
 
 std::span<std::byte> SymmetricMemory::startup_record() const noexcept {
+    SFT_ASSERT(record_bytes_ <= live_.heap.bytes && heap_.range().begin - live_.heap.begin == record_bytes_);
     return {reinterpret_cast<std::byte*>(live_.heap.begin), record_bytes_};
 }
 
@@ -207,6 +212,7 @@ void SymmetricMemory::end_startup() noexcept {
     SFT_ASSERT(has_startup_record());
     static_cast<void>(::fallocate(heap_segment_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                   static_cast<off_t>(live_.heap.bytes), static_cast<off_t>(marks_bytes())));
+    SFT_ASSERT(live_.frozen_heap_bytes == 0 && record_bytes_ % kBlockBytes == 0);  // once
     live_.frozen_heap_bytes = record_bytes_;
 }
 

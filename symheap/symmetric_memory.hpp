@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/address_range.hpp"
+#include "base/assert.hpp"
 #include "base/config.hpp"
 #include "base/result.hpp"
 #include "symheap/block_table.hpp"
@@ -68,7 +69,10 @@ public:
     [[nodiscard]] WriteMarks write_marks() const noexcept;
     [[nodiscard]] WriteQueues write_queues(std::int32_t n_pes) const noexcept;
     // Bytes from the beginning of live().heap that a substitute needs before it joins: the record and the journal.
-    [[nodiscard]] std::size_t front_bytes() const noexcept { return record_bytes_ + Heap::journal_bytes(); }
+    [[nodiscard]] std::size_t front_bytes() const noexcept {
+        SFT_ASSERT(record_bytes_ + Heap::journal_bytes() <= live_.heap.bytes);
+        return record_bytes_ + Heap::journal_bytes();
+    }
     // The record does not change any more, marks and queues are of no use: their pages go.
     void end_startup() noexcept;
 

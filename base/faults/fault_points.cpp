@@ -290,6 +290,7 @@ void* wait_and_strike(void* argument) {
 
 // By a thread of its own, because the one that is here goes on into the program. Signals of the program are not for it.
 void strike_later(std::size_t index, const FaultVisit& visit) noexcept {
+    SFT_ASSERT(index < g_lab->schedule.size() && g_lab->schedule[index].after_us != 0);
     sigset_t all;
     sigset_t before;
     pthread_t thread{};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -42,6 +43,8 @@ struct FaultVisits {
     std::atomic<std::uint32_t> visits[kFaultPointNumbers];  // by number of the point
     FaultFired fired[kFaultEntriesMax];                     // by entry
 };
+static_assert(sizeof(FaultFired) == 24 && offsetof(FaultFired, time_ns) == 16);
+static_assert(offsetof(FaultVisits, pe) == 16 && offsetof(FaultVisits, visits) == 32, "read by another program");
 static_assert(std::is_standard_layout_v<FaultVisits> &&
               sizeof(FaultVisits) == 32 + 4 * kFaultPointNumbers + 24 * kFaultEntriesMax);
 

@@ -25,6 +25,7 @@ const char* name_of(std::int32_t number) {
 }  // namespace
 
 void Startup::begin_recording(Engine& e, const Memory& memory) {
+    SFT_ASSERT(mode_ == Mode::off && memory.marks.is_set());
     engine_ = &e;
     memory_ = memory;
     SFT_ASSERT(memory.record != nullptr && memory.record_bytes >= sizeof(StartupHead));

@@ -110,9 +110,11 @@ bool StartupWriter::find_repetition() noexcept {
     token.count = 1;
     token_ = at_;
     const std::byte* const same = history_.at(back_);
+    SFT_ASSERT(same != nullptr);
     std::memcpy(entries() + at_, &token, sizeof token);
     history_.add(same);
     used_ = at_ + sizeof token;
+    SFT_ASSERT(used_ <= room_);
     return true;
 }
 
@@ -190,6 +192,7 @@ std::size_t StartupWriter::end() noexcept {
     }
     back_ = 0;
     history_.add(entries() + at_);
+    SFT_ASSERT(write_ > used_ && write_ <= room_);
     used_ = write_;
     return used_ - before;
 }
@@ -200,6 +203,7 @@ void StartupWriter::close(StartupState state, bool is_exposed_unseen) noexcept {
     head.state = state;
     head.exposed_unseen = is_exposed_unseen ? 1 : 0;
     if (state == StartupState::recording || state == StartupState::complete) {
+        SFT_ASSERT(used_ % 8 == 0 && used_ <= room_);
         head.used_bytes = used_;
         head.n_calls = n_calls_;
     }

@@ -38,6 +38,7 @@ struct StartupHead {
     std::uint64_t n_calls = 0;         // repeated ones as well
 };
 static_assert(sizeof(StartupHead) == 32 && std::is_trivially_copyable_v<StartupHead>);
+static_assert(std::has_unique_object_representations_v<StartupHead> && offsetof(StartupHead, used_bytes) == 16);
 
 enum class CallKind : std::uint16_t {
     repeat = 0,
@@ -69,6 +70,7 @@ struct CallEntry {
     std::uint32_t n_changes = 0;     // what had come from others; behind that
 };
 static_assert(sizeof(CallEntry) == 48 && std::is_trivially_copyable_v<CallEntry>);
+static_assert(std::has_unique_object_representations_v<CallEntry>, "entries are compared as bytes");
 
 struct CallRepeat {
     std::uint32_t bytes = sizeof(CallRepeat);
@@ -77,6 +79,7 @@ struct CallRepeat {
     std::uint64_t count = 0;  // so many entries
 };
 static_assert(sizeof(CallRepeat) == 16 && std::is_trivially_copyable_v<CallRepeat>);
+static_assert(std::has_unique_object_representations_v<CallRepeat>);
 static_assert(offsetof(CallRepeat, bytes) == offsetof(CallEntry, bytes) &&
                   offsetof(CallRepeat, kind) == offsetof(CallEntry, kind),
               "a reader looks which of them it is");
@@ -105,8 +108,10 @@ struct ChangeHead {
     std::uint64_t bytes = 0;
 };
 static_assert(sizeof(ChangeHead) == 16 && std::is_trivially_copyable_v<ChangeHead>);
+static_assert(std::has_unique_object_representations_v<ChangeHead>);
 
 inline constexpr std::size_t kBack = 8;
+static_assert(kBack <= UINT16_MAX, "CallRepeat::back");
 [[nodiscard]] constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 
 // The entries that came last, repetitions counted as what they repeat.
@@ -129,7 +134,7 @@ private:
 class StartupWriter {
 public:
     StartupWriter() = default;
-    // REQUIRES: 8-byte aligned, bytes >= sizeof(StartupHead).
+    // 8-byte aligned, at least as long as the head.
     StartupWriter(std::byte* memory, std::size_t bytes) noexcept;
 
     void begin(const CallEntry& entry) noexcept;  // the parts of it that do not follow from what is added
@@ -210,7 +215,6 @@ public:
     [[nodiscard]] StartupState state() const noexcept { return head_.state; }
     [[nodiscard]] bool is_exposed_unseen() const noexcept { return head_.exposed_unseen != 0; }
     [[nodiscard]] bool at_end() const noexcept { return place_ == nullptr; }
-    // REQUIRES: not at_end().
     [[nodiscard]] RecordedCall call() const {
         SFT_ASSERT(!at_end());
         return {entries_, place_};

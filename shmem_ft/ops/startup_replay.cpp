@@ -81,7 +81,7 @@ void Startup::advance(const RecordedCall& call) noexcept {
     n_light_ = 0;
 }
 
-// ENSURES, if true: the next entry is that of the call.
+// True: the next entry is that of the call.
 bool Startup::find(const CallKey& key) noexcept {
     if (!reader_.at_end() && reader_.call().entry().key == key) {
         return true;
@@ -94,6 +94,7 @@ bool Startup::find(const CallKey& key) noexcept {
     while (reader_.position() < ahead.position()) {
         pass(reader_.call());
     }
+    SFT_ASSERT(!reader_.at_end() && reader_.position() == ahead.position());
     return true;
 }
 
