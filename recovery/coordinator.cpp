@@ -25,7 +25,6 @@ Coordinator::Coordinator(const Options& options)
                   .rules = &rules_,
                   .world = this,
                   .first = JobRules::first_state(options.shape)}) {
-    rules_.set_keeps_copies(options.keeps_copies);
     rules_.set_policy(options.policy);
     snapshot_ = agreement_.decided();
     leads_.store(agreement_.leader() == options.self);

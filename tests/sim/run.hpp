@@ -20,6 +20,10 @@ struct Outcome {
     bool is_stopped = false;  // by a partition: no side had a majority
 };
 
-[[nodiscard]] Outcome run_seed(std::uint64_t seed, bool with_trace);
+struct RunOptions {
+    bool with_trace = false;
+    bool has_two_partners = false;  // a scheme of redundancy that the library does not have
+};
+[[nodiscard]] Outcome run_seed(std::uint64_t seed, const RunOptions& options);
 
 }  // namespace sft::sim
