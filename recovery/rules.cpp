@@ -120,12 +120,9 @@ JobState JobRules::with_deaths(const JobState& state, std::span<const Death> dea
     return now;
 }
 
-// Whether there is something that the next holder can have the PE's state from.
+// Whether the next holder can have the PE's state from somebody: of one that has died from its shares only.
 bool JobRules::has_source(const JobState& state, const Vacancy& vacancy) const {
-    switch (vacancy.why) {
-        case ReplacementReason::death: return can_be_rebuilt(shape_, state, vacancy.pe);
-    }
-    return false;
+    return vacancy.why != ReplacementReason::death || can_be_rebuilt(shape_, state, vacancy.pe);
 }
 
 JobState JobRules::ended(const JobState& state, EndReason reason, std::vector<PeId> lost) const {

@@ -234,6 +234,18 @@ TEST(RulesOfOnePe, WitnessTakesOverAloneAndAnotherSpareKeepsTheCopy) {
     EXPECT_EQ(keeper_of(shape, running, PeId(0)), ProcId(2));
 }
 
+TEST(RulesOfOnePe, WithoutASpareItIsUnprotected) {
+    const JobShape shape{.n_pes = 1, .n_processes = 1};
+    const JobRules rules{shape};
+    JobState state = JobRules::first_state(shape);
+    state.version = Version(2);
+    const JobState planned =
+        rules.after_restart(state, {Goal::restart, false, JobRules::hash_of(state.failed)}, {}).value();
+    const JobState restored = rules.after_ready(planned, Goal::restore);
+    EXPECT_EQ(restored.unprotected, std::vector{PeId(0)});
+    EXPECT_EQ(rules.after_ready(restored, Goal::protect).unprotected, std::vector{PeId(0)});
+}
+
 // Whoever does not take part counts on that.
 TEST(RulesOfOnePe, WitnessIsTheLowestSpareWhateverTheMemoryDomains) {
     const DomainMap domains({DomainId(0), DomainId(0), kNoDomain, DomainId(1)});

@@ -67,6 +67,13 @@ TEST_F(LeftMemoryOfNodes, OutlivesProcessesAndNotTheNode) {
     EXPECT_TRUE(without_node.has(ProcId(3), Memory::kept_shadows));
 }
 
+TEST_F(LeftMemoryOfNodes, WhoeverLivesThereKeepsTheNode) {
+    state_.deaths = {death_of(1), death_of(2)};
+    EXPECT_TRUE(LeftMemory(shape_, state_).has(ProcId(2), Memory::kept_shadows));
+    state_.deaths = {death_of(0), death_of(1)};
+    EXPECT_TRUE(LeftMemory(shape_, state_).has(ProcId(0), Memory::kept_shadows));
+}
+
 TEST_F(LeftMemoryOfNodes, ANodeMayBeSupposedToBeLost) {
     LeftMemory left(shape_, state_);
     EXPECT_TRUE(left.has(ProcId(3), Memory::kept_shadows));
