@@ -21,13 +21,13 @@ std::vector<int> holders(const std::vector<Share>& shares) {
 
 using Numbers = std::vector<int>;
 
-// Outlives the process, and not the node.
-class NodeMemory final : public MemoryHolder {
+// Local copies outlive the node as well.
+class FarMemory final : public MemoryHolder {
 public:
     [[nodiscard]] bool dies_with_process(Memory what) const noexcept override { return what == Memory::heap; }
     [[nodiscard]] bool dies_with_node(Memory what) const noexcept override { return what != Memory::local_copy; }
 };
-constexpr NodeMemory kNodeMemory;
+constexpr FarMemory kFarMemory;
 
 // ---- memory ----
 
@@ -50,7 +50,7 @@ protected:
     LeftMemoryOfNodes() { state_.joined = {{ProcId(4), NodeId(1)}}; }
 
     NodeMap nodes_{{NodeId(0), NodeId(0), NodeId(0), NodeId(1)}};
-    JobShape shape_{.n_pes = 3, .n_processes = 4, .nodes = &nodes_, .memory = &kNodeMemory};
+    JobShape shape_{.n_pes = 3, .n_processes = 4, .nodes = &nodes_, .memory = &kFarMemory};
     JobState state_;
 };
 

@@ -25,8 +25,8 @@ public:
     bool has_uncertain = false;  // somebody was declared dead and may live
 
     [[nodiscard]] bool counts(ProcId process) const { return lives(process) && !declared.contains(process); }
-    // Memory is its process's own, and gone with it.
-    [[nodiscard]] bool has_memory(ProcId process) const { return counts(process); }
+    // What it keeps for others. Where the node has it: of jobs on one node.
+    [[nodiscard]] bool has_memory(ProcId process) const { return counts(process) || scenario.has_node_memory; }
     [[nodiscard]] bool lives(ProcId process) const { return process != kNoProc && !is_gone[process.index()]; }
 };
 

@@ -227,8 +227,8 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
         const bool is_held = !is_out(decider, shape.holder(before, PeId(pe)));
         n_without_holder += is_held ? 0 : 1;
         const std::set<ProcId>& copies = copies_[static_cast<std::size_t>(pe)];
-        is_any_lost = is_any_lost || std::all_of(copies.begin(), copies.end(),
-                                                 [&](ProcId copy) { return copy == kNoProc || is_out(decider, copy); });
+        is_any_lost = is_any_lost ||
+                      std::all_of(copies.begin(), copies.end(), [&](ProcId copy) { return is_out(decider, copy); });
     }
     std::int32_t n_spares = 0;
     for (std::int32_t process = shape.n_pes; process < n_slots(account_.scenario); ++process) {
@@ -246,7 +246,8 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
         case EndReason::nothing_committed: return after.version == kNoVersion && n_without_holder > 0;
         case EndReason::no_spare: return n_spares < n_without_holder;
         case EndReason::all_died: return n_without_holder == shape.n_pes;
-        case EndReason::copies_lost: return after.version != kNoVersion && is_any_lost;
+        case EndReason::copies_lost:
+            return after.version != kNoVersion && is_any_lost && !account_.scenario.has_node_memory;
     }
     return false;
 }

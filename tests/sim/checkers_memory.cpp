@@ -33,7 +33,7 @@ void MemoryChecker::expect_local_copies(const JobState& state, Version version, 
     const JobShape& shape = account_.scenario.shape;
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId holder = shape.holder(state, PeId(pe));
-        if (account_.has_memory(holder) && !has_copy({holder, PeId(pe), -1}, version)) {
+        if (account_.counts(holder) && !has_copy({holder, PeId(pe), -1}, version)) {
             verdict_.fail("recoverable", format("%s: process %d has no local copy of PE %d of version %u", when,
                                                 holder.value(), pe, version.value()));
         }
@@ -107,7 +107,8 @@ void MemoryChecker::gave_up(ProcId process, PeId pe, const JobState& state) {
         places.push_back({keeper, pe, static_cast<std::int32_t>(state.version.value() % 2)});
     }
     for (const Place& place : places) {
-        if (account_.lives(place.process) && !heard_.contains({process, place.process}) && !flipped_.contains(place) &&
+        const bool lives = account_.lives(place.process) && !heard_.contains({process, place.process});
+        if ((lives || account_.scenario.has_node_memory) && !flipped_.contains(place) &&
             has_copy(place, state.version)) {
             verdict_.fail("giving up", format("process %d gives PE %d up, and process %d has a good copy",
                                               process.value(), pe.value(), place.process.value()));

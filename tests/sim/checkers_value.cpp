@@ -65,7 +65,7 @@ std::vector<FailedPe> enter_deaths(const Scenario& scenario, JobState& state, co
                 failed.push_back({PeId(pe), death.reason});
             }
             const std::vector<ProcId>& of_pe = keepers[static_cast<std::size_t>(pe)];
-            if (std::find(of_pe.begin(), of_pe.end(), death.process) != of_pe.end() &&
+            if (!scenario.has_node_memory && std::find(of_pe.begin(), of_pe.end(), death.process) != of_pe.end() &&
                 std::all_of(of_pe.begin(), of_pe.end(), [&](ProcId keeper) { return is_dead(state, keeper); })) {
                 expose(state, PeId(pe));
             }

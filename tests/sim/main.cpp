@@ -86,7 +86,8 @@ Tally run_share(const std::string& program, const Options& options, std::uint64_
         }
     }
     const std::string missing = tally.coverage.what_is_missing(tally.jobs);
-    if (!missing.empty() && !options.run.has_two_partners) {  // with two fewer copies are lost
+    // With these fewer copies are lost, if any.
+    if (!missing.empty() && !options.run.has_two_partners && !options.run.has_node_memory) {
         ++tally.failures;
         fmt::print("too little has happened in {} jobs: {}\n", tally.jobs, missing);
     }
@@ -213,6 +214,7 @@ int main(int argc, char** argv) {
     auto* replay = app.add_option("--replay", options.replay, "run this seed only");
     app.add_flag("--trace", options.run.with_trace, "print what happens")->needs(replay);
     app.add_flag("--two-partners", options.run.has_two_partners, "two processes keep a copy of each PE");
+    app.add_flag("--node-memory", options.run.has_node_memory, "copies outlive the process that keeps them");
     app.add_flag("--statistics", options.with_statistics, "print how the jobs ended");
     app.add_option("--mutation", options.mutation,
                    "switch this deliberate bug on and look for the first seed that finds it (sim_mutated only)")
@@ -233,7 +235,8 @@ int main(int argc, char** argv) {
         fmt::print(stderr, "sim: error: there is no deliberate bug '{}' in this program\n", options.mutation);
         return 2;
     }
-    const std::string program = std::string(argv[0]) + (options.run.has_two_partners ? " --two-partners" : "");
+    const std::string program = std::string(argv[0]) + (options.run.has_two_partners ? " --two-partners" : "") +
+                                (options.run.has_node_memory ? " --node-memory" : "");
     if (!options.mutation.empty() && replay->count() == 0) {
         return hunt(program, options);
     }

@@ -129,7 +129,7 @@ private:
     enum class Reach : std::uint8_t { opened, gone };
     using Opened = std::function<void(Reach)>;
     void open(ProcId other, Memory what, Opened then);
-    void await_death(ProcId other, Time until, Opened then);
+    void await_death(ProcId other, Memory what, Time until, Opened then);
     [[nodiscard]] bool can_reach(ProcId other);
     void fail_job(ProcId culprit);
     [[nodiscard]] Time work_delay();

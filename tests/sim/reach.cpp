@@ -51,25 +51,26 @@ void SimProcess::open(ProcId other, Memory what, Opened then) {
         } else if (other == self_ || !is_near(other)) {
             then(Reach::opened);
         } else if (!world_.has_memory_of(other, what)) {
-            await_death(other, kNeverEnds, then);
+            await_death(other, what, kNeverEnds, then);
         } else if (world_.cannot_open(self_)) {
             world_.trace(self_, format("cannot open the memory of p%d", other.value()));
             world_.tell(&Observer::could_not_open, self_);
-            await_death(other, world_.now() + kUntilGone, then);
+            await_death(other, what, world_.now() + kUntilGone, then);
         } else {
             then(Reach::opened);
         }
     });
 }
 
-// Nobody would decide anything about one that lives, so this process says what is wrong.
-void SimProcess::await_death(ProcId other, Time until, Opened then) {
-    if (contains(agreement_.known_deaths(), other) || is_mutated(Mutation::take_closed_for_dead)) {
+// Nobody would decide anything about one that lives, or whose memory outlives it, so this process says what is wrong.
+void SimProcess::await_death(ProcId other, Memory what, Time until, Opened then) {
+    if (is_known_to_be_gone(other, what) || is_mutated(Mutation::take_closed_for_dead)) {
         then(Reach::gone);
     } else if (world_.now() >= until) {
         fail_job(other);
     } else {
-        world_.later(self_, kPoll, [this, other, until, then = std::move(then)] { await_death(other, until, then); });
+        world_.later(self_, kPoll,
+                     [this, other, what, until, then = std::move(then)] { await_death(other, what, until, then); });
     }
 }
 

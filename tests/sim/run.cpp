@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "tests/recovery/node_memory.hpp"
 #include "tests/recovery/two_partners.hpp"
 #include "tests/sim/checkers.hpp"
 #include "tests/sim/process.hpp"
@@ -35,6 +36,13 @@ Outcome run_seed(std::uint64_t seed, const RunOptions& options) {
     if (options.has_two_partners) {
         scenario.shape.scheme = &two_partners();
         scenario.n_partners = 2;
+    }
+    if (options.has_node_memory) {
+        if (scenario.nodes || scenario.detection != Detection::kernel || scenario.shape.n_pes == 1) {
+            return {};
+        }
+        scenario.shape.memory = &node_memory();
+        scenario.has_node_memory = true;
     }
     if (options.with_trace) {
         fmt::print("{}\n", describe(scenario));

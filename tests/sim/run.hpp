@@ -22,7 +22,10 @@ struct Outcome {
 
 struct RunOptions {
     bool with_trace = false;
-    bool has_two_partners = false;  // a scheme of redundancy that the library does not have
+    // What the library does not have: a scheme of redundancy, and a holder of memory, in the jobs where that makes a
+    // difference and is enough: of several PEs on one node, of which nobody is cut off. (The others are left out.)
+    bool has_two_partners = false;
+    bool has_node_memory = false;
 };
 [[nodiscard]] Outcome run_seed(std::uint64_t seed, const RunOptions& options);
 
