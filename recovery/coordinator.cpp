@@ -27,7 +27,6 @@ Coordinator::Coordinator(const Options& options)
                   .world = this,
                   .first = JobRules::first_state(options.shape)}) {
     SFT_ASSERT(options.self.value() >= 0 && mailbox_ != nullptr && actions_ != nullptr && observer_ != nullptr);
-    rules_.set_keeps_copies(options.keeps_copies);
     rules_.set_policy(options.policy);
     snapshot_ = agreement_.decided();
     leads_.store(agreement_.leader() == options.self);

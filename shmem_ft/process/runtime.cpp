@@ -16,6 +16,7 @@
 #include "base/faults/fault_points.hpp"
 #include "base/raw_memory.hpp"
 #include "base/report.hpp"
+#include "recovery/membership/scheme.hpp"
 #include "shmem_ft/ops/teams.hpp"
 #include "shmem_ft/start/member_mark.hpp"
 #include "shmem_ft/start/mpi_beside.hpp"
@@ -147,8 +148,8 @@ bool Runtime::take_pe(PeId pe, std::string& error) {
     if (is_substitute_) {
         return true;
     }
-    const ProcId keeper = coordinator_->shape().keeper(coordinator_->state(), me_);
-    if (keeper != kNoProc && config_.backup_mode != BackupMode::none) {
+    const ProcId keeper = sole_holder(sources_of(coordinator_->shape(), coordinator_->state(), me_));
+    if (keeper != kNoProc) {
         // If it is gone there is no shadow, and its death will be known before anything is replicated.
         const Result<> used = protector_.use_keeper(keeper_location(keeper), me_);
         if (!used && used.error().failure != Failure::gone) {
@@ -213,7 +214,7 @@ void Runtime::tell_fault_points() {
     self.leads = [](void* context) { return static_cast<Runtime*>(context)->coordinator_->leads(); };
     self.keeper = [](void* context, PeId pe) {
         const Runtime& runtime = *static_cast<Runtime*>(context);
-        return runtime.coordinator_->shape().keeper(runtime.coordinator_->state(), pe);
+        return sole_holder(sources_of(runtime.coordinator_->shape(), runtime.coordinator_->state(), pe));
     };
     self.incarnation = control_.incarnation_of(me_);
     self.phase = program_phase();
@@ -263,19 +264,19 @@ bool Runtime::start_with_others(int generation, std::string& error) {
 // With what shows to onlookers what it knows, and what tells it of deaths.
 void Runtime::create_coordinator() {
     const auto policy = config_.unreplaced == Unreplaced::abort ? UnreplacedPolicy::abort : UnreplacedPolicy::wait;
-    coordinator_ = std::make_unique<Coordinator>(
-        Coordinator::Options{.shape = {.n_pes = first_spare(),
-                                       .n_processes = bootstrap_.n_processes(),
-                                       .nodes = links_.nodes(),
-                                       .domains = domains_.has_several() ? &domains_ : nullptr,
-                                       .keeps_near = config_.backup_mode == BackupMode::single_copy},
-                             .self = self(),
-                             .keeps_copies = config_.backup_mode != BackupMode::none,
-                             .policy = policy,
-                             .mailbox = &mailbox_,
-                             .actions = this,
-                             .observer = this,
-                             .has_lease = [this] { return service_->has_lease(); }});
+    coordinator_ = std::make_unique<Coordinator>(Coordinator::Options{
+        .shape = {.n_pes = first_spare(),
+                  .n_processes = bootstrap_.n_processes(),
+                  .nodes = links_.nodes(),
+                  .domains = domains_.has_several() ? &domains_ : nullptr,
+                  .keeps_near = config_.backup_mode == BackupMode::single_copy,
+                  .scheme = config_.backup_mode == BackupMode::none ? &no_copies() : &one_partner()},
+        .self = self(),
+        .policy = policy,
+        .mailbox = &mailbox_,
+        .actions = this,
+        .observer = this,
+        .has_lease = [this] { return service_->has_lease(); }});
     status_ = std::make_unique<StatusPublisher>(StatusPublisher::Options{
         .control = &control_,
         .coordinator = coordinator_.get(),

@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "base/faults/fault_points.hpp"
 #include "base/report.hpp"
+#include "recovery/membership/scheme.hpp"
 #include "shmem_ft/ops/teams.hpp"
 #include "shmem_ft/process/runtime.hpp"
 
@@ -50,7 +51,8 @@ void Runtime::replicate(Version version) {
     if (const Result<> replicated = protector_.replicate(version); !replicated) {
         // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
         const JobState state = coordinator_->state();
-        static_cast<void>(must_be_gone(coordinator_->shape().keeper_to_be(state, me_), replicated.error()));
+        const ProcId keeper = sole_holder(targets_of(coordinator_->shape(), state, me_));
+        static_cast<void>(must_be_gone(keeper, replicated.error()));
     }
 }
 
@@ -158,7 +160,7 @@ void Runtime::restart(const int* pes, std::size_t numpes) noexcept {
 
 CheckpointActions::Outcome Runtime::become_restored(const JobState& state) {
     // The keeper may be this process itself: a shadow that it kept while it slept.
-    const ProcId keeper = joined_ ? kNoProc : coordinator_->shape().keeper(state, me_);
+    const ProcId keeper = joined_ ? kNoProc : sole_holder(sources_of(coordinator_->shape(), state, me_));
     if (!joined_ && keeper == kNoProc) {
         // It died before this process had the copy, and nobody else has one. The rules cannot know how far this process
         // had come, so it is the one that has to say so.
@@ -204,12 +206,12 @@ CheckpointActions::Outcome Runtime::protect(const JobState& state) {
     }
     fault_point(FaultPoint::protect_begin);
     retire_dead_peers();
-    const ProcId keeper = shape.keeper_to_be(state, me_);
-    if (config_.backup_mode == BackupMode::none || keeper == kNoProc) {
+    const ProcId keeper = sole_holder(targets_of(shape, state, me_));
+    if (keeper == kNoProc) {
         protector_.protect_by_nobody();
     } else {
         const Protector::Shadow shadow{
-            .keeper = keeper_location(keeper), .pe = me_, .is_there = !shape.needs_new_shadow(state, me_)};
+            .keeper = keeper_location(keeper), .pe = me_, .is_there = missing_shares(shape, state, me_).empty()};
         if (const Result<> is_protected = protector_.protect(shadow, state.version); !is_protected) {
             return must_be_gone(keeper, is_protected.error());
         }
@@ -262,7 +264,7 @@ bool Runtime::prepare_as_substitute() {
         if (state.stage == Stage::ended) {
             return false;
         }
-        const ProcId keeper = coordinator_->shape().keeper(state, me_);
+        const ProcId keeper = sole_holder(sources_of(coordinator_->shape(), state, me_));
         if (keeper == kNoProc) {
             job_exit_.fail_job(lost_copy(state, me_) + ": the data is lost");
         }
