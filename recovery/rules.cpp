@@ -77,13 +77,10 @@ std::uint64_t JobRules::hash_of(std::span<const FailedPe> failed) {
     return hash;
 }
 
-// Enters the deaths that `state` does not have, and gives the PEs that have failed by them. A PE is unprotected when
-// too little is left of the shares that it had when everybody was protected last. Who was only to get one takes nothing
-// away.
+// Enters the deaths that `state` does not have, and gives the PEs that have failed by them.
 std::vector<FailedPe> JobRules::note_deaths(JobState& state, std::span<const Death> dead) const {
     std::vector<FailedPe> failed;
-    std::vector<PeId> weakened;
-    std::unique_ptr<const Shares> shares;
+    const std::size_t n_before = state.deaths.size();
     for (const Death& death : dead) {
         if (is_among(state.deaths, death.process)) {
             continue;
@@ -93,17 +90,9 @@ std::vector<FailedPe> JobRules::note_deaths(JobState& state, std::span<const Dea
         if (const PeId pe = shape_.held_by(state, death.process); pe != kNoPe) {
             failed.push_back({pe, death.reason});
         }
-        if (shares == nullptr) {
-            shares = shape_.scheme->place(shape_, state, state.protected_layout);
-        }
-        const std::vector<PeId> kept = shares->kept_by(death.process);
-        weakened.insert(weakened.end(), kept.begin(), kept.end());
     }
-    const LeftMemory left(shape_, state);
-    for (const PeId pe : weakened) {
-        if (!shares->can_rebuild(pe, left) && !is_mutated(Mutation::forget_unprotected)) {
-            insert_sorted(state.unprotected, pe);
-        }
+    if (state.deaths.size() != n_before && !is_mutated(Mutation::forget_unprotected)) {
+        note_unprotected(state);
     }
     if (is_among(state.deaths, state.witness)) {
         SFT_ASSERT(shape_.n_pes == 1);
@@ -112,6 +101,21 @@ std::vector<FailedPe> JobRules::note_deaths(JobState& state, std::span<const Dea
     SFT_ASSERT_SLOW(std::is_sorted(state.unprotected.begin(), state.unprotected.end()));
     SFT_ASSERT(state.unprotected.size() <= static_cast<std::size_t>(shape_.n_pes));
     return failed;
+}
+
+// A PE is unprotected when too little is left of the shares that it had when everybody was protected last. Who was only
+// to get one takes nothing away. All deaths are looked at, since one may take along what others have left on their
+// node.
+void JobRules::note_unprotected(JobState& state) const {
+    const std::unique_ptr<const Shares> shares = shape_.scheme->place(shape_, state, state.protected_layout);
+    const LeftMemory left(shape_, state);
+    for (const Death& death : state.deaths) {
+        for (const PeId pe : shares->kept_by(death.process)) {
+            if (!shares->can_rebuild(pe, left)) {
+                insert_sorted(state.unprotected, pe);
+            }
+        }
+    }
 }
 
 JobState JobRules::with_deaths(const JobState& state, std::span<const Death> dead) const {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "recovery/rules.hpp"
+#include "tests/recovery/node_memory.hpp"
 #include "tests/recovery/two_partners.hpp"
 
 namespace sft {
@@ -85,6 +86,19 @@ TEST_F(RulesOfAScheme, SurvivesAsManyLossesAsTheSchemeSaysAndSparesAreThere) {
     EXPECT_EQ(two.protected_losses(state_, deaths_of({6, 7, 8})), 1) << "one spare";
     EXPECT_EQ(two.protected_losses(state_, deaths_of({2})), 1) << "one of two is left of PE 1";
     EXPECT_EQ(JobRules(shape_with(two_halves())).protected_losses(state_, {}), 1);
+}
+
+// Memory that a node holds is gone with the last process there: PE 1 keeps for PE 0 on a node of its own, with a spare.
+TEST_F(RulesOfAScheme, TheLastDeathOnANodeTakesAlongWhatOthersHaveLeft) {
+    const NodeMap nodes({NodeId(0), NodeId(1), NodeId(2), NodeId(1), NodeId(0), NodeId(2)});
+    const JobShape shape{.n_pes = 3, .n_processes = 6, .nodes = &nodes, .memory = &node_memory()};
+    const JobRules rules(shape);
+    const JobState faulted = rules.after_deaths(state_, deaths_of({1})).value();
+    EXPECT_TRUE(faulted.unprotected.empty());
+    const Readiness ready{Goal::restart, false, JobRules::hash_of(faulted.failed)};
+    const JobState planned = rules.after_restart(faulted, ready, deaths_of({1, 3})).value();
+    EXPECT_EQ(planned.unprotected, std::vector{PeId(0)});
+    EXPECT_EQ(rules.after_restart(faulted, ready, deaths_of({1, 5})).value().unprotected, std::vector<PeId>{});
 }
 
 // Nodes 0 to 2 with two PEs and three spares each: both of those that keep for PE 1 are on node 1, with PE 0 it is one.
