@@ -218,6 +218,9 @@ bool SessionFabric::pump(Peer& peer) {
     if (!peer.is_full && peer.due != SessionNote::none && tell(peer, peer.due, peer.answer)) {
         is_any = true;
     }
+    if (!peer.is_full && peer.has_question && put_question(peer)) {
+        is_any = true;
+    }
     if (peer.is_full) {
         touch(peer);
     }
@@ -381,12 +384,27 @@ void SessionFabric::look_at(Peer& peer, std::int64_t now) {
     }
 }
 
+// A question that the fabric does not take stays due until it does: the first attempt may be no more than what makes it
+// connect, and without a second one soon the new connection may be gone again.
 void SessionFabric::ask(Peer& peer) {
-    if (!peer.unacked.empty() && tell(peer, SessionNote::question, peer.n_questions + 1)) {
-        peer.asked = ++peer.n_questions;
-        peer.asked_after = peer.acked + peer.next;
-        SFT_ASSERT(peer.asked_after <= peer.n_numbered);
+    peer.has_question = !peer.unacked.empty();
+    touch(peer);
+}
+
+// False: not now.
+bool SessionFabric::put_question(Peer& peer) {
+    if (peer.unacked.empty()) {
+        peer.has_question = false;
+        return false;
     }
+    if (!tell(peer, SessionNote::question, peer.n_questions + 1)) {
+        return false;
+    }
+    SFT_ASSERT(peer.next == peer.unacked.size());
+    peer.has_question = false;
+    peer.asked = ++peer.n_questions;
+    peer.asked_after = peer.acked + peer.next;
+    return true;
 }
 
 void SessionFabric::reconnect_to(Peer& peer, std::int64_t now) {
@@ -407,6 +425,7 @@ void SessionFabric::send_again(Peer& peer) {
     check_invariants(peer);
     peer.next = 0;
     peer.asked = 0;
+    peer.has_question = false;
     touch(peer);
 }
 
@@ -443,6 +462,7 @@ void SessionFabric::drop_outgoing(Peer& peer) {
     peer.unacked.clear();
     peer.next = 0;
     peer.bytes_unacked = 0;
+    peer.has_question = false;
 }
 
 }  // namespace sft
