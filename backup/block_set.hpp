@@ -32,6 +32,7 @@ public:
 
 private:
     static constexpr std::size_t kBits = 64;
+    static_assert(kBits == 8 * sizeof(std::uint64_t));
     [[nodiscard]] static constexpr std::uint64_t bit(std::size_t block) noexcept {
         return std::uint64_t{1} << (block % kBits);
     }

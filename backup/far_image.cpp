@@ -48,6 +48,7 @@ void FarImage::expect(std::vector<ByteExtent> extents) {
 }
 
 bool FarImage::next_batch() {
+    SFT_ASSERT(back_.first == back_.end || back_.first == front_.end);  // one behind the other
     if (back_.first == back_.end || !flush()) {
         return false;
     }
@@ -96,6 +97,7 @@ void FarImage::write(std::size_t offset, const void* source, std::size_t bytes) 
     if (gone_) {
         return;
     }
+    SFT_ASSERT(source != nullptr && bytes > 0);
     if (at_ < expected_.size()) {
         written_.push_back({offset, bytes});
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backup/image.hpp"
+#include "base/assert.hpp"
 #include "base/ids.hpp"
 
 namespace sft {
@@ -41,7 +42,9 @@ class FarImage {
 public:
     // `begin`: the offset of the image in the store.
     FarImage(StoreWire& wire, std::size_t begin) noexcept
-        : wire_(wire), begin_(begin), piece_bytes_(wire.piece_bytes()) {}
+        : wire_(wire), begin_(begin), piece_bytes_(wire.piece_bytes()) {
+        SFT_ASSERT(piece_bytes_ > 0);  // else nothing is asked for, for ever
+    }
     ~FarImage() { expect({}); }
     FarImage(const FarImage&) = delete;
     FarImage& operator=(const FarImage&) = delete;
@@ -64,6 +67,7 @@ public:
 private:
     static constexpr std::size_t kWindowBytes = std::size_t{8} << 20;
     static constexpr std::size_t kBatchBytes = std::size_t{2} << 20;
+    static_assert(2 * kBatchBytes <= kWindowBytes, "one batch is used while the next one is under way");
 
     // Extents that have been asked for together.
     struct Batch {

@@ -10,6 +10,7 @@
 
 #include "backup/far_image.hpp"
 #include "backup/image.hpp"
+#include "base/assert.hpp"
 #include "base/ids.hpp"
 #include "symheap/segment.hpp"
 
@@ -28,6 +29,7 @@ public:
 
     [[nodiscard]] Image slot(Version version, const LiveState& live) {
         Slot& slot = slots_[version.value() % 2];
+        SFT_ASSERT(slot.far.has_value());  // open() comes first
         return {slot.mirror.address(), live, &*slot.far};
     }
     [[nodiscard]] ProcId keeper() const noexcept { return keeper_; }

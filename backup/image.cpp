@@ -42,7 +42,8 @@ void punch(const LiveState& live, std::size_t first_block, std::size_t end_block
 Image::Image(std::byte* base, const LiveState& live, FarImage* far) noexcept
     : header_(reinterpret_cast<Header*>(base)), far_(far) {
     static_assert(sizeof(Header) == 4 * sizeof(std::uint64_t) && sizeof(Header) <= kImagePage);
-    static_assert(std::is_standard_layout_v<Header>);
+    static_assert(std::is_standard_layout_v<Header> && offsetof(Header, version) == 0);
+    static_assert(offsetof(Header, heap_blocks) == 8 && offsetof(Header, header_sum) == 24);
     SFT_ASSERT(base != nullptr);
     SFT_ASSERT(reinterpret_cast<std::uintptr_t>(base) % alignof(Header) == 0);
     SFT_ASSERT(live.heap.bytes % kBlockBytes == 0 && live.frozen_heap_bytes % kBlockBytes == 0);
@@ -153,6 +154,7 @@ ImageStats Image::store(Version version, const LiveState& live, const Storing& s
     Pass pass{storing, sound(this->version()), heap_.table, live.frozen_heap_bytes / kBlockBytes, {}};
     SFT_ASSERT(version != kNoVersion && far_ == nullptr);
     SFT_ASSERT(heap_.bytes == live.heap.bytes && library_.bytes == live.library.bytes);
+    SFT_ASSERT(globals_.bytes == live.globals.bytes);
     begin_change();
     store_heap(live, pass);
     fault_point(storing.middle);
@@ -160,6 +162,7 @@ ImageStats Image::store(Version version, const LiveState& live, const Storing& s
     store_whole(library_, live.library, pass);
     seal(version);
     SFT_ASSERT(holds(version));  // not that every block is intact: a flip that equals the change kept its entry
+    SFT_ASSERT_SLOW(sound(version));
     SFT_ASSERT(pass.stats.bytes_copied <= pass.stats.bytes_stored);
     return pass.stats;
 }
@@ -239,6 +242,7 @@ Findings Image::load_front(Version version, const LiveState& live, std::size_t h
         return findings;
     }
     Loader loader(*this, version, nullptr, findings);
+    SFT_ASSERT(library_.bytes == live.library.bytes && header_->heap_blocks <= blocks_of(heap_.bytes));
     const std::size_t end = std::min<std::size_t>(blocks_of(heap_bytes), header_->heap_blocks);
     expect(0, end);
     for (std::size_t block = 0; block < end; ++block) {
@@ -284,6 +288,7 @@ Findings Image::load(Version version, const LiveState& live, const Image* other)
         }
     }
     static_cast<void>(loader.load(library_, live.library, {0, library_.bytes}));
+    SFT_ASSERT(findings.mended + findings.bad.size() <= findings.checked + 1);  // and the table
     return findings;
 }
 

@@ -46,6 +46,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "backup/block_set.hpp"
@@ -127,13 +128,13 @@ public:
     Findings mend(Version version, const Image& other);
 
     // For checks in pieces: blocks are numbered below blocks(); next_existing(n) is the first one from n on that is no
-    // hole, or blocks(). REQUIRES: for intact, that it exists.
+    // hole, or blocks(). A hole is not intact.
     [[nodiscard]] std::size_t blocks() const noexcept;
     [[nodiscard]] std::size_t next_existing(std::size_t block) const noexcept;
     [[nodiscard]] bool intact(std::size_t block) const noexcept;
     // Header and table of a far image are what the mirror says.
     [[nodiscard]] bool front_matches() const;
-    // Writes them anew. REQUIRES: sound(version).
+    // Writes them anew, if sound(version).
     bool rewrite_front(Version version) noexcept;
     // The process with the far image is dead.
     [[nodiscard]] bool gone() const noexcept;
@@ -198,5 +199,6 @@ private:
     Region globals_;
     Region library_;
 };
+static_assert(std::is_trivially_copyable_v<Image>, "it is a view: what it shows belongs to others");
 
 }  // namespace sft

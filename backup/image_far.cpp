@@ -124,6 +124,7 @@ bool Image::front_matches() const {
 }
 
 bool Image::rewrite_front(Version version) noexcept {
+    SFT_ASSERT(sound(version));  // else it would be blessed
     if (!begin_change()) {
         return false;
     }
@@ -263,6 +264,7 @@ private:
     void send_run() {
         if (run_bytes_ != 0) {
             SFT_ASSERT(image_.header_->version.load() == kNoVersion.value());  // the far header holds nothing by now
+            SFT_ASSERT(run_offset_ >= sizeof(Header));
             image_.far_->write(run_offset_, run_, run_bytes_);
             image_.far_->make_room();
         }
@@ -296,6 +298,8 @@ bool Image::differs(std::size_t number, const std::byte* live) const noexcept {
 bool Image::ship(Version version, const LiveState& live, Shipping& shipping) noexcept {
     SFT_ASSERT(far_ != nullptr && version != kNoVersion);
     SFT_ASSERT(shipping.local == nullptr || shipping.local->blocks() == blocks());
+    SFT_ASSERT(heap_.bytes == live.heap.bytes && globals_.bytes == live.globals.bytes);
+    SFT_ASSERT(library_.bytes == live.library.bytes);
     Shipper shipper(*this, live, shipping);
     static_cast<void>(begin_change());
     shipper.heap();
@@ -303,6 +307,7 @@ bool Image::ship(Version version, const LiveState& live, Shipping& shipping) noe
     shipper.whole(globals_, live.globals);
     shipper.whole(library_, live.library);
     shipper.table();
+    SFT_ASSERT(shipping.stats.bytes_copied <= shipping.stats.bytes_stored);
     return seal(version);
 }
 

@@ -85,6 +85,7 @@ Image::Block Image::block(std::size_t number) const noexcept {
                                                             : library_;
     const std::size_t index = number - first_block(region);
     SFT_ASSERT(index * kBlockBytes < region.bytes);
+    SFT_ASSERT(region.data + region.bytes <= library_.data + library_.bytes);
     return {region.table + index, region.data + index * kBlockBytes, block_bytes(region.bytes, index)};
 }
 
@@ -127,6 +128,7 @@ Findings Image::verify(Version version) const {
     for (std::size_t number = next_existing(0); number < blocks(); number = next_existing(number + 1)) {
         ++findings.checked;
         if (!intact(number)) {
+            SFT_ASSERT(!gone() || far_ != nullptr);
             if (gone()) {
                 findings.gone = true;
                 break;

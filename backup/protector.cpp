@@ -16,6 +16,7 @@ Result<> result_of(BackupStore::Fetched fetched, Trouble trouble) {
         case BackupStore::Fetched::cannot_be_opened: failure = Failure::cannot_be_opened; break;
         case BackupStore::Fetched::corrupt: break;
     }
+    SFT_ASSERT(!trouble.what.empty());  // it is what the user reads
     return fails(Error{failure, std::move(trouble.what), trouble.error});
 }
 
@@ -49,6 +50,7 @@ Result<> Protector::use_keeper(const KeeperLocation& keeper, PeId pe) {
     Trouble trouble;
     const Reach reach = store_.use_keeper(keeper, pe, live_, trouble);
     if (reach != Reach::opened) {
+        SFT_ASSERT(!trouble.what.empty());  // it is what the user reads
         const Failure failure = reach == Reach::gone ? Failure::gone : Failure::cannot_be_opened;
         return fails(Error{failure, std::move(trouble.what), trouble.error});
     }
@@ -60,6 +62,7 @@ Result<> Protector::replicate(Version version) {
     SFT_ASSERT(version != kNoVersion);
     const BackupStore::Replicated replicated = store_.replicate(version, live_);
     stored_bytes_.store(replicated.bytes_stored);
+    SFT_ASSERT(replicated.bytes_stored == 0 || keeper_ != kNoProc);  // nobody else is written to
     if (replicated.keeper_gone) {
         keeper_ = kNoProc;
         return fails(Error{Failure::refused, "it does not take the copy"});
@@ -75,6 +78,7 @@ void Protector::update_local_copy(Version version) {
 Result<> Protector::roll_back(Version version) {
     SFT_ASSERT(version != kNoVersion);
     if (!store_.roll_back(version, live_)) {
+        SFT_ASSERT(!store_.explanation().empty());
         return fails(store_.explanation());
     }
     return {};
@@ -82,6 +86,7 @@ Result<> Protector::roll_back(Version version) {
 
 // A shadow that is there is looked for again, too, if the keeper before in this recovery, which died, was to get it.
 Result<> Protector::protect(const Shadow& shadow, Version version) {
+    SFT_ASSERT(version != kNoVersion && shadow.pe != kNoPe && shadow.keeper.process != kNoProc);
     if (!shadow.is_there || shadow.keeper.process != keeper_) {
         if (Result<> used = use_keeper(shadow.keeper, shadow.pe); !used) {
             return used;

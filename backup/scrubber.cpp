@@ -94,6 +94,7 @@ void Scrubber::pass(BackupStore& store, const LiveState& live, std::uint64_t byt
     }
     const BackupStore::Counters after = store.counters();
     SFT_ASSERT(after.bad >= before.bad && after.repaired >= before.repaired);
+    SFT_ASSERT(after.checked >= before.checked);
     if (after.bad - before.bad > after.repaired - before.repaired) {
         say("warning: %s; the next checkpoints replace it, but until then a failure may not be recoverable",
             store.explanation().c_str());

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "backup/image_layout.hpp"
 #include "backup/store_use.hpp"
 #include "base/assert.hpp"
 #include "base/report.hpp"
@@ -76,7 +77,7 @@ Image BackupStore::shadow_slot(Version version, const LiveState& live) const noe
 Reach BackupStore::show_room(Window& window, const KeeperLocation& location, PeId pe, const LiveState& live,
                              Trouble& trouble) {
     const std::size_t room = room_bytes(live);
-    SFT_ASSERT(pe != kNoPe);
+    SFT_ASSERT(pe.value() >= 0 && room % kImagePage == 0);              // it begins with a page of the file
     SFT_ASSERT(window.address() == nullptr || window.bytes() == room);  // states do not change their size
     const auto of_keeper = [&] {
         return location.process != kNoProc ? format("process %d (pid %d)", location.process.value(), location.pid)
@@ -104,6 +105,7 @@ Reach BackupStore::show_room(Window& window, const KeeperLocation& location, PeI
 Reach BackupStore::use_keeper(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble) {
     const Use use(*this);
     SFT_ASSERT(pe != kNoPe && mode_ != BackupMode::none);
+    SFT_ASSERT(pe_ == kNoPe || pe_ == pe);  // a process is one PE, for ever
     pe_ = pe;
     has_shadow_ = shadow_readable_ = false;
     far_.reset();
@@ -146,6 +148,8 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     } else {
         replicated.keeper_gone = !replicate_far(version, live, replicated);
     }
+    SFT_ASSERT(!replicated.keeper_gone || far_ != nullptr);  // memory of this node stays
+    SFT_ASSERT(replicated.bytes_copied <= replicated.bytes_stored);
     replicated_ += replicated.bytes_copied;
     if (replicated.keeper_gone) {
         has_shadow_ = shadow_readable_ = false;
@@ -159,6 +163,7 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
 ImageStats BackupStore::update_local_copy(Version version, const LiveState& live) noexcept {
     const Use use(*this);
     SFT_ASSERT(version != kNoVersion && version >= committed_);  // commits are never taken back
+    SFT_ASSERT(committed_ == kNoVersion || version.value() - committed_.value() <= 1);
     committed_ = version;
     if (!has_local_copy()) {
         return {};
@@ -185,6 +190,7 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
 bool BackupStore::roll_back(Version version, const LiveState& live) {
     const Use use(*this);
     SFT_ASSERT(version != kNoVersion && version >= committed_);
+    SFT_ASSERT(committed_ == kNoVersion || version.value() - committed_.value() <= 1);  // nobody lags by more
     const bool has_local = has_local_copy();
     if (!has_local && !shadow_readable_) {
         explanation_ = far_ != nullptr ? lost_with_keeper(version)
@@ -228,8 +234,16 @@ BackupStore::Fetched BackupStore::with_shadow(const KeeperLocation& location, Pe
     if (reach == Reach::cannot_be_opened) {
         return Fetched::cannot_be_opened;
     }
-    if (reach == Reach::gone || (location.is_far() && !far.read_front(version, live))) {
+    const auto keeper_gone = [&] {
+        SFT_ASSERT(location.is_far());  // memory of this node stays when its process has died
+        told.what = format("process %d, the keeper, is gone", location.process.value());
         return Fetched::keeper_gone;
+    };
+    if (reach == Reach::gone) {
+        return Fetched::keeper_gone;
+    }
+    if (location.is_far() && !far.read_front(version, live)) {
+        return keeper_gone();
     }
     Image image = location.is_far() ? far.slot(version, live) : slot(window.address(), version, live);
     const Findings findings = load(image);
@@ -237,8 +251,7 @@ BackupStore::Fetched BackupStore::with_shadow(const KeeperLocation& location, Pe
         return Fetched::done;
     }
     if (findings.gone) {
-        SFT_ASSERT(location.is_far());  // memory of this node stays when its process has died
-        return Fetched::keeper_gone;
+        return keeper_gone();
     }
     const std::string keeper =
         location.process != kNoProc ? format("%d", location.process.value()) : format("%d", location.pid);

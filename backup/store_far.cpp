@@ -39,7 +39,7 @@ Reach BackupStore::use_far(const KeeperLocation& location, PeId pe, const LiveSt
         shadow_versions_[parity.index()] = far->slot(parity, live).version();
         slot_differs_[parity.index()].reset(far->slot(parity, live).blocks());
     }
-    SFT_ASSERT(!far->gone());
+    SFT_ASSERT(!far->gone() && far->keeper() == location.process);
     far_ = std::move(far);
     has_shadow_ = shadow_readable_ = true;
     return Reach::opened;
@@ -58,6 +58,7 @@ bool BackupStore::replicate_far(Version version, const LiveState& live, ImageSta
         shipping.live_differs = &changed_;
     }
     const bool is_there = image.ship(version, live, shipping);
+    SFT_ASSERT(is_there || image.gone());
     stats = shipping.stats;
     if (knows_local) {
         slot_differs = changed_;

@@ -136,6 +136,7 @@ BackupStore::Scrubbed BackupStore::scrub(ScrubPlace& place, std::size_t blocks, 
         take_in(findings, image, where);
     };
     const Image& first = pair.has_local ? pair.local : pair.shadow;
+    SFT_ASSERT(place.next <= first.blocks() && (!pair.has_shadow || pair.shadow.blocks() == first.blocks()));
     std::size_t number = first.next_existing(place.next);
     for (std::size_t i = 0; i < blocks && number < first.blocks(); ++i) {
         if (pair.has_local) {

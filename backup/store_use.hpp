@@ -13,7 +13,8 @@ public:
     }
     ~Use() {
         store_.mutex_.unlock();
-        store_.wanted_.fetch_sub(1);
+        [[maybe_unused]] const int before = store_.wanted_.fetch_sub(1);
+        SFT_ASSERT(before > 0);
     }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/edit_distance.hpp"
 #include "base/instruments.hpp"
 
@@ -26,6 +27,7 @@ constexpr std::uint32_t kMillisecondsMax = 24 * 3600 * 1000;
 constexpr std::size_t kSocketNameMax = 100;  // sockaddr_un takes 107 after the leading zero
 constexpr std::size_t kTextMax = 65536;
 constexpr std::string_view kPrefix = "SHMEM_FT_";
+static_assert(kHeapBaseMin % kPageBytes == 0 && kHeapBaseMax % kPageBytes == 0 && kHeapBaseMin < kHeapBaseMax);
 
 // What one type of row can do. parse returns false for a value that is not accepted and leaves `out` alone.
 namespace type {
@@ -327,7 +329,23 @@ enum class Row : std::size_t {
 #undef SFT_SETTING
 };
 
-Row row_of(const SettingInfo& setting) noexcept { return static_cast<Row>(&setting - kSettings); }
+constexpr bool is_each_named_once() noexcept {
+    for (const SettingInfo& one : kSettings) {
+        const auto is_same = [&](const SettingInfo& other) {
+            return &other != &one && std::string_view(other.name) == one.name;
+        };
+        if (*one.name == '\0' || std::any_of(std::begin(kSettings), std::end(kSettings), is_same)) {
+            return false;
+        }
+    }
+    return true;
+}
+static_assert(is_each_named_once(), "of two rows with one name the second would never be found");
+
+Row row_of(const SettingInfo& setting) noexcept {
+    SFT_ASSERT(&setting >= std::begin(kSettings) && &setting < std::end(kSettings));
+    return static_cast<Row>(&setting - kSettings);
+}
 
 bool parse_into(const SettingInfo& setting, std::string_view text, Config& config) {
     switch (row_of(setting)) {
@@ -438,13 +456,15 @@ bool load_config(Config& config, std::string& error_line) {
     Config loaded;
     for (const SettingInfo& setting : kSettings) {
         Found found = find_in_environment(setting);
-        if (found.variable == nullptr) {
+        const bool is_default = found.variable == nullptr;
+        if (is_default) {
             if (!has_default(setting)) {
                 continue;
             }
             found = {setting.name, setting.default_value};
         }
         if (!parse_into(setting, found.text, loaded)) {
+            SFT_ASSERT(!is_default);  // nobody but the table is to blame for it
             error_line = bad_value_line(found.variable, found.text, setting);
             return false;
         }

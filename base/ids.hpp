@@ -42,5 +42,7 @@ inline constexpr ProcId kNoProc{-1};
 inline constexpr NodeId kNoNode{-1};
 inline constexpr DomainId kNoDomain{-1};
 inline constexpr Version kNoVersion{0};
+static_assert(sizeof(PeId) == 4 && sizeof(ProcId) == 4 && sizeof(Version) == 4, "they are in messages and in memory");
+static_assert(kNoPe < PeId(0) && kNoProc < ProcId(0) && kNoNode < NodeId(0), "not among those that there are");
 
 }  // namespace sft

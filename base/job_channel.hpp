@@ -8,6 +8,7 @@
 // noticed through PMIx.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -57,6 +58,8 @@ struct JobEvent {
 };
 static_assert(sizeof(JobEvent) == 512 && std::is_trivially_copyable_v<JobEvent>);
 static_assert(std::has_unique_object_representations_v<JobEvent>);
+static_assert(offsetof(JobEvent, magic) == 0 && offsetof(JobEvent, layout) == 4, "the same in all layouts");
+static_assert(offsetof(JobEvent, kind) == 8 && offsetof(JobEvent, value) == 48 && offsetof(JobEvent, text) == 56);
 
 class JobChannel {
 public:

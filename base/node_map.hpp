@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/ids.hpp"
 
 namespace sft {
@@ -21,8 +22,9 @@ public:
     }
 
     [[nodiscard]] std::int32_t n_nodes() const noexcept { return n_nodes_; }
-    // REQUIRES: the process is one of those that the job has started with. (JobShape::node_of knows those that joined.)
+    // Of a process that the job has started with. (JobShape::node_of knows those that joined.)
     [[nodiscard]] NodeId node_of(ProcId process) const noexcept {
+        SFT_ASSERT(nodes_.empty() || (process.value() >= 0 && process.index() < nodes_.size()));
         return nodes_.empty() ? NodeId(0) : nodes_[process.index()];
     }
     [[nodiscard]] bool is_one_node() const noexcept { return n_nodes_ == 1; }

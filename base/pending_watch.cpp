@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "base/report.hpp"
 
 namespace sft {
@@ -20,6 +21,7 @@ bool PendingWatch::tick(bool is_pending, std::int64_t now_ns) noexcept {
     if (is_told_ || now_ns - since_ns_ < kPendingToldNs) {
         return false;
     }
+    SFT_ASSERT(since_ns_ <= now_ns);
     is_told_ = true;
     return true;
 }

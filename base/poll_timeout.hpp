@@ -18,5 +18,7 @@ inline constexpr int kNoTimeout = -1;
 [[nodiscard]] constexpr int shorter_timeout(int a_ms, int b_ms) noexcept {
     return static_cast<int>(std::min(static_cast<unsigned>(a_ms), static_cast<unsigned>(b_ms)));
 }
+static_assert(shorter_timeout(kNoTimeout, 5) == 5 && shorter_timeout(kNoTimeout, kNoTimeout) == kNoTimeout);
+static_assert(ms_until(1, 0) == 1 && ms_until(0, 1) == 0, "rounded up, and never for ever");
 
 }  // namespace sft

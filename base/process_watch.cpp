@@ -38,7 +38,7 @@ struct PidfdInfo {
     std::uint32_t user_ids[8];
     std::int32_t exit_code;
 };
-static_assert(sizeof(PidfdInfo) == 64);
+static_assert(sizeof(PidfdInfo) == 64 && offsetof(PidfdInfo, exit_code) == 60);
 constexpr std::uint64_t kPidfdInfoExit = 1U << 3;
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 
@@ -92,6 +92,7 @@ public:
 
     // Null when there is no such field.
     [[nodiscard]] const char* field(int number) const noexcept {
+        SFT_ASSERT(number >= kStateField);
         const char* position = rest_;
         for (int i = kStateField; position != nullptr && i < number; ++i) {
             position = std::strchr(position, ' ');

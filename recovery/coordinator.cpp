@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/faults/fault_points.hpp"
 
@@ -25,7 +26,7 @@ Coordinator::Coordinator(const Options& options)
                   .rules = &rules_,
                   .world = this,
                   .first = JobRules::first_state(options.shape)}) {
-    rules_.set_keeps_copies(options.keeps_copies);
+    SFT_ASSERT(options.self.value() >= 0 && mailbox_ != nullptr && actions_ != nullptr && observer_ != nullptr);
     rules_.set_policy(options.policy);
     snapshot_ = agreement_.decided();
     leads_.store(agreement_.leader() == options.self);
@@ -88,6 +89,7 @@ void Coordinator::send(ProcId to, const Message& message) {
 }
 
 void Coordinator::decided(const JobState& before, const JobState& after) {
+    SFT_ASSERT(after.index > before.index);
     switch (after.stage) {
         case Stage::planned:
             if (before.stage != Stage::planned && before.stage != Stage::restored) {
@@ -104,6 +106,7 @@ void Coordinator::decided(const JobState& before, const JobState& after) {
     }
     {
         const Locked lock(snapshot_mutex_);
+        SFT_ASSERT(after.index > snapshot_.index && after.joined.size() >= snapshot_.joined.size());
         snapshot_ = after;
     }
     leads_.store(agreement_.leader() == agreement_.self());
@@ -114,6 +117,7 @@ void Coordinator::decided(const JobState& before, const JobState& after) {
 
 void Coordinator::heard_of_death(const Death& death) {
     leads_.store(agreement_.leader() == agreement_.self());
+    SFT_ASSERT(death.process != agreement_.self());  // who reads of his own death stops
     // On this node the kernel will tell, and what it has sent is to be heard first.
     if (death.is_certain && shape_.nodes != nullptr) {
         mailbox_->retire_peer(death.process);
@@ -171,6 +175,7 @@ void Coordinator::tell() {
             }
         }
         mutex_.lock();
+        SFT_ASSERT(is_telling_);  // else two told at once, and not in order
     }
     is_telling_ = false;
 }
@@ -292,6 +297,7 @@ Participant::Do Coordinator::carry_out(const Call& call) {
             case Do::wait: {
                 const Participant::Ready ready = participant_.ready();
                 if (ready.goal != Goal::none) {
+                    SFT_ASSERT(participant_.ready_index() == state.index);
                     agreement_.ready(participant_.ready_index(), ready.goal, ready.hash);
                     tell();
                     visit(ready.goal);

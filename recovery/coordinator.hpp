@@ -31,16 +31,17 @@ class CheckpointActions {
 public:
     virtual ~CheckpointActions() = default;
 
-    // own live state -> keeper's slot of `version`, which is not committed yet.
+    // own live state -> its shares of `version`, which is not committed yet.
     virtual void replicate(Version version) = 0;
     // `version` is committed: own live state -> local copy.
     virtual void update_local_copy(Version version) = 0;
 
     using Outcome = Participant::Outcome;
-    // Brings the own memory to state.version: rolls back, or, as a substitute, fetches the PE's state from its keeper.
+    // Brings the own memory to state.version: rolls back, or, as a substitute, fetches the PE's state from who has
+    // shares of it.
     virtual Outcome restore(const JobState& state) = 0;
-    // The state of every PE is back; makes the own shadow exist where it belongs now, and resets what the communication
-    // between PEs counts.
+    // The state of every PE is back; makes the own shares exist where they belong now, and resets what the
+    // communication between PEs counts.
     virtual Outcome protect(const JobState& state) = 0;
 };
 
@@ -62,7 +63,6 @@ public:
     struct Options {
         JobShape shape;
         ProcId self = kNoProc;
-        bool keeps_copies = true;
         UnreplacedPolicy policy = UnreplacedPolicy::abort;
         Mailbox* mailbox = nullptr;
         CheckpointActions* actions = nullptr;

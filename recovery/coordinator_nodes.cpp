@@ -1,6 +1,7 @@
 // What the coordinator asks and hears in a job on several nodes, about processes and links.
 #include <utility>
 
+#include "base/assert.hpp"
 #include "recovery/coordinator.hpp"
 
 namespace sft {
@@ -22,6 +23,7 @@ std::vector<Coordinator::Stalled> Coordinator::take_stalled() {
 
 void Coordinator::tell_stalled(ProcId to, std::int64_t age_ns) {
     const Locked lock(mutex_);
+    SFT_ASSERT(to != agreement_.self() && age_ns >= 0);
     Message message;
     message.kind = MessageKind::stalled;
     message.ballot = agreement_.ballot();
@@ -58,6 +60,7 @@ void Coordinator::ping(const std::vector<ProcId>& processes, std::int64_t asked_
     question.node = about;
     const std::vector<std::byte> bytes = encode(question);
     for (const ProcId process : processes) {
+        SFT_ASSERT(process != agreement_.self());
         // Mail finds out whether the process is there at all, and whether mail gets there.
         send(process, question);
         mailbox_->send_datagram(process, bytes);

@@ -47,6 +47,7 @@ bool FaultPolicy::choose(FaultAction action, FaultHandler handler, void* context
         t_on_fault.left = 0;
         has_way_out_.store(true);
     }
+    SFT_ASSERT(options_.life != 0);  // 0 stands for no point
     t_on_fault.throws = action == FaultAction::leave ? options_.life : 0;
     const Locked lock(mutex_);
     choice_ = {action, handler, context};
@@ -105,8 +106,10 @@ WayOut FaultPolicy::leave(const Choice& chosen, const char* routine) noexcept {
     if (t_on_fault.left == fault_number || !may_leave(routine) || !options_.agree()) {
         return {};
     }
+    SFT_ASSERT(chosen.action == FaultAction::leave || chosen.action == FaultAction::jump);
     t_on_fault.left = fault_number;
     if (chosen.action == FaultAction::leave) {
+        SFT_ASSERT(chosen.handler != nullptr);
         return {.thrower = chosen.handler, .context = chosen.context};
     }
     return {.point = &t_on_fault.point};

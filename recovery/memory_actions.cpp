@@ -9,6 +9,7 @@
 #include "base/report.hpp"
 #include "recovery/detection/failure_service.hpp"
 #include "recovery/explanations.hpp"
+#include "recovery/membership/scheme.hpp"
 #include "transport/net/network.hpp"
 
 namespace sft {
@@ -31,14 +32,15 @@ void MemoryActions::replicate(Version version) {
     if (const Result<> replicated = o_.protector->replicate(version); !replicated) {
         // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
         const JobState state = o_.coordinator->state();
-        static_cast<void>(must_be_gone(o_.coordinator->shape().keeper_to_be(state, me()), replicated.error()));
+        const ProcId keeper = sole_holder(targets_of(o_.coordinator->shape(), state, me()));
+        static_cast<void>(must_be_gone(keeper, replicated.error()));
     }
 }
 
 void MemoryActions::update_local_copy(Version version) {
     o_.protector->update_local_copy(version);
     o_.init_calls->commit(static_cast<std::uint32_t>(*o_.saved_init_calls));
-    o_.committed();
+    o_.committed(version);
 }
 
 // ---- a restart ----
@@ -46,7 +48,7 @@ void MemoryActions::update_local_copy(Version version) {
 CheckpointActions::Outcome MemoryActions::become_restored(const JobState& state) {
     const bool has_joined = o_.me->has_joined();
     // The keeper may be this process itself: a shadow that it kept while it slept.
-    const ProcId keeper = has_joined ? kNoProc : o_.coordinator->shape().keeper(state, me());
+    const ProcId keeper = has_joined ? kNoProc : sole_holder(sources_of(o_.coordinator->shape(), state, me()));
     if (!has_joined && keeper == kNoProc) {
         // It died before this process had the copy, and nobody else has one. The rules cannot know how far this process
         // had come, so it is the one that has to say so.
@@ -90,12 +92,12 @@ CheckpointActions::Outcome MemoryActions::protect(const JobState& state) {
     }
     fault_point(FaultPoint::protect_begin);
     retire_dead_peers();
-    const ProcId keeper = shape.keeper_to_be(state, me());
-    if (!o_.keeps_copies || keeper == kNoProc) {
+    const ProcId keeper = sole_holder(targets_of(shape, state, me()));
+    if (keeper == kNoProc) {
         o_.protector->protect_by_nobody();
     } else {
         const Protector::Shadow shadow{
-            .keeper = location_of(keeper), .pe = me(), .is_there = !shape.needs_new_shadow(state, me())};
+            .keeper = location_of(keeper), .pe = me(), .is_there = missing_shares(shape, state, me()).empty()};
         if (const Result<> is_protected = o_.protector->protect(shadow, state.version); !is_protected) {
             return must_be_gone(keeper, is_protected.error());
         }
@@ -123,8 +125,8 @@ Result<> MemoryActions::show_first_holders() {
 
 // If it is gone there is no shadow, and its death will be known before anything is replicated.
 Result<> MemoryActions::use_first_keeper() {
-    const ProcId keeper = o_.coordinator->shape().keeper(o_.coordinator->state(), me());
-    if (keeper == kNoProc || !o_.keeps_copies) {
+    const ProcId keeper = sole_holder(sources_of(o_.coordinator->shape(), o_.coordinator->state(), me()));
+    if (keeper == kNoProc) {
         return {};
     }
     Result<> used = o_.protector->use_keeper(location_of(keeper), me());
@@ -137,7 +139,7 @@ bool MemoryActions::fetch_front(std::size_t heap_bytes) {
         if (state.stage == Stage::ended) {
             return false;
         }
-        const ProcId keeper = o_.coordinator->shape().keeper(state, me());
+        const ProcId keeper = sole_holder(sources_of(o_.coordinator->shape(), state, me()));
         if (keeper == kNoProc) {
             o_.end_job(lost_copy(state, me()) + ": the data is lost");
         }

@@ -37,12 +37,11 @@ public:
         Network* network = nullptr;  // in a job on several nodes
         const OwnPe* me = nullptr;
         std::uint64_t* saved_init_calls = nullptr;  // in what is saved with a version
-        bool keeps_copies = true;
         std::function<bool(ProcId)> is_remote = {};
         // The rest of the library: before what is saved is replicated, when it is committed, when it is restored, and
         // after any attempt at that.
         std::function<void()> before_replicating = {};
-        std::function<void()> committed = {};
+        std::function<void(Version)> committed = {};
         std::function<void()> restored = {};
         std::function<void()> after_restoring = {};
         // Everybody is protected again: what the communication between PEs counts begins anew.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
-#include "recovery/membership/placement.hpp"
+#include "recovery/membership/scheme.hpp"
 #include "recovery/rules.hpp"
 
 namespace sft {
@@ -16,8 +16,8 @@ struct OnNode {
     std::int32_t voters = 0;  // who takes part in the agreement
     bool has_lowest_voter = false;
     bool has_unprotected_pe = false;
-    bool keeps_last_copies = false;  // of PEs there, or of PEs that have failed already
-    bool keeps_copies = false;
+    bool keeps_last_shares = false;  // of PEs there, or of PEs that have failed already
+    bool keeps_shares = false;
 
     [[nodiscard]] bool is_in_use() const noexcept { return pes + spares + voters > 0; }
 };
@@ -27,61 +27,91 @@ struct OnNodes {
     std::int32_t n_voters = 0;
     std::int32_t n_failed = 0;  // PEs that have nobody as it is
     std::int32_t n_spares = 0;  // that may take over
+    bool has_shares = false;    // somebody is there who could keep any
 };
+
+OnNode& node_of(OnNodes& all, NodeId node) {
+    SFT_ASSERT(node.value() >= 0 && node.index() < all.nodes.size());
+    return all.nodes[node.index()];
+}
 
 void count_voters(const JobShape& shape, const JobState& now, std::vector<ProcId> voters, OnNodes& all) {
     if (now.witness != kNoProc) {
         voters.push_back(now.witness);
     }
+    SFT_ASSERT(voters.size() <= static_cast<std::size_t>(shape.n_pes) + 1);
     all.n_voters = static_cast<std::int32_t>(voters.size());
     const auto lowest = std::min_element(voters.begin(), voters.end());
     for (const ProcId& voter : voters) {
-        const NodeId at = shape.node_of(now, voter);
-        SFT_ASSERT(at.value() >= 0 && at.index() < all.nodes.size());
-        OnNode& node = all.nodes[at.index()];
+        OnNode& node = node_of(all, shape.node_of(now, voter));
         ++node.voters;
         node.has_lowest_voter |= voter == *lowest;
     }
 }
 
 // now: with the deaths of `dead`.
-OnNodes look_at(const JobShape& shape, const JobState& now, std::span<const Death> dead) {
-    OnNodes all;
-    all.nodes.resize(static_cast<std::size_t>(shape.nodes->n_nodes()));
-    const auto node_of = [&](ProcId process) -> OnNode& {
-        const NodeId node = shape.node_of(now, process);
-        SFT_ASSERT(node.value() >= 0 && node.index() < all.nodes.size());
-        return all.nodes[node.index()];
-    };
-    std::vector<ProcId> holders;
-    const Placement placement(shape, now, now.protected_layout);
-    for (std::int32_t number = 0; number < shape.n_pes; ++number) {
-        const PeId pe(number);
-        const ProcId holder = shape.holder(now, pe);
-        const bool is_unprotected = std::binary_search(now.unprotected.begin(), now.unprotected.end(), pe);
-        const ProcId kept_by =
-            shape.n_pes == 1 ? now.witness : holder_in(now.protected_layout, placement.keeper_of(pe));
-        const ProcId keeper = is_unprotected ? kNoProc : kept_by;
-        const bool has_failed = contains(dead, holder);
+class Look {
+public:
+    Look(const JobShape& shape, const JobState& now, std::span<const Death> dead)
+        : shape_(shape),
+          now_(now),
+          dead_(dead),
+          shares_(shape.scheme->place(shape, now, now.protected_layout)),
+          left_(shape, now) {
+        all_.nodes.resize(static_cast<std::size_t>(shape.nodes->n_nodes()));
+    }
+
+    [[nodiscard]] OnNodes at_all() {
+        for (std::int32_t pe = 0; pe < shape_.n_pes; ++pe) {
+            look_at(PeId(pe));
+        }
+        count_voters(shape_, now_, std::move(holders_), all_);
+        for (const ProcId spare : shape_.idle_spares(now_, dead_)) {
+            ++node_of(all_, shape_.node_of(now_, spare)).spares;
+            ++all_.n_spares;
+        }
+        return std::move(all_);
+    }
+
+private:
+    void look_at(PeId pe) {
+        const ProcId holder = shape_.holder(now_, pe);
+        const bool has_failed = contains(dead_, holder);
+        const bool is_unprotected = std::binary_search(now_.unprotected.begin(), now_.unprotected.end(), pe) ||
+                                    !shares_->can_rebuild(pe, left_);
         if (has_failed) {
-            ++all.n_failed;
+            ++all_.n_failed;
         } else {
-            ++node_of(holder).pes;
-            node_of(holder).has_unprotected_pe |= keeper == kNoProc;
-            holders.push_back(holder);
+            OnNode& node = node_of(all_, shape_.node_of(now_, holder));
+            ++node.pes;
+            node.has_unprotected_pe |= is_unprotected;
+            holders_.push_back(holder);
         }
-        if (keeper != kNoProc) {
-            node_of(keeper).keeps_copies = true;
-            node_of(keeper).keeps_last_copies |= has_failed || &node_of(holder) == &node_of(keeper);
+        for (const Share& share : shares_->of(pe)) {
+            all_.has_shares = true;
+            if (!is_unprotected && left_.has(share.holder, Memory::kept_shadows)) {
+                const NodeId at = shape_.node_of(now_, share.holder);
+                node_of(all_, at).keeps_shares = true;
+                node_of(all_, at).keeps_last_shares |=
+                    (has_failed || shape_.node_of(now_, holder) == at) && !survives_loss_of(at, pe);
+            }
         }
     }
-    count_voters(shape, now, std::move(holders), all);
-    for (const ProcId spare : shape.idle_spares(now, dead)) {
-        ++node_of(spare).spares;
-        ++all.n_spares;
+
+    [[nodiscard]] bool survives_loss_of(NodeId node, PeId pe) const {
+        LeftMemory left = left_;
+        left.lose(node);
+        return shares_->can_rebuild(pe, left);
     }
-    return all;
-}
+
+    const JobShape& shape_;
+    const JobState& now_;
+    std::span<const Death> dead_;
+    std::unique_ptr<const Shares> shares_;  // that exist
+    LeftMemory left_;
+    std::vector<ProcId> holders_;
+    OnNodes all_;
+};
 
 NodeLoss judge(const OnNode& node, const OnNodes& all, std::int32_t n_on_demand) {
     const std::int32_t n_left = all.n_voters - node.voters;
@@ -89,15 +119,16 @@ NodeLoss judge(const OnNode& node, const OnNodes& all, std::int32_t n_on_demand)
     if (node.voters > 0 && (n_left < node.voters || (n_left == node.voters && node.has_lowest_voter))) {
         return NodeLoss::majority;
     }
-    if (node.pes == 0 && !node.keeps_last_copies) {
+    if (node.pes == 0 && !node.keeps_last_shares) {
         return NodeLoss::survived;
     }
     if (node.has_unprotected_pe) {
         return NodeLoss::unprotected_pe;
     }
-    if (node.keeps_last_copies) {
+    if (node.keeps_last_shares) {
         return NodeLoss::copy_beside;
     }
+    SFT_ASSERT(all.n_spares >= node.spares && n_on_demand >= 0);
     const std::int32_t n_elsewhere = all.n_spares - node.spares + n_on_demand;
     return n_elsewhere < node.pes + all.n_failed ? NodeLoss::too_few_spares : NodeLoss::survived;
 }
@@ -109,8 +140,9 @@ NodeLosses JobRules::node_losses(const JobState& state, std::span<const Death> d
     if (shape_.is_one_node()) {
         return losses;
     }
-    const OnNodes all = look_at(shape_, with_deaths(state, dead), dead);
-    const bool has_nothing = state.version == kNoVersion || !keeps_copies_;
+    const JobState now = with_deaths(state, dead);
+    const OnNodes all = Look(shape_, now, dead).at_all();
+    const bool has_nothing = state.version == kNoVersion || !all.has_shares;
     for (std::size_t number = 0; number < all.nodes.size(); ++number) {
         const OnNode& node = all.nodes[number];
         if (!node.is_in_use()) {
@@ -120,7 +152,7 @@ NodeLosses JobRules::node_losses(const JobState& state, std::span<const Death> d
         NodeLoss loss = judge(node, all, n_on_demand);
         if (loss != NodeLoss::majority && node.pes > 0) {
             loss = has_nothing                              ? NodeLoss::nothing_committed
-                   : shape_.keeps_near && node.keeps_copies ? NodeLoss::copies_stay
+                   : shape_.keeps_near && node.keeps_shares ? NodeLoss::copies_stay
                                                             : loss;
         }
         losses.n_survived += loss == NodeLoss::survived ? 1 : 0;

@@ -81,6 +81,7 @@ Participant::Do Participant::done(const JobState& state, Outcome result) {
 Participant::Do Participant::become_ready(const JobState& state, Goal goal, std::uint64_t hash) {
     SFT_ASSERT(call_ != Call::none && work_ == Do::wait);
     SFT_ASSERT(goal != Goal::none && goal != Goal::any);
+    SFT_ASSERT(!is_over(state) && state.index >= index_);
     ready_ = {goal, hash};
     index_ = state.index;
     return Do::wait;
@@ -89,6 +90,7 @@ Participant::Do Participant::become_ready(const JobState& state, Goal goal, std:
 Participant::Do Participant::work(const JobState& state, Do what) {
     SFT_ASSERT(work_ == Do::wait);
     SFT_ASSERT(what == Do::replicate || what == Do::update_local_copy || what == Do::restore || what == Do::protect);
+    SFT_ASSERT(what != Do::restore || state.version != kNoVersion);
     work_ = what;
     begun_index_ = state.index;
     return what;

@@ -27,10 +27,10 @@ class Participant {
 public:
     enum class Do : std::uint8_t {
         wait,               // for the next decision; or the work that is under way, again, if there is any
-        replicate,          // own live state -> keeper's slot of version + 1
+        replicate,          // own live state -> shares of version + 1
         update_local_copy,  // own live state -> local copy, as version + 1
-        restore,            // own memory <- version, from the local copy or, as a substitute, from the keeper
-        protect,            // map the new holders, replicate version if there is no shadow there, reset counters
+        restore,            // own memory <- version, from the local copy or, as a substitute, from the shares
+        protect,            // map the new holders, replicate version where a share is missing, reset counters
         give_up,            // a copy is corrupt: end the job
         // The call returns:
         committed,
@@ -81,7 +81,7 @@ private:
     bool has_replicated_ = false;
     bool has_updated_ = false;
     bool has_restored_ = false;
-    std::optional<std::uint64_t> protected_under_;  // the value: the next one may ask for other keepers
+    std::optional<std::uint64_t> protected_under_;  // the value: the next one may ask for other shares
     Do work_ = Do::wait;                            // under way
     std::uint64_t begun_index_ = 0;                 // of the value that it was begun for
 };

@@ -4,7 +4,8 @@
 
 #include "base/assert.hpp"
 #include "base/report.hpp"
-#include "recovery/membership/placement.hpp"
+#include "recovery/membership/mutation.hpp"
+#include "recovery/membership/scheme.hpp"
 
 namespace sft {
 namespace {
@@ -53,40 +54,11 @@ JobState next_of(const JobState& state) {
 
 }  // namespace
 
-struct JobRules::NewDeaths {
-    std::vector<FailedPe> failed;
-    bool is_witness_lost = false;
-};
-
 JobState JobRules::first_state(const JobShape& shape) {
     JobState first;
     SFT_ASSERT(shape.n_pes > 0 && shape.n_processes >= shape.n_pes);
-    if (shape.n_pes == 1) {
-        first.witness = witness_for(shape, first, ProcId(0));
-    }
+    first.witness = shape.scheme->witness_for(shape, first);
     return first;
-}
-
-// Of the spares that may take part after `holder` (the order of leaders needs higher numbers) the lowest one on another
-// node, so that the loss of a node leaves a copy; else the lowest. (Not one in another memory domain: those who do not
-// take part in a job on one node expect the lowest one to lead after the holder, and would wait for each other.)
-ProcId JobRules::witness_for(const JobShape& shape, const JobState& state, ProcId holder) {
-    std::vector<Death> dead;
-    for (const Death& death : state.deaths) {
-        sft::insert_sorted(dead, death);
-    }
-    ProcId lowest = kNoProc;
-    for (const ProcId spare : shape.idle_spares(state, dead)) {
-        if (spare < holder) {
-            continue;
-        }
-        if (shape.node_of(state, spare) != shape.node_of(state, holder)) {
-            return spare;
-        }
-        lowest = lowest == kNoProc ? spare : lowest;
-    }
-    SFT_ASSERT(lowest == kNoProc || lowest > holder);  // leaders follow each other in the order of numbers
-    return lowest;
 }
 
 std::uint64_t JobRules::hash_of(std::span<const std::int32_t> pes) noexcept {
@@ -105,12 +77,10 @@ std::uint64_t JobRules::hash_of(std::span<const FailedPe> failed) {
     return hash;
 }
 
-// Enters the deaths that `state` does not have. A PE is unprotected when whoever has its shadow is dead: the process
-// that had it when everybody was protected last. Who was only to get it takes nothing away.
-JobRules::NewDeaths JobRules::note_deaths(JobState& state, std::span<const Death> dead) const {
-    NewDeaths fresh;
-    const bool has_placement = shape_.n_pes > 1;
-    std::optional<Placement> protected_layout;
+// Enters the deaths that `state` does not have, and gives the PEs that have failed by them.
+std::vector<FailedPe> JobRules::note_deaths(JobState& state, std::span<const Death> dead) const {
+    std::vector<FailedPe> failed;
+    const std::size_t n_before = state.deaths.size();
     for (const Death& death : dead) {
         if (is_among(state.deaths, death.process)) {
             continue;
@@ -118,50 +88,45 @@ JobRules::NewDeaths JobRules::note_deaths(JobState& state, std::span<const Death
         SFT_ASSERT(death.process != kNoProc);
         state.deaths.push_back(death);
         if (const PeId pe = shape_.held_by(state, death.process); pe != kNoPe) {
-            fresh.failed.push_back({pe, death.reason});
+            failed.push_back({pe, death.reason});
         }
-        const PeId held_then = has_placement ? held_in(state.protected_layout, death.process) : kNoPe;
-        if (held_then != kNoPe && !is_mutated(Mutation::forget_unprotected)) {
-            if (!protected_layout) {
-                protected_layout.emplace(shape_, state, state.protected_layout);
-            }
-            for (const PeId pe : protected_layout->kept_by(held_then)) {
-                insert_sorted(state.unprotected, pe);
-            }
-        }
-        if (death.process == state.witness) {
-            SFT_ASSERT(shape_.n_pes == 1);
-            fresh.is_witness_lost = true;
-            state.witness = kNoProc;
-            insert_sorted(state.unprotected, PeId(0));
-        }
+    }
+    if (state.deaths.size() != n_before && !is_mutated(Mutation::forget_unprotected)) {
+        note_unprotected(state);
+    }
+    if (is_among(state.deaths, state.witness)) {
+        SFT_ASSERT(shape_.n_pes == 1);
+        state.witness = kNoProc;
     }
     SFT_ASSERT_SLOW(std::is_sorted(state.unprotected.begin(), state.unprotected.end()));
     SFT_ASSERT(state.unprotected.size() <= static_cast<std::size_t>(shape_.n_pes));
-    return fresh;
+    return failed;
+}
+
+// A PE is unprotected when too little is left of the shares that it had when everybody was protected last. Who was only
+// to get one takes nothing away. All deaths are looked at, since one may take along what others have left on their
+// node.
+void JobRules::note_unprotected(JobState& state) const {
+    const std::unique_ptr<const Shares> shares = shape_.scheme->place(shape_, state, state.protected_layout);
+    const LeftMemory left(shape_, state);
+    for (const Death& death : state.deaths) {
+        for (const PeId pe : shares->kept_by(death.process)) {
+            if (!shares->can_rebuild(pe, left)) {
+                insert_sorted(state.unprotected, pe);
+            }
+        }
+    }
 }
 
 JobState JobRules::with_deaths(const JobState& state, std::span<const Death> dead) const {
     JobState now = state;
-    static_cast<void>(note_deaths(now, dead));
+    note_deaths(now, dead);
     return now;
 }
 
-PeId JobRules::held_in(const std::vector<Replacement>& replacements, ProcId process) const {
-    JobState then;
-    then.replacements = replacements;
-    return shape_.held_by(then, process);
-}
-
-// PEs whose holder is dead, in the order of the deaths.
-std::vector<PeId> JobRules::without_holder(const JobState& state) const {
-    std::vector<PeId> pes;
-    for (const Death& death : state.deaths) {
-        if (const PeId pe = shape_.held_by(state, death.process); pe != kNoPe) {
-            pes.push_back(pe);
-        }
-    }
-    return pes;
+// Whether the next holder can have the PE's state from somebody: of one that has died from its shares only.
+bool JobRules::has_source(const JobState& state, const Vacancy& vacancy) const {
+    return vacancy.why != ReplacementReason::death || can_be_rebuilt(shape_, state, vacancy.pe);
 }
 
 JobState JobRules::ended(const JobState& state, EndReason reason, std::vector<PeId> lost) const {
@@ -171,6 +136,7 @@ JobState JobRules::ended(const JobState& state, EndReason reason, std::vector<Pe
     next.end_reason = reason;
     next.exit_status = kExitError;
     next.lost = std::move(lost);
+    SFT_ASSERT(next.lost.size() <= static_cast<std::size_t>(shape_.n_pes));
     return next;
 }
 
@@ -178,7 +144,7 @@ JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) c
     JobState next = next_of(state);
     SFT_ASSERT(state.stage == Stage::running || state.stage == Stage::replicating);
     SFT_ASSERT(state.failed.empty());  // a list that was declared never changes before the restart is over
-    next.failed = note_deaths(next, dead).failed;
+    next.failed = note_deaths(next, dead);
     SFT_ASSERT(!next.failed.empty());
     if (is_mutated(Mutation::failed_omits_one) && next.failed.size() > 1) {
         next.failed.pop_back();
@@ -192,27 +158,28 @@ JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) c
 
 // A restart begins, or begins again with more deaths. Nothing: a spare has to be awaited.
 std::optional<JobState> JobRules::planned(const JobState& state, std::span<const Death> dead) const {
+    SFT_ASSERT(!is_over(state) && state.stage != Stage::replicating && state.stage != Stage::updating);
     JobState next = next_of(state);
-    const NewDeaths fresh = note_deaths(next, dead);
+    const std::vector<FailedPe> failed = note_deaths(next, dead);
     if (!is_mutated(Mutation::further_not_filled)) {
-        next.further.insert(next.further.end(), fresh.failed.begin(), fresh.failed.end());
+        next.further.insert(next.further.end(), failed.begin(), failed.end());
     }
     next.stage = Stage::planned;
     ++next.attempt;
     if (next.version == kNoVersion) {
         return ended(next, EndReason::nothing_committed, {});
     }
-    std::vector<ProcId> spares = spares_for(next, dead);
+    std::vector<ProcId> spares = shape_.scheme->substitutes(shape_, next, dead);
     std::vector<PeId> without_copy;
     std::vector<PeId> without_spare;
     std::vector<PeId> moved;
-    for (const PeId pe : without_holder(next)) {
-        if (shape_.keeper(next, pe) == kNoProc || !keeps_copies_) {
-            without_copy.push_back(pe);
+    for (const Vacancy& vacancy : shape_.vacancies(next)) {
+        if (!has_source(next, vacancy)) {
+            without_copy.push_back(vacancy.pe);
         } else if (moved.size() == spares.size()) {
-            without_spare.push_back(pe);
+            without_spare.push_back(vacancy.pe);
         } else {
-            moved.push_back(pe);
+            moved.push_back(vacancy.pe);
         }
     }
     if (!without_copy.empty()) {
@@ -230,14 +197,16 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
     SFT_ASSERT(moved.size() <= spares.size());
     const auto unused = spares.begin() + static_cast<std::ptrdiff_t>(moved.size());
     for (const Replacement& takeover : shared_out(state, moved, {spares.begin(), unused})) {
-        // A spare that lives, holds nothing and has a higher number than who leads; the PE has a shadow (invariant 2).
+        // A spare that lives, holds nothing and has a higher number than who leads; the PE has a source (invariant 2).
         SFT_ASSERT(!is_among(next.deaths, takeover.process));
         SFT_ASSERT(shape_.held_by(next, takeover.process) == kNoPe || is_mutated(Mutation::same_spare_twice));
         SFT_ASSERT(takeover.process.value() >= shape_.n_pes);
-        SFT_ASSERT(is_among(next.deaths, shape_.holder(next, takeover.pe)));
+        SFT_ASSERT(shape_.reason_to_replace(next, takeover.pe, shape_.holder(next, takeover.pe)).has_value());
         set_holder(next.replacements, takeover.pe, takeover.process);
     }
     SFT_ASSERT(next.replacements.size() <= static_cast<std::size_t>(shape_.n_pes));
+    SFT_ASSERT_SLOW(std::is_sorted(next.replacements.begin(), next.replacements.end(),
+                                   [](const Replacement& a, const Replacement& b) { return a.pe < b.pe; }));
     if (is_mutated(Mutation::reuse_bound_spare) && next.attempt > 1 && unused != spares.end()) {
         for (Replacement& replacement : next.replacements) {
             replacement.process = *unused;
@@ -250,18 +219,8 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
     return next;
 }
 
-// Who may take over, best first. The lowest numbers: leaders follow each other in the order of numbers, so whoever
-// begins to take part has to have a higher one than everybody who has before. (oshrun spreads spares over the nodes, so
-// the lowest ones are on different nodes.) An only PE goes to its witness, which has the copy and takes part already.
-std::vector<ProcId> JobRules::spares_for(const JobState& state, std::span<const Death> dead) const {
-    if (shape_.n_pes > 1) {
-        return shape_.idle_spares(state, dead);
-    }
-    return state.witness == kNoProc ? std::vector<ProcId>{} : std::vector{state.witness};
-}
-
-// Which of them takes which PE is free: one of the group (node or memory domain) where the PE was before, if there is
-// one, since then the fewest shadows have to move.
+// Which of the substitutes takes which PE is free: one of the group (node or memory domain) where the PE was before, if
+// there is one, since then the fewest shares have to move.
 std::vector<Replacement> JobRules::shared_out(const JobState& before, std::vector<PeId> pes,
                                               std::vector<ProcId> spares) const {
     SFT_ASSERT(pes.size() <= spares.size());
@@ -306,10 +265,9 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
             SFT_ASSERT(state.stage == Stage::planned);
             next.stage = Stage::restored;
             if (shape_.n_pes == 1) {
-                // The old witness may have become the PE: its shadow needs another place.
-                const ProcId old = state.witness;
-                if (old == kNoProc || shape_.held_by(state, old) != kNoPe) {
-                    next.witness = witness_for(shape_, state, shape_.holder(state, PeId(0)));
+                // The old witness may have become the PE: its share needs another place.
+                next.witness = shape_.scheme->witness_for(shape_, state);
+                if (next.witness == kNoProc || next.witness != state.witness) {
                     next.unprotected = {PeId(0)};
                 }
             }
@@ -361,16 +319,17 @@ std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<
         return std::nullopt;  // a commit that is decided is completed by those that live
     }
     JobState probe = state;
-    const NewDeaths fresh = note_deaths(probe, dead);
+    const bool has_any_failed = !note_deaths(probe, dead).empty();
+    const bool can_go_on = shape_.scheme->can_go_on(state, probe);
     const bool is_anybody_left = shape_.n_pes > 1 || !is_among(probe.deaths, shape_.holder(probe, PeId(0)));
     switch (state.stage) {
         case Stage::running:
         case Stage::replicating:
-            if (!fresh.failed.empty()) {
+            if (has_any_failed) {
                 return faulted(state, dead);
             }
-            if (probe.witness != state.witness) {
-                ++probe.index;  // the same stage without it: a copy on its way there would never arrive
+            if (!can_go_on) {
+                ++probe.index;  // the same stage without those that have died
                 return probe;
             }
             return std::nullopt;
@@ -378,8 +337,7 @@ std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<
             // Nobody is left to ask for the restart.
             return is_anybody_left ? std::nullopt : planned(state, dead);
         case Stage::planned:
-        case Stage::restored:
-            return fresh.failed.empty() && !fresh.is_witness_lost ? std::nullopt : planned(state, dead);
+        case Stage::restored: return !has_any_failed && can_go_on ? std::nullopt : planned(state, dead);
         default: return std::nullopt;
     }
 }
@@ -387,7 +345,7 @@ std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<
 JobState JobRules::after_end_request(const JobState& state, const EndRequest& request,
                                      std::span<const Death> dead) const {
     JobState next = next_of(state);
-    static_cast<void>(note_deaths(next, dead));
+    note_deaths(next, dead);
     next = ended(next, request.reason, {});
     next.ended_by = request.from;
     next.exit_status = request.exit_status;
@@ -396,9 +354,9 @@ JobState JobRules::after_end_request(const JobState& state, const EndRequest& re
 
 JobState JobRules::after_loss_of_all(const JobState& state, std::span<const Death> dead) const {
     JobState next = next_of(state);
-    const NewDeaths fresh = note_deaths(next, dead);
-    next.further.insert(next.further.end(), fresh.failed.begin(), fresh.failed.end());
-    SFT_ASSERT(without_holder(next).size() == static_cast<std::size_t>(shape_.n_pes));
+    const std::vector<FailedPe> failed = note_deaths(next, dead);
+    next.further.insert(next.further.end(), failed.begin(), failed.end());
+    SFT_ASSERT(shape_.vacancies(next).size() == static_cast<std::size_t>(shape_.n_pes));
     return ended(next, EndReason::all_died, pes_of(next.further));  // a spare that slept has not heard of commits
 }
 
@@ -409,21 +367,22 @@ std::vector<PeId> JobRules::awaiting_spares(const JobState& state, std::span<con
         return {};
     }
     const JobState now = with_deaths(state, dead);
-    const std::size_t spares = spares_for(now, dead).size();
-    std::vector<PeId> awaiting = without_holder(now);
-    awaiting.erase(awaiting.begin(), awaiting.begin() + static_cast<std::ptrdiff_t>(std::min(spares, awaiting.size())));
+    const std::size_t n_spares = shape_.scheme->substitutes(shape_, now, dead).size();
+    const std::vector<Vacancy> vacancies = shape_.vacancies(now);
+    std::vector<PeId> awaiting;
+    for (std::size_t i = n_spares; i < vacancies.size(); ++i) {
+        awaiting.push_back(vacancies[i].pe);
+    }
     return awaiting;
 }
 
 std::int32_t JobRules::protected_losses(const JobState& state, std::span<const Death> dead) const {
-    if (state.version == kNoVersion || !keeps_copies_) {
+    if (state.version == kNoVersion) {
         return 0;
     }
     const JobState now = with_deaths(state, dead);
-    if (!now.unprotected.empty()) {
-        return 0;
-    }
-    return spares_for(now, dead).empty() ? 0 : 1;
+    const std::size_t n_spares = shape_.scheme->substitutes(shape_, now, dead).size();
+    return std::min(shape_.scheme->losses_survived(shape_, now), static_cast<std::int32_t>(n_spares));
 }
 
 }  // namespace sft

@@ -5,9 +5,11 @@
 // two calls.
 //
 // Invariants (besides those of job_state.hpp)
-//  1. A PE whose holder lives keeps it; so a spare that was given a PE is never given another.
-//  2. Every PE that gets a new holder has a shadow: whoever has kept it since everybody was protected last lives.
-//  3. A PE is unprotected from its keeper's death until everybody has been protected again.
+//  1. A PE keeps its holder as long as there is no reason for another (JobShape::reason_to_replace); so a spare that
+//  was given a PE is never given another.
+//  2. Every PE that gets a new holder can be brought back from what others have kept of it since everybody was
+//  protected last.
+//  3. A PE is unprotected from the death that leaves too little of it until everybody has been protected again.
 //  4. The list of failed PEs that a fault was declared with never changes before the restart is over.
 #pragma once
 
@@ -30,8 +32,6 @@ public:
     [[nodiscard]] static std::uint64_t hash_of(std::span<const FailedPe> failed);
 
     void set_policy(UnreplacedPolicy policy) noexcept { policy_ = policy; }
-    // SHMEM_FT_BACKUP_MODE=none: no PE can be brought back.
-    void set_keeps_copies(bool keeps) noexcept { keeps_copies_ = keeps; }
 
     [[nodiscard]] JobState after_ready(const JobState& state, Goal goal) const override;
     [[nodiscard]] std::optional<JobState> after_restart(const JobState& state, const Readiness& ready,
@@ -57,24 +57,19 @@ public:
                                          std::int32_t n_on_demand) const;
 
 private:
-    struct NewDeaths;  // deaths that a state does not have
-
     // `state` once it has these deaths.
     [[nodiscard]] JobState with_deaths(const JobState& state, std::span<const Death> dead) const;
-    [[nodiscard]] NewDeaths note_deaths(JobState& state, std::span<const Death> dead) const;
+    std::vector<FailedPe> note_deaths(JobState& state, std::span<const Death> dead) const;
+    void note_unprotected(JobState& state) const;
     [[nodiscard]] JobState faulted(const JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] std::optional<JobState> planned(const JobState& state, std::span<const Death> dead) const;
-    [[nodiscard]] std::vector<PeId> without_holder(const JobState& state) const;
-    [[nodiscard]] PeId held_in(const std::vector<Replacement>& replacements, ProcId process) const;
-    [[nodiscard]] std::vector<ProcId> spares_for(const JobState& state, std::span<const Death> dead) const;
+    [[nodiscard]] bool has_source(const JobState& state, const Vacancy& vacancy) const;
     [[nodiscard]] std::vector<Replacement> shared_out(const JobState& before, std::vector<PeId> pes,
                                                       std::vector<ProcId> spares) const;
-    [[nodiscard]] static ProcId witness_for(const JobShape& shape, const JobState& state, ProcId holder);
     [[nodiscard]] JobState ended(const JobState& state, EndReason reason, std::vector<PeId> lost) const;
 
     JobShape shape_;
     UnreplacedPolicy policy_ = UnreplacedPolicy::abort;
-    bool keeps_copies_ = true;
 };
 
 }  // namespace sft

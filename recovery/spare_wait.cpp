@@ -39,13 +39,14 @@ void SpareWait::close() noexcept {
 
 // at_ns: CLOCK_MONOTONIC; 0: never.
 void SpareWait::set_timer(std::int64_t at_ns) noexcept {
+    SFT_ASSERT(at_ns >= 0);
     itimerspec when{};
     when.it_value = {at_ns / kNsPerSecond, at_ns % kNsPerSecond};
     ::timerfd_settime(fd_, TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
 void SpareWait::wait_for_spares() noexcept {
-    SFT_ASSERT(!is_handler_due_ && !pes_.empty());
+    SFT_ASSERT(!is_handler_due_ && !pes_.empty() && give_up_ns_ > 0);
     if (options_.ask_for_spare) {
         std::for_each(pes_.begin(), pes_.end(), options_.ask_for_spare);
     }

@@ -15,7 +15,7 @@ std::size_t BlockTable::behind(std::uint64_t offset) const noexcept {
 }
 
 void BlockTable::add(std::uint64_t offset, std::uint64_t bytes) noexcept {
-    SFT_ASSERT(memory_->count <= kBlocksMax);
+    SFT_ASSERT(memory_->count <= kBlocksMax && offset + bytes >= offset);
     Block* const blocks = memory_->blocks;
     std::size_t first = behind(offset);
     if (first > 0 && blocks[first - 1].offset + blocks[first - 1].bytes > offset) {

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <shared_mutex>
+#include <type_traits>
 
 #include "base/assert.hpp"
 
@@ -31,9 +32,9 @@ public:
         std::uint64_t bytes;   // as asked for
         std::uint64_t is_freed;
     };
-    static_assert(sizeof(Block) == 24);  // it is saved with the heap
+    static_assert(sizeof(Block) == 24 && std::has_unique_object_representations_v<Block>);  // it is saved with the heap
 
-    // REQUIRES: kBytes of memory, zero-filled or with the content of another table.
+    // kBytes of memory, zero-filled or with the content of another table.
     void attach(void* memory) noexcept {
         SFT_ASSERT(memory != nullptr && reinterpret_cast<std::uintptr_t>(memory) % alignof(Memory) == 0);
         memory_ = static_cast<Memory*>(memory);
@@ -59,7 +60,7 @@ private:
         std::uint64_t reserved[6];
         Block blocks[kBlocksMax];
     };
-    static_assert(sizeof(Memory) <= kBytes);
+    static_assert(sizeof(Memory) <= kBytes && offsetof(Memory, blocks) == 64);
 
     // Position of the first entry behind the offset.
     [[nodiscard]] std::size_t behind(std::uint64_t offset) const noexcept;

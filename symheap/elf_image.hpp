@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 // Of a word that holds the address of something in a shared library.
@@ -23,7 +25,10 @@ struct ElfRange {
     std::uint64_t end = 0;
     std::string what;  // section or symbol name, or the latter behind kAddressOf
 
-    [[nodiscard]] std::uint64_t bytes() const noexcept { return end - begin; }
+    [[nodiscard]] std::uint64_t bytes() const noexcept {
+        SFT_ASSERT(begin <= end);
+        return end - begin;
+    }
 };
 
 struct ElfSymbol {

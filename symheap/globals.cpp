@@ -69,6 +69,7 @@ bool Globals::share(GlobalsMode mode, std::string& error) {
         error = "cannot map the copy of the globals";
         return false;
     }
+    SFT_ASSERT(segment_.bytes() == range_.bytes);  // else the pages behind it would be replaced as well
     raw_copy(copy, pages, range_.bytes);
     ::munmap(copy, range_.bytes);
     return segment_.map_over(pages, error);
@@ -83,6 +84,7 @@ void Globals::unshare() noexcept {
         return;  // stays shared: the file is unnamed and nobody else maps it once the job is over
     }
     SFT_ASSERT(segment_.bytes() == range_.bytes);
+    SFT_ASSERT(reinterpret_cast<std::uintptr_t>(segment_.address()) == range_.begin);
     raw_copy(copy, segment_.address(), range_.bytes);
     ::mremap(copy, range_.bytes, range_.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, segment_.address());
     segment_.forget_mapping();

@@ -33,6 +33,8 @@ constexpr std::size_t kAllocatorOffset = (sizeof(HeapHeader) + kPage - 1) / kPag
 static_assert(sizeof(Allocator) < kPage);
 static_assert(sizeof(HeapHeader) == 64 + Heap::kJournalCalls * sizeof(HeapRecord));
 static_assert(kAllocatorOffset + kPage < Heap::kBytesMin);
+static_assert(offsetof(HeapHeader, journal) == 64, "read from the heaps of other PEs");
+static_assert(static_cast<std::uint32_t>(HeapCall::malloc) == 1, "0 is a record that nobody has written");
 static_assert(Heap::kReturnBytes > 2 * kLinkBytes + 2 * kPage);  // what is returned has whole pages
 
 constexpr std::size_t kCacheLine = 64;
@@ -49,6 +51,7 @@ Allocator& allocator_at(std::uintptr_t base) { return *reinterpret_cast<Allocato
 void Heap::create(AddressRange range, int fd, std::size_t file_offset) noexcept {
     SFT_ASSERT(range.begin % kPage == 0 && range.bytes % kPage == 0 && range.bytes >= kBytesMin);
     SFT_ASSERT(fd >= 0 && file_offset % kPage == 0);
+    SFT_ASSERT(header_at(range.begin).calls == 0);
     range_ = range;
     fd_ = fd;
     file_offset_ = file_offset;
@@ -158,6 +161,7 @@ void* Heap::decode(std::uint64_t result) const noexcept {
 
 void Heap::record(const HeapRecord& record) noexcept {
     SFT_ASSERT(record.result <= range_.bytes);  // an offset, for heaps at other addresses
+    SFT_ASSERT(record.call >= HeapCall::malloc && record.call <= HeapCall::malloc_with_hints && record.reserved == 0);
     HeapHeader& header = header_at(range_.begin);
     if (header.calls < kJournalCalls) {
         header.journal[header.calls] = record;

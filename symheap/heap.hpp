@@ -43,7 +43,7 @@ public:
     // Smallest heap that the allocator and the journal fit into, with some room for the user.
     static constexpr std::size_t kBytesMin = 256 * 1024;
 
-    // REQUIRES: range is mapped from `fd`, from `file_offset` on (whole pages), zero-filled, at least kBytesMin long.
+    // The range is mapped from `fd`, from `file_offset` on (whole pages), zero-filled, at least kBytesMin long.
     void create(AddressRange range, int fd, std::size_t file_offset = 0) noexcept;
 
     void* allocate(std::size_t bytes) noexcept;

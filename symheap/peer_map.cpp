@@ -146,6 +146,7 @@ void* PeerMap::before_joining(PeId pe, const void* address) {
     if (pe == kNoPe || (!is_of_heap && !options_.globals.contains(address))) {
         return nullptr;
     }
+    SFT_ASSERT(pe.value() >= 0 && pe.index() < heap_windows_.size() && pe.index() < globals_windows_.size());
     std::byte* const window = open_window(is_of_heap ? heap_windows_[pe.index()] : globals_windows_[pe.index()]);
     const std::uintptr_t begin = is_of_heap ? options_.heap.begin : options_.globals.begin;
     return window == nullptr ? nullptr : window + (reinterpret_cast<std::uintptr_t>(address) - begin);

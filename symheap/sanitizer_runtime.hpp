@@ -17,7 +17,7 @@ namespace sft {
 // Whether a symbol that an executable exports says that a sanitizer is linked into it.
 [[nodiscard]] bool is_of_sanitizer_interface(std::string_view exported_name) noexcept;
 
-// REQUIRES: symbols are sorted by address. One range for each section that has objects of a sanitizer.
+// Of symbols that are sorted by address. One range for each section that has objects of a sanitizer.
 [[nodiscard]] std::vector<ElfRange> find_sanitizer_state(const std::vector<ElfSymbol>& symbols);
 
 }  // namespace sft

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -12,6 +13,11 @@
 #include "base/report.hpp"
 
 namespace sft {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+}  // namespace
 
 Segment::~Segment() { release(); }
 
@@ -62,7 +68,7 @@ bool Segment::map_at(void* address, std::string& error) {
 
 bool Segment::map_over(void* address, std::string& error) {
     SFT_ASSERT(fd_ >= 0 && address_ == nullptr && bytes_ > 0);
-    SFT_ASSERT(address != nullptr);  // it replaces what is mapped there
+    SFT_ASSERT(address != nullptr && reinterpret_cast<std::uintptr_t>(address) % kPage == 0);  // what is there goes
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
                        : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0);
@@ -105,7 +111,7 @@ bool Window::reserve(std::size_t bytes, std::string& error) {
 }
 
 bool Window::show(int fd, std::size_t offset, std::string& error) {
-    SFT_ASSERT(address_ != nullptr && fd >= 0);
+    SFT_ASSERT(address_ != nullptr && fd >= 0 && offset % kPage == 0);
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
                        : ::mmap(address_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,

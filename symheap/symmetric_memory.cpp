@@ -64,7 +64,8 @@ Result<> SymmetricMemory::create(const Options& options) {
     has_block_table_ = options.has_block_table;
     record_bytes_ = round_up(options.record_bytes, kBlockBytes);
     const std::size_t all_bytes = record_bytes_ + bytes + (has_block_table_ ? BlockTable::kBytes : 0);
-    const std::size_t marks_bytes = record_bytes_ == 0 ? 0 : WriteMarks::bytes_for(all_bytes, globals_.range().bytes);
+    const std::size_t marks_bytes =
+        record_bytes_ == 0 ? 0 : WriteMarks::bytes_for(all_bytes, globals_.range().bytes) + WriteQueues::kBytes;
     if (!heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes, error)) {
         return fails(std::move(error));
     }
@@ -85,7 +86,8 @@ Result<> SymmetricMemory::create(const Options& options) {
         live_.saved.push_back({extent.offset, extent.bytes});
     }
     live_.library = options.library;
-    SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0);
+    SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0 && live_.heap.bytes + marks_bytes == heap_segment_.bytes());
+    SFT_ASSERT(heap_.range().begin == live_.heap.begin + record_bytes_);
     return {};
 }
 
@@ -106,6 +108,7 @@ void* SymmetricMemory::perform(HeapCall call, std::uint64_t first, std::uint64_t
         case HeapCall::malloc:
         case HeapCall::malloc_with_hints: return heap_.allocate(first);
         case HeapCall::calloc:
+            SFT_ASSERT(second == 0 || first <= SIZE_MAX / second);
             result = heap_.allocate(first * second);
             if (result != nullptr) {
                 heap_.zero(result, first * second);
@@ -131,6 +134,7 @@ void SymmetricMemory::note_block(const HeapRecord& record) noexcept {
 
 void* SymmetricMemory::carry_out(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept {
     void* const result = perform(call, first, second);
+    SFT_ASSERT(call != HeapCall::free || result == nullptr);
     const HeapRecord record{call, 0, first, second, heap_.encode(result)};
     heap_.record(record);
     if (has_block_table_) {
@@ -183,12 +187,14 @@ AddressRange SymmetricMemory::object_at(const void* address) const noexcept {
             found = block;
         }
     }
+    SFT_ASSERT(found.bytes == 0 || heap_.range().contains(reinterpret_cast<const void*>(found.begin)));
     return found;
 }
 
 // ---- the start-up ----
 
 std::span<std::byte> SymmetricMemory::startup_record() const noexcept {
+    SFT_ASSERT(record_bytes_ <= live_.heap.bytes && heap_.range().begin - live_.heap.begin == record_bytes_);
     return {reinterpret_cast<std::byte*>(live_.heap.begin), record_bytes_};
 }
 
@@ -197,10 +203,16 @@ WriteMarks SymmetricMemory::write_marks() const noexcept {
     return {heap_segment_.address() + live_.heap.bytes, live_.heap, live_.globals};
 }
 
+WriteQueues SymmetricMemory::write_queues(std::int32_t n_pes) const noexcept {
+    SFT_ASSERT(marks_bytes() != 0);
+    return {heap_segment_.address() + heap_segment_.bytes() - WriteQueues::kBytes, n_pes};
+}
+
 void SymmetricMemory::end_startup() noexcept {
     SFT_ASSERT(has_startup_record());
     static_cast<void>(::fallocate(heap_segment_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                   static_cast<off_t>(live_.heap.bytes), static_cast<off_t>(marks_bytes())));
+    SFT_ASSERT(live_.frozen_heap_bytes == 0 && record_bytes_ % kBlockBytes == 0);  // once
     live_.frozen_heap_bytes = record_bytes_;
 }
 

@@ -1,10 +1,10 @@
 // The symmetric memory of this process: the heap, with what the library keeps around it, and the globals of the
 // executable. The memory file of the heap, which has one address in all processes:
 //
-//   record of the start-up | heap | table of blocks | marks of writes
+//   record of the start-up | heap | table of blocks | marks of writes | queues of writes
 //
-// All but the marks is live().heap: saved in every version, and restored. Record and marks exist if the start-up is
-// recorded, the table if calls are checked.
+// All in front of the marks is live().heap: saved in every version, and restored. Record, marks and queues exist if the
+// start-up is recorded, the table if calls are checked.
 //
 // Threads: heap calls are collective and made by one thread; any thread may look into blocks() with its mutex. The rest
 // is fixed once create() has returned, but for end_startup().
@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/address_range.hpp"
+#include "base/assert.hpp"
 #include "base/config.hpp"
 #include "base/result.hpp"
 #include "symheap/block_table.hpp"
@@ -24,6 +25,7 @@
 #include "symheap/segment.hpp"
 #include "symheap/stray_words.hpp"
 #include "transport/shm/write_marks.hpp"
+#include "transport/shm/write_queues.hpp"
 
 namespace sft {
 
@@ -65,9 +67,13 @@ public:
     [[nodiscard]] bool has_startup_record() const noexcept { return record_bytes_ != 0; }
     [[nodiscard]] std::span<std::byte> startup_record() const noexcept;
     [[nodiscard]] WriteMarks write_marks() const noexcept;
+    [[nodiscard]] WriteQueues write_queues(std::int32_t n_pes) const noexcept;
     // Bytes from the beginning of live().heap that a substitute needs before it joins: the record and the journal.
-    [[nodiscard]] std::size_t front_bytes() const noexcept { return record_bytes_ + Heap::journal_bytes(); }
-    // The record does not change any more, and the marks are of no use: their pages go.
+    [[nodiscard]] std::size_t front_bytes() const noexcept {
+        SFT_ASSERT(record_bytes_ + Heap::journal_bytes() <= live_.heap.bytes);
+        return record_bytes_ + Heap::journal_bytes();
+    }
+    // The record does not change any more, marks and queues are of no use: their pages go.
     void end_startup() noexcept;
 
     // ---- the end ----

@@ -60,6 +60,8 @@ struct Contact {
 static_assert(std::is_trivially_copyable_v<Contact> && sizeof(MailAddress) == 24);
 static_assert(offsetof(Contact, mail) == 8 && offsetof(Contact, fabric_bytes) == 116);
 static_assert(sizeof(Contact) == offsetof(Contact, fabric) + kFabricAddressBytes);
+static_assert(std::has_unique_object_representations_v<Contact>, "no byte goes out that nobody has set");
+static_assert(offsetof(Contact, layout) == 0 && offsetof(Contact, node_name) == 32);
 
 // Nothing: this is no contact.
 [[nodiscard]] inline std::optional<Contact> read_contact(Bytes bytes) noexcept {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "transport/mail/remote_mail_wire.hpp"
 #include "transport/net/signed_ways.hpp"
@@ -49,6 +50,7 @@ public:
         if (::poll(open_.data(), open_.size(), static_cast<int>(std::max<std::int64_t>(wait_ms, 0))) <= 0) {
             return true;
         }
+        SFT_ASSERT(open_.size() == about_.size());
         for (std::size_t k = 0; k < open_.size(); ++k) {
             int error_number = 0;
             socklen_t bytes = sizeof error_number;
@@ -94,6 +96,7 @@ private:
         }
         open_.push_back({.fd = fd, .events = POLLOUT, .revents = 0});
         about_.push_back(index);
+        SFT_ASSERT(open_.size() == about_.size() && index < is_answered_.size());
         return true;
     }
     void drop_answered() {
@@ -106,6 +109,7 @@ private:
             open_[kept] = open_[k];
             about_[kept++] = about_[k];
         }
+        SFT_ASSERT(kept <= open_.size());
         open_.resize(kept);
         about_.resize(kept);
     }

@@ -22,6 +22,9 @@ constexpr std::uint64_t kNumberMax = 1'000'000'000;
 constexpr std::uint64_t kSeedMax = UINT64_MAX;
 constexpr std::size_t kQuotedMax = 100;
 constexpr std::size_t kFileBytesMax = 1U << 20U;
+static_assert(std::size(kKinds) == static_cast<std::size_t>(FaultKind::fail) + 1, "the place of a word is its kind");
+static_assert(kKinds[static_cast<std::size_t>(FaultKind::stop)] == "stop" && kClauses[0] == "at");
+static_assert(kNumberMax <= INT32_MAX, "FaultEntry::number, FaultEntry::incarnation");
 
 // What comes from outside, fit for one line.
 std::string quoted(std::string_view text) {

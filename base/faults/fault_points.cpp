@@ -28,7 +28,6 @@
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/config.hpp"
-#include "base/faults/fault_visits.hpp"
 #include "base/mutex.hpp"
 #include "base/private_data.hpp"
 #include "base/report.hpp"
@@ -249,6 +248,7 @@ void strike(std::size_t index, const FaultVisit& visit, const FaultSelf& self, c
     FaultFired& fired = g_lab->counted->fired[index];
     fired.pe = self.pe.value();
     fired.keeper = keeper_of(self, self.pe).value();
+    fired.phase = self.phase;
     fired.time_ns = now_ns();
     fired.count.fetch_add(1);
     if (fired.count.load() == 1) {
@@ -290,6 +290,7 @@ void* wait_and_strike(void* argument) {
 
 // By a thread of its own, because the one that is here goes on into the program. Signals of the program are not for it.
 void strike_later(std::size_t index, const FaultVisit& visit) noexcept {
+    SFT_ASSERT(index < g_lab->schedule.size() && g_lab->schedule[index].after_us != 0);
     sigset_t all;
     sigset_t before;
     pthread_t thread{};
@@ -400,6 +401,7 @@ void set_fault_self(const FaultSelf& self) noexcept {
     g_lab->self = self;
     g_lab->counted->pe.store(self.pe.value());
     g_lab->counted->incarnation.store(self.incarnation);
+    g_lab->counted->phase.store(self.phase);
 }
 
 void forget_fault_self() noexcept {

@@ -22,6 +22,7 @@
 #include <string>
 
 #include "base/faults/fault_schedule.hpp"
+#include "base/faults/fault_visits.hpp"
 #include "base/ids.hpp"
 
 namespace sft {
@@ -60,6 +61,7 @@ struct FaultSelf {
     ProcId process = kNoProc;
     PeId pe = kNoPe;                // kNoPe: a spare that has not been called
     std::uint32_t incarnation = 0;  // how many processes have been this PE before
+    ProgramPhase phase = ProgramPhase::none;
     std::int32_t n_pes = 0;
     std::int32_t n_processes = 0;  // 0: not known yet; then only `process N` has a meaning
     void* context = nullptr;       // for the functions

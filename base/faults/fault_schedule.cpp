@@ -22,6 +22,20 @@ constexpr FaultPointInfo kPoints[] = {
 
 constexpr std::string_view kKinds[] = {"kill", "segv", "abort", "exit", "stop", "delay", "flip", "cut", "fail"};
 
+static_assert(std::size(kKinds) == static_cast<std::size_t>(FaultKind::fail) + 1, "the place of a word is its kind");
+
+constexpr bool are_numbers_unique() noexcept {
+    bool is_seen[kFaultPointNumbers] = {};
+    for (const FaultPointInfo& info : kPoints) {
+        if (is_seen[static_cast<std::size_t>(info.point)]) {
+            return false;
+        }
+        is_seen[static_cast<std::size_t>(info.point)] = true;
+    }
+    return true;
+}
+static_assert(are_numbers_unique(), "visits are counted by the number of a point");
+
 constexpr FailureName kFailures[] = {{"EMFILE", EMFILE},         {"ENFILE", ENFILE},  {"EACCES", EACCES},
                                      {"ENOMEM", ENOMEM},         {"EINTR", EINTR},    {"ENOSPC", ENOSPC},
                                      {"ECONNRESET", ECONNRESET}, {"ENOBUFS", ENOBUFS}};

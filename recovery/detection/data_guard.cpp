@@ -34,6 +34,7 @@ DataGuard::DataGuard(Options options, std::int64_t now_ns)
       watch_(self_, bound_ns_),
       ticked_ns_(now_ns) {
     if (options_.is_on) {
+        SFT_ASSERT(bound_ns_ == 0 || bound_ns_ >= FlowWatch::kBoundMinNs);
         learn_nodes();
     }
 }
@@ -118,7 +119,9 @@ std::vector<FlowSample> DataGuard::sample() {
 
 const char* DataGuard::name_of(NodeId node) const {
     SFT_ASSERT(node.value() >= 0 && node.index() < nodes_.size());
-    return options_.control->contact(nodes_[node.index()].lowest)->node_name;
+    const Contact* contact = options_.control->contact(nodes_[node.index()].lowest);
+    SFT_ASSERT(contact != nullptr);  // learn_nodes() has found it, and contacts stay
+    return contact->node_name;
 }
 
 ProcessSlot& DataGuard::slot_of(NodeId node) const {
@@ -204,6 +207,7 @@ void DataGuard::say_to_user(const FlowWatch::Round& round) const {
 }
 
 bool DataGuard::tick(std::int64_t now_ns) {
+    SFT_ASSERT(now_ns >= ticked_ns_);
     if (!options_.is_on || now_ns - ticked_ns_ < FlowWatch::kPeriodNs) {
         return false;
     }

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "recovery/membership/job_state.hpp"
 
 namespace sft {
@@ -27,7 +28,9 @@ public:
         std::int64_t bound_ns = 0;   // silence that makes a suspect; 0: nobody is suspected
         std::int32_t fan = 2;
     };
-    explicit Detector(const Options& options) : options_(options) {}
+    explicit Detector(const Options& options) : options_(options) {
+        SFT_ASSERT(options.n_processes > 0 && options.fan > 0 && options.bound_ns >= 0);
+    }
 
     // Who is watched now: changes with the deaths and with `depends_on` (kNoProc: nobody).
     void update(std::span<const Death> dead, ProcId depends_on, std::int64_t now_ns);

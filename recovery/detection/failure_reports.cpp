@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 std::vector<ProcId> unseen_losses(std::span<const Death> before, std::span<const Death> after) {
@@ -17,6 +19,7 @@ std::vector<ProcId> unseen_losses(std::span<const Death> before, std::span<const
 }
 
 void FailureReports::death_seen(ProcId process, FailureReason reason, std::int64_t seen_ns) const {
+    SFT_ASSERT(reason.kind != FailureKind::none && seen_ns > 0 && process != options_.self);
     const JobState state = options_.coordinator->state();
     if (is_over(state) || !options_.channel->is_connected() ||
         options_.control->slot(process).is_death_noted.exchange(1) != 0) {
@@ -39,6 +42,7 @@ void FailureReports::spare_lost(const Death& death) const {
 }
 
 void FailureReports::decided(const JobState& before, const JobState& after) const {
+    SFT_ASSERT(after.deaths.size() >= before.deaths.size());  // none is taken back
     if (after.deaths.size() == before.deaths.size() || options_.is_one_node || !speaks_for_node(after)) {
         return;
     }

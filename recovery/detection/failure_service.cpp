@@ -64,6 +64,7 @@ Result<> FailureService::watch_processes() {
                                       describe_error(outcome.error).c_str()),
                                outcome.error});
         }
+        SFT_ASSERT(watches_.is_watched(process) == (outcome.reach == Reach::opened));
         if (outcome.reach == Reach::gone) {
             early_.push_back(process);
         }
@@ -72,7 +73,7 @@ Result<> FailureService::watch_processes() {
 }
 
 void FailureService::watch_descriptor(int fd, std::function<void()> on_readable) {
-    SFT_ASSERT(fd >= 0 && !service_.joinable());
+    SFT_ASSERT(fd >= 0 && on_readable && !service_.joinable());
     descriptors_.push_back({fd, std::move(on_readable)});
 }
 

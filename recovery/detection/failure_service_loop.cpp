@@ -145,6 +145,7 @@ void FailureService::serve() noexcept {
 }
 
 void FailureService::pump_all() {
+    SFT_ASSERT(is_here());
     while (options_.coordinator->pump()) {
     }
 }
@@ -153,6 +154,7 @@ void FailureService::pump_all() {
 void FailureService::watch_joined() {
     SFT_ASSERT(is_here());
     const JobState state = options_.coordinator->state();
+    SFT_ASSERT(n_joined_watched_ <= state.joined.size());  // nobody who has joined is taken out again
     for (; n_joined_watched_ < state.joined.size(); ++n_joined_watched_) {
         const ProcId process = state.joined[n_joined_watched_].process;
         if (process == options_.self || options_.host->is_remote(process) || process.value() < 0 ||
@@ -174,7 +176,7 @@ void FailureService::watch_joined() {
 }
 
 void FailureService::process_ended(ProcId process) {
-    SFT_ASSERT(is_here());
+    SFT_ASSERT(is_here() && process != options_.self);
     const std::int64_t seen_ns = now_ns();
     EndSigns signs{.by_kernel = watches_.take_end(process)};
     // What it said before its end comes first: nothing of it counts afterwards.
@@ -205,6 +207,7 @@ void FailureService::handle_refused_peers() {
     // One look for all: what follows changes who watches this node.
     const bool is_certain = has_lease();
     for (const RemoteMail::Gone& item : gone) {
+        SFT_ASSERT(item.process != options_.self);
         if (item.goodbye) {
             options_.coordinator->process_left(item.process, stage_of_goodbye(*item.goodbye));
             continue;
@@ -238,6 +241,7 @@ void FailureService::look_at_reported() {
 void FailureService::lose(const std::vector<Death>& lost) {
     SFT_ASSERT(is_here());
     for (const Death& death : lost) {
+        SFT_ASSERT(!death.is_certain && death.process != options_.self);  // silence proves nothing
         if (!options_.coordinator->is_dead(death.process)) {
             reports_.death_seen(death.process, death.reason, now_ns());
             options_.coordinator->process_died(death);

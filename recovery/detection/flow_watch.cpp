@@ -61,6 +61,7 @@ void FlowWatch::learn_loss(std::span<const FlowSample> samples) {
 std::uint32_t FlowWatch::repeats_needed(NodeId node) const {
     const auto found = loss_.find(node);
     const double loss = std::clamp(found == loss_.end() ? 0.0 : found->second, kLossMin, kLossMax);
+    SFT_ASSERT(loss > 0 && loss < 1);  // no number would be clamped to none
     return std::max(kRepeatedMin, static_cast<std::uint32_t>(std::ceil(std::log(kChance) / std::log(loss))));
 }
 

@@ -21,8 +21,10 @@ HangWatch::HangWatch(const Options& options, std::int64_t now_ns)
     SFT_ASSERT(bound_ns_ == 0 || period_ns_ > 0);
     SFT_ASSERT(self_.value() >= 0 && self_.value() < control_->n_slots());
     heartbeat_->begin();
+    // The own node is that of the segment: the map does not know a process that has joined.
+    const NodeId here(control_->header().node);
     for (std::int32_t process = 0; options.nodes != nullptr && process < options.control->n_processes(); ++process) {
-        if (options.nodes->node_of(ProcId(process)) != options.nodes->node_of(options.self)) {
+        if (options.nodes->node_of(ProcId(process)) != here) {
             elsewhere_.push_back({ProcId(process), {}, true});
         }
     }

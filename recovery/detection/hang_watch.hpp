@@ -46,6 +46,7 @@ private:
     // Until its word has moved once a process may still be on its way through shmem_init, on a machine that is busy
     // starting many of them.
     static constexpr std::int64_t kStartBounds = 10;
+    static_assert(kTicksPerBound > 2, "a process that has missed two ticks of its own begins afresh");
 
     ControlSegment* control_;
     Heartbeat* heartbeat_;

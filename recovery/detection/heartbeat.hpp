@@ -22,7 +22,7 @@ public:
         has_begun_ = true;
         slot_.heartbeat.fetch_add(1);
     }
-    // REQUIRES: begin().
+    // Once it has begun.
     void beat() noexcept {
         SFT_ASSERT(has_begun_);
         if (slot_.exit_status.load() == 0) {

@@ -50,7 +50,7 @@ std::vector<Death> NodeGuard::tick(std::int64_t now_ns) {
     if (!is_on_) {
         return {};
     }
-    SFT_ASSERT(watch_.period_ns() > 0);
+    SFT_ASSERT(watch_.period_ns() > 0 && now_ns >= ticked_ns_);
     const bool is_time = now_ns - ticked_ns_ >= watch_.period_ns();
     if (is_time) {
         // An answer may have come while this process did not run.

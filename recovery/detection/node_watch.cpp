@@ -252,9 +252,11 @@ bool NodeWatch::counts_for_less(NodeId node) const {
             count.lowest = std::min(count.lowest, holder.value());
         }
     }
+    SFT_ASSERT(node != own_ && own.n_pes + other.n_pes <= options_.shape.n_pes);
     if (own.n_pes != other.n_pes) {
         return other.n_pes < own.n_pes;
     }
+    SFT_ASSERT(own.n_pes == 0 || own.lowest != other.lowest);  // a process is on one node
     return own.n_pes == 0 ? own_ < node : own.lowest < other.lowest;
 }
 

@@ -62,6 +62,7 @@
 #include <span>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "recovery/membership/job_state.hpp"
 #include "recovery/membership/message.hpp"
 
@@ -79,7 +80,9 @@ public:
         std::int64_t bound_ns = 0;  // silence that makes a node lost; 0: none ever is
         std::int32_t fan = 2;
     };
-    explicit NodeWatch(const Options& options) : options_(options) {}
+    explicit NodeWatch(const Options& options) : options_(options) {
+        SFT_ASSERT(options.self != kNoProc && options.fan > 0 && options.bound_ns >= 0);
+    }
 
     // Who lives, and where, as far as this process knows; has to be called before the first tick, and when that
     // changes.

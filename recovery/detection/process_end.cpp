@@ -1,5 +1,7 @@
 #include "recovery/detection/process_end.hpp"
 
+#include "base/assert.hpp"
+
 namespace sft {
 
 ProcessEnd meaning_of_end(const EndSigns& signs) noexcept {
@@ -13,6 +15,7 @@ ProcessEnd meaning_of_end(const EndSigns& signs) noexcept {
         const auto status = static_cast<std::uint16_t>((signs.exit_status - 1) & 0xffU);
         return {.left = {}, .reason = {FailureKind::exited, status}};
     }
+    SFT_ASSERT(signs.by_kernel.kind != FailureKind::none);
     return {.left = {}, .reason = signs.by_kernel};
 }
 

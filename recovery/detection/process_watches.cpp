@@ -24,6 +24,7 @@ void ProcessWatches::list(std::vector<pollfd>& polled, std::vector<ProcId>& proc
             processes.push_back(ProcId(static_cast<std::int32_t>(i)));
         }
     }
+    SFT_ASSERT(polled.size() >= processes.size());
 }
 
 FailureReason ProcessWatches::take_end(ProcId process) noexcept {

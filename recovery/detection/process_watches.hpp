@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/process_watch.hpp"
 #include "transport/shm/control.hpp"
 
@@ -28,12 +29,14 @@ public:
         Reach reach = Reach::gone;
         int error = 0;  // errno, if it cannot be opened
     };
-    // REQUIRES: it is not watched.
     [[nodiscard]] Outcome watch(ProcId process);
-    [[nodiscard]] bool is_watched(ProcId process) const noexcept { return pidfds_[process.index()] >= 0; }
+    [[nodiscard]] bool is_watched(ProcId process) const noexcept {
+        SFT_ASSERT(process.value() >= 0 && process.index() < pidfds_.size());
+        return pidfds_[process.index()] >= 0;
+    }
     // Appends a descriptor to `polled`, and its process to `processes`, for all that are watched.
     void list(std::vector<pollfd>& polled, std::vector<ProcId>& processes) const;
-    // Its descriptor is readable: how it ended, as far as the kernel tells. REQUIRES: it is watched.
+    // Its descriptor is readable: how it ended, as far as the kernel tells.
     [[nodiscard]] FailureReason take_end(ProcId process) noexcept;
 
     // Nothing happens if it is not watched.

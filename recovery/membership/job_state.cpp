@@ -4,8 +4,7 @@
 
 #include "base/assert.hpp"
 #include "base/report.hpp"
-#include "recovery/membership/mutation.hpp"
-#include "recovery/membership/placement.hpp"
+#include "recovery/membership/scheme.hpp"
 
 namespace sft {
 namespace {
@@ -112,34 +111,21 @@ GroupId JobShape::group_of(const JobState& state, ProcId process) const noexcept
     return domains != nullptr ? GroupId(domains->domain_of(process).value()) : GroupId(0);
 }
 
-ProcId JobShape::keeper_to_be(const JobState& state, PeId pe) const {
-    return n_pes == 1 ? state.witness : holder(state, Placement(*this, state, state.replacements).keeper_of(pe));
+std::optional<ReplacementReason> JobShape::reason_to_replace(const JobState& state, PeId /*pe*/,
+                                                             ProcId holder) const noexcept {
+    const bool is_dead = std::any_of(state.deaths.begin(), state.deaths.end(),
+                                     [&](const Death& death) { return death.process == holder; });
+    return is_dead ? std::optional(ReplacementReason::death) : std::nullopt;
 }
 
-ProcId JobShape::keeper(const JobState& state, PeId pe) const {
-    if (std::binary_search(state.unprotected.begin(), state.unprotected.end(), pe)) {
-        return kNoProc;
+std::vector<Vacancy> JobShape::vacancies(const JobState& state) const {
+    std::vector<Vacancy> vacancies;
+    for (const Death& death : state.deaths) {
+        if (const PeId pe = held_by(state, death.process); pe != kNoPe) {
+            vacancies.push_back({pe, ReplacementReason::death});
+        }
     }
-    if (n_pes == 1) {
-        return state.witness;
-    }
-    const auto& then = is_mutated(Mutation::forget_protected_layout) ? state.replacements : state.protected_layout;
-    return holder_in(then, Placement(*this, state, then).keeper_of(pe));
-}
-
-bool JobShape::needs_new_shadow(const JobState& state, PeId pe) const {
-    const ProcId now = keeper(state, pe);  // none: unprotected
-    const ProcId to_be = keeper_to_be(state, pe);
-    SFT_ASSERT(to_be != holder(state, pe) || state.witness == to_be);  // a copy with its original is none
-    return to_be != kNoProc && now != to_be && (now == kNoProc || !is_mutated(Mutation::skip_moved_shadow));
-}
-
-std::vector<PeId> JobShape::kept_by(const JobState& state, ProcId process) const {
-    if (n_pes == 1) {
-        return process != kNoProc && process == state.witness ? std::vector{PeId(0)} : std::vector<PeId>{};
-    }
-    const PeId pe = held_by(state, process);
-    return pe == kNoPe ? std::vector<PeId>{} : Placement(*this, state, state.replacements).kept_by(pe);
+    return vacancies;
 }
 
 std::vector<ProcId> JobShape::idle_spares(const JobState& state, std::span<const Death> dead) const {
@@ -159,15 +145,13 @@ std::vector<ProcId> JobShape::idle_spares(const JobState& state, std::span<const
 
 namespace {
 
-// A PE whose shadow is said to be with a process that is dead.
-PeId unprotected(const JobShape& shape, const JobState& state, std::span<const Death> dead) {
-    if (shape.n_pes == 1) {
-        return contains(dead, state.witness) ? PeId(0) : kNoPe;
-    }
-    const Placement placement(shape, state, state.protected_layout);
-    for (std::int32_t pe = 0; pe < shape.n_pes && !dead.empty(); ++pe) {
+// A PE that is said to be protected, and of which too little is left after the deaths.
+PeId falsely_protected(const JobShape& shape, const JobState& state) {
+    const LeftMemory left(shape, state);
+    const std::unique_ptr<const Shares> shares = shape.scheme->place(shape, state, state.protected_layout);
+    for (std::int32_t pe = 0; pe < shape.n_pes && !state.deaths.empty(); ++pe) {
         const bool is_unprotected = std::binary_search(state.unprotected.begin(), state.unprotected.end(), PeId(pe));
-        if (!is_unprotected && contains(dead, holder_in(state.protected_layout, placement.keeper_of(PeId(pe))))) {
+        if (!is_unprotected && !shares->of(PeId(pe)).empty() && !shares->can_rebuild(PeId(pe), left)) {
             return PeId(pe);
         }
     }
@@ -195,7 +179,7 @@ std::string check_step(const JobState& state, const JobState& before) {
         return "4: the view jumps";
     }
     if (state.protected_layout != (resumes ? state.replacements : before.protected_layout)) {
-        return "6: where the shadows are has changed without a recovery";
+        return "6: where the shares are has changed without a recovery";
     }
     return {};
 }
@@ -225,8 +209,11 @@ std::string check_invariants(const JobShape& shape, const JobState& state, const
         (!state.joined.empty() && state.joined.front().process.value() < shape.n_processes)) {
         return "5: who has joined is not in order";
     }
-    if (const PeId pe = unprotected(shape, state, seen); pe != kNoPe) {
-        return format("7: the keeper of PE %d is dead", pe.value());
+    if (contains(seen, state.witness)) {
+        return "7: the witness is dead";
+    }
+    if (const PeId pe = falsely_protected(shape, state); pe != kNoPe) {
+        return format("7: PE %d cannot be brought back, and is not unprotected", pe.value());
     }
     return before == nullptr ? std::string{} : check_step(state, *before);
 }

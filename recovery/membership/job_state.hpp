@@ -11,10 +11,10 @@
 //      running --all finish--> finished;  any but these two --> ended
 //
 // A PE is a number; who holds it follows from the list of replacements: process p holds PE p unless it is listed.
-// So a job without failures has no table of PEs anywhere, whatever its size. Who keeps the shadows follows from the
-// holders (placement.hpp). While a recovery moves PEs about, the shadows stay where they were when everybody was
-// protected last: that is what `protected_layout` remembers, and the shadow there is valid until everybody has one
-// elsewhere.
+// So a job without failures has no table of PEs anywhere, whatever its size. Which processes keep shares of a PE's
+// state follows from the holders, by the scheme of redundancy (scheme.hpp). While a recovery moves PEs about, the
+// shares stay where they were when everybody was protected last: that is what `protected_layout` remembers, and the
+// shares there are valid until everybody is protected elsewhere.
 //
 // Invariants (check_invariants)
 //  1. deaths grows at its end only; every process is in it at most once.
@@ -24,7 +24,8 @@
 //  5. joined grows at its end only, and is sorted; its processes are none of those that the job started with.
 //  6. protected_layout is sorted by PE; it becomes what replacements are from restored to running, and changes by no
 //  other step.
-//  7. Who keeps the shadow of a PE that is not unprotected is not among the deaths.
+//  7. A PE of which there are shares and that is not unprotected can be brought back after the deaths; the witness is
+//  not among them.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,7 @@
 #include "base/ids.hpp"
 #include "base/node_map.hpp"
 #include "base/process_watch.hpp"
+#include "recovery/membership/partner_scheme.hpp"
 
 namespace sft {
 
@@ -61,7 +63,7 @@ enum class EndReason : std::uint8_t {
     requested,          // shmem_global_exit, or an error that one process tells
     nothing_committed,  // a PE died before the first commit
     no_spare,           // nobody left to take over
-    copies_lost,        // a PE and the keeper of its shadow are dead
+    copies_lost,        // a PE is dead, and too much of what others kept of it is gone
     all_died,           // no process is left that holds a PE; whether anything was committed is not known
     mismatched_calls,   // PEs are in different collective calls, for ever
     past_the_end,       // a PE died while others were in the last shmem_finalize
@@ -74,6 +76,19 @@ struct Death {
     bool is_certain = true;
 
     friend bool operator==(const Death&, const Death&) noexcept = default;
+};
+
+// Why a PE gets another holder.
+enum class ReplacementReason : std::uint8_t {
+    death,  // of the one that it has
+};
+
+// A PE that has to get another holder.
+struct Vacancy {
+    PeId pe = kNoPe;
+    ReplacementReason why{};
+
+    friend bool operator==(Vacancy, Vacancy) noexcept = default;
 };
 
 struct Replacement {
@@ -105,15 +120,15 @@ struct JobState {
     std::uint32_t view = 0;
     std::uint32_t attempt = 0;     // of the current restart; 0: none
     std::uint32_t rejections = 0;  // restarts that were refused because the lists of the callers differed
-    ProcId witness = kNoProc;      // in a job of one PE: the spare that keeps its shadow
+    ProcId witness = kNoProc;      // in a job of one PE: the spare that keeps for it (Scheme::witness_for)
     EndReason end_reason = EndReason::none;
     ProcId ended_by = kNoProc;
     std::int32_t exit_status = 0;
     std::vector<Death> deaths;  // in agreed order
     std::vector<Replacement> replacements;
     std::vector<Replacement>
-        protected_layout;           // as of the last time that everybody was protected: they say where shadows are
-    std::vector<PeId> unprotected;  // PEs whose shadow is gone; they have their local copy
+        protected_layout;           // as of the last time that everybody was protected: they say where shares are
+    std::vector<PeId> unprotected;  // PEs of which others have too little; they have their local copy
     std::vector<FailedPe> failed;   // the list of shmem_query_fault, until the restart is over
     std::vector<FailedPe> further;  // who failed after that list was decided
     std::vector<PeId> lost;         // end_reason copies_lost, no_spare: whose
@@ -131,7 +146,11 @@ struct JobState {
 using GroupId = StrongId<struct GroupIdTag, std::int32_t>;
 inline constexpr GroupId kNoGroup{-1};
 
-// Sizes that a job starts with, and the questions that need them.
+class MemoryHolder;  // memory_holder.hpp
+// The memory of a process is its own, and gone with it.
+[[nodiscard]] const MemoryHolder& process_memory() noexcept;
+
+// What a job starts with, and the questions that need it.
 struct JobShape {
     std::int32_t n_pes = 0;
     std::int32_t n_processes = 0;
@@ -140,19 +159,17 @@ struct JobShape {
     // Shadows stay on the nodes of their PEs: the memory of a keeper that has died can be read there by who has it
     // mapped, which is what jobs without local copies go back to. They do not survive the loss of a node.
     bool keeps_near = false;
+    const Scheme* scheme = &one_partner();           // of redundancy
+    const MemoryHolder* memory = &process_memory();  // of processes
 
     [[nodiscard]] ProcId holder(const JobState& state, PeId pe) const noexcept;
     // The PE that `process` holds; kNoPe: none.
     [[nodiscard]] PeId held_by(const JobState& state, ProcId process) const noexcept;
-    // Who has the shadow of `pe` now; none while it is unprotected. While a recovery moves PEs about that is who had it
-    // before. Several groups: takes O(PEs), as the next two do; a Placement answers for all PEs at that price.
-    [[nodiscard]] ProcId keeper(const JobState& state, PeId pe) const;
-    // Who is to have it when everybody is protected again.
-    [[nodiscard]] ProcId keeper_to_be(const JobState& state, PeId pe) const;
-    // In `protect`: the shadow of `pe` is gone, or is not where it is to be.
-    [[nodiscard]] bool needs_new_shadow(const JobState& state, PeId pe) const;
-    // The PEs whose shadows `process` is to keep, ascending.
-    [[nodiscard]] std::vector<PeId> kept_by(const JobState& state, ProcId process) const;
+    // Why `holder` may not go on as `pe` under this value; nothing: it may.
+    [[nodiscard]] std::optional<ReplacementReason> reason_to_replace(const JobState& state, PeId pe,
+                                                                     ProcId holder) const noexcept;
+    // The PEs that have to get other holders, in the order of what has happened to them.
+    [[nodiscard]] std::vector<Vacancy> vacancies(const JobState& state) const;
     [[nodiscard]] bool is_one_node() const noexcept { return nodes == nullptr || nodes->is_one_node(); }
     // Of a process that the job started with, or that has joined.
     [[nodiscard]] NodeId node_of(const JobState& state, ProcId process) const noexcept;

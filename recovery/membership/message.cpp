@@ -227,6 +227,7 @@ void message_fields(Codec& codec, Value& message) {
             message.state.emplace();
         }
         state_fields(codec, *message.state);
+        codec.require(message.state->index == message.index);
     }
     deaths_fields(codec, message.deaths);
     require_sorted(codec, message.deaths, [](const Death& death) { return death.process; });

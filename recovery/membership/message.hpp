@@ -92,7 +92,7 @@ inline constexpr MessageKind kLastMessageKind = MessageKind::stalled;
 struct Message {
     MessageKind kind{};
     Ballot ballot;
-    std::uint64_t index = 0;  // of the last value that the sender knows to be decided; propose, decide: of `state`
+    std::uint64_t index = 0;  // of `state` if there is one; else of the last value that the sender knows to be decided
     Readiness ready;
     Acceptance accepted;
     EndRequest end;

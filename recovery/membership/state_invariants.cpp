@@ -37,20 +37,13 @@ bool may_follow(Stage before, Stage after) noexcept {
     return false;
 }
 
-template <class List>
-bool is_in(const List& list, ProcId process) noexcept {
-    return std::any_of(list.begin(), list.end(), [&](const auto& item) { return item.process == process; });
-}
-
 bool is_in_job(const JobShape& shape, PeId pe) noexcept { return pe.value() >= 0 && pe.value() < shape.n_pes; }
 
 // What follows is asked by slow assertions only.
 
-// PEs whose holder is among the deaths.
-[[maybe_unused]] std::size_t n_without_holder(const JobShape& shape, const JobState& state) noexcept {
-    return static_cast<std::size_t>(std::count_if(state.deaths.begin(), state.deaths.end(), [&](const Death& death) {
-        return shape.held_by(state, death.process) != kNoPe;
-    }));
+// PEs that need another holder.
+[[maybe_unused]] std::size_t n_without_holder(const JobShape& shape, const JobState& state) {
+    return shape.vacancies(state).size();
 }
 
 // Once each, and PEs of the job.
@@ -78,12 +71,12 @@ bool is_in_job(const JobShape& shape, PeId pe) noexcept { return pe.value() >= 0
     });
 }
 
-// A PE whose holder lives keeps it (recovery/rules.hpp).
+// A PE keeps its holder unless there is a reason for another (recovery/rules.hpp).
 [[maybe_unused]] bool do_living_holders_stay(const JobShape& shape, const JobState& before,
                                              const JobState& after) noexcept {
     return std::all_of(after.replacements.begin(), after.replacements.end(), [&](const Replacement& now) {
         const ProcId old = shape.holder(before, now.pe);
-        return old == now.process || is_in(after.deaths, old);
+        return old == now.process || shape.reason_to_replace(after, now.pe, old).has_value();
     });
 }
 

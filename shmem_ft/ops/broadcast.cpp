@@ -101,6 +101,7 @@ public:
 
     [[nodiscard]] bool pass_message(void* payload, std::size_t bytes) const noexcept {
         const auto& lane = links_.lane();
+        SFT_ASSERT(is_root_ || parent_ != kNoPe);
         if (!is_root_ && !lane.recv(parent_, payload, bytes)) {
             return false;
         }
@@ -112,6 +113,7 @@ public:
     [[nodiscard]] bool pass_memory(void* dest, const void* data, std::size_t bytes) const noexcept {
         constexpr std::size_t kChunkBytes = std::size_t{512} << 10;
         const auto& lane = links_.lane();
+        SFT_ASSERT(is_root_ || parent_ != kNoPe);
         for (std::size_t offset = 0; offset < bytes; offset += kChunkBytes) {
             if (!is_root_ && !lane.await(parent_)) {
                 return false;

@@ -82,6 +82,7 @@ Extent elements(std::size_t count, std::size_t bytes) noexcept {
 void Checker::start(Engine& e, const Options& options) noexcept {
     SFT_ASSERT(options.mode != CheckMode::off);
     SFT_ASSERT((options.blocks == nullptr) == (options.blocks_in.bytes == 0));
+    SFT_ASSERT(e.peers.n_pes > 0 && e.peers.me != kNoPe);
     engine_ = &e;
     options_ = options;
     main_thread_ = ::pthread_self();

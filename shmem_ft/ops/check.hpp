@@ -146,7 +146,7 @@ struct CommonArgument {
 };
 inline constexpr std::size_t kCommonArgumentsMax = 7;
 
-// The members tell the first one what they call, and wait for its answer. REQUIRES: not more than kCommonArgumentsMax.
+// The members tell the first one what they call, and wait for its answer. At most kCommonArgumentsMax arguments.
 void compare_calls(Engine& e, const PeGroup& group, const char* routine,
                    std::initializer_list<CommonArgument> arguments) noexcept;
 

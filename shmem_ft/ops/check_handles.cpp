@@ -80,6 +80,7 @@ bool Checker::enter_context(const char* routine, CtxId context) noexcept {
 }
 
 void Checker::leave_context(CtxId context) noexcept {
+    SFT_ASSERT(context.index() < kContextsMax);
     uses_[context.index()].inside.store(pthread_t{}, std::memory_order_release);
 }
 

@@ -11,12 +11,15 @@ SFT_LIBRARY_STATE Engine* g_engine = nullptr;
 SFT_LIBRARY_STATE Engine* g_fast_engine = nullptr;
 
 void attach_engine(Engine* e) noexcept {
+    SFT_ASSERT(e == nullptr || g_engine == nullptr || g_engine == e);  // a process has one
+    SFT_ASSERT(e == nullptr || (e->peers.n_pes > 0 && e->peers.me != kNoPe && e->peers.entries != nullptr));
     g_engine = e;
     g_fast_engine = e != nullptr && (e->checker != nullptr || e->startup != nullptr) ? nullptr : e;
 }
 
 void connect_nodes(Engine& e, Network& network, std::span<const NodeId> node_of_pe) {
     SFT_ASSERT(e.peers.me != kNoPe && node_of_pe.size() == static_cast<std::size_t>(e.peers.n_pes));
+    SFT_ASSERT(e.network == nullptr || e.network == &network);
     e.nodes.set(node_of_pe, e.peers.me);
     e.network = &network;
     e.gate.set_network(&network);

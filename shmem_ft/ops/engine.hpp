@@ -30,6 +30,7 @@ struct HeldLocks {
 };
 
 static_assert(std::is_trivially_copyable_v<HeldLocks> && sizeof(HeldLocks) == 504);
+static_assert(std::has_unique_object_representations_v<HeldLocks>, "it is saved as bytes, and has checksums");
 
 struct Engine {
     PeerTable peers;
@@ -65,7 +66,7 @@ extern Engine* g_fast_engine;
 void attach_engine(Engine* e) noexcept;
 
 // The network to the other nodes and which PE is where; again whenever PEs have moved, inside a restart. Whether a job
-// has a network never changes. REQUIRES: e.peers.me is set.
+// has a network never changes. Once e.peers.me is set.
 void connect_nodes(Engine& e, Network& network, std::span<const NodeId> node_of_pe);
 
 [[nodiscard]] inline bool is_looked_at() noexcept { return g_fast_engine == nullptr; }

@@ -132,6 +132,10 @@ struct ContextTable {
 static_assert(std::is_trivially_copyable_v<TeamTable> && std::is_trivially_copyable_v<ContextTable>);
 static_assert(std::is_standard_layout_v<TeamTable> && std::is_standard_layout_v<ContextTable>);
 static_assert(std::atomic_ref<SlotState>::is_always_lock_free);
+static_assert(std::has_unique_object_representations_v<TeamTable> &&
+                  std::has_unique_object_representations_v<ContextTable>,
+              "they are saved as bytes, and have checksums");
+static_assert(static_cast<std::uint32_t>(SlotState::free) == 0 && sizeof(PeGroup) == 20);
 
 // While active (a substitute that has not joined yet), creation calls take the recorded handles in order instead of
 // agreeing on new ones. One thread makes these calls: the order of calls by several would be another one in each

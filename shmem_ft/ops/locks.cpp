@@ -18,6 +18,7 @@ struct Tickets {
     std::uint32_t serving;  // the ticket that holds the lock; next == serving: free
 };
 static_assert(sizeof(Tickets) == sizeof(long) && alignof(Tickets) <= alignof(long));
+static_assert(offsetof(Tickets, next) == 0 && offsetof(Tickets, serving) == 4, "what lies in the memory of programs");
 static_assert(std::is_trivially_copyable_v<Tickets> && std::atomic_ref<std::uint32_t>::is_always_lock_free);
 
 // Homes are spread by the position in the region, which is the same on all PEs, so that not every lock of a program

@@ -88,6 +88,9 @@ std::unique_ptr<GroupView> PeNodes::make_view(const PeGroup& group) const {
         }
     }
     SFT_ASSERT(!view->leaders.empty() && view->leaders.front() == 0);
+    SFT_ASSERT(view->leaders.size() <= static_cast<std::size_t>(group.size));
+    SFT_ASSERT_SLOW(std::is_sorted(view->leaders.begin(), view->leaders.end()));
+    SFT_ASSERT_SLOW(std::is_sorted(view->here.begin(), view->here.end()));
     return view;
 }
 
@@ -101,10 +104,12 @@ std::int32_t PeNodes::leader_of(const GroupView& view, PeId pe) const noexcept {
 }
 
 bool WideLane::send(PeId to, const void* payload, std::size_t bytes) const noexcept {
+    SFT_ASSERT(bytes <= kChannelPayloadBytes);
     return nodes_.is_here(to) ? lane_.send(to, payload, bytes) : network_.send(to, id_, payload, bytes);
 }
 
 bool WideLane::recv(PeId from, void* payload, std::size_t bytes) const noexcept {
+    SFT_ASSERT(bytes <= kChannelPayloadBytes);
     return nodes_.is_here(from)
                ? lane_.recv(from, payload, bytes)
                : waiter_.receive_until([&] { return network_.try_receive(from, id_, payload, bytes); });

@@ -136,7 +136,7 @@ template <class T>
     return static_cast<T*>(e.peers.locate(static_cast<Byte*>(symmetric) + offset, group.pe(member)));
 }
 
-// Where the members are on several nodes (reductions_wide.cpp). REQUIRES: count is not 0.
+// Where the members are on several nodes (reductions_wide.cpp). Not of 0 elements.
 [[nodiscard]] bool reduce_wide(Engine& e, const PeGroup& group, void* dest, const void* source, std::size_t count,
                                ElementKind kind) noexcept;
 [[nodiscard]] bool scan_wide(Engine& e, const PeGroup& group, void* dest, const void* source, std::size_t count,

@@ -21,6 +21,7 @@ bool for_own_slice(Engine& e, const PeGroup& group, std::size_t count, std::size
     }
     const Slice slice = own_slice(group, count, element_bytes);
     const std::size_t step = kChunkBytes / element_bytes;
+    SFT_ASSERT(step > 0 && slice.begin <= slice.end && slice.end <= count);
     for (std::size_t at = slice.begin; at < slice.end; at += step) {
         work(at * element_bytes, std::min(step, slice.end - at));
     }

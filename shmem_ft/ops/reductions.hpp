@@ -82,6 +82,7 @@ inline T extreme_number(T a, T b) noexcept {
         return result == result ? result : nan;
     } else {
         using Bits = std::conditional_t<sizeof(T) == sizeof(std::uint32_t), std::uint32_t, std::uint64_t>;
+        static_assert(sizeof(Bits) == sizeof(T) && std::numeric_limits<T>::is_iec559);
         const T one = Which == Extreme::greatest ? (a > b ? a : b) : (a < b ? a : b);
         const T other = Which == Extreme::greatest ? (b > a ? b : a) : (b < a ? b : a);
         const Bits x = std::bit_cast<Bits>(one);
@@ -154,6 +155,7 @@ SFT_VECTORIZED void combine_elements(void* left, const void* right, std::size_t 
 
 template <class Operator, class T>
 [[nodiscard]] constexpr ElementKind element_kind() noexcept {
+    static_assert(std::is_trivially_copyable_v<T>, "elements travel as bytes");
     return {sizeof(T), &combine_elements<Operator, T>};
 }
 

@@ -18,6 +18,8 @@ namespace {
 // Memory that a slice is worked on in, per team, and the largest piece that is got at once.
 constexpr std::size_t kSpaceBytes = std::size_t{4} << 20;
 constexpr std::size_t kPartBytesMax = std::size_t{512} << 10;
+static_assert(kPartBytesMax % kCacheLineBytes == 0 && kPartBytesMax >= kChunkBytes);
+static_assert(kSpaceBytes % kCacheLineBytes == 0 && kSpaceBytes >= 4 * kPartBytesMax);
 
 // A symmetric array that all members reduce.
 struct Arrays {
@@ -51,6 +53,7 @@ public:
         buffer_bytes_ = std::min(needed, std::clamp(room, kChunkBytes, kPartBytesMax));
         side_bytes_ = buffers * buffer_bytes_;
         SFT_ASSERT(buffer_bytes_ % kCacheLineBytes == 0 && buffer_bytes_ <= kPartBytesMax);
+        SFT_ASSERT(slice_.begin <= slice_.end && slice_.end <= arrays.count);
         n_remote_ = n_remote;
         space_ = reinterpret_cast<unsigned char*>(e.nodes.view(group).at_least(2 * side_bytes_));
     }
@@ -68,6 +71,7 @@ public:
         if (slice_.begin == slice_.end) {
             return;
         }
+        SFT_ASSERT(step > 0);  // else no part would be the last
         const auto part_at = [&](std::size_t begin, std::size_t side) {
             return Part{begin, std::min(step, slice_.end - begin), side};
         };
@@ -139,6 +143,7 @@ private:
 template <class Piece>
 void in_pieces(std::size_t elements, std::size_t element_bytes, Piece&& piece) noexcept {
     const std::size_t step = kChunkBytes / element_bytes;
+    SFT_ASSERT(step > 0);
     for (std::size_t done = 0; done < elements; done += step) {
         piece(done * element_bytes, std::min(step, elements - done));
     }

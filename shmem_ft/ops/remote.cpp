@@ -95,6 +95,7 @@ void remote_put_signal(Target target, void* dest, const void* source, std::size_
     }
     remote_put<When>(target, dest, source, bytes);
     if (Network* const network = network_to(target, signal.address)) {
+        static_assert(sizeof *signal.address == sizeof signal.value);
         // An atomic may overtake the payload of a large put, of this call or of one before it to the same place.
         network->fence();
         network->atomic_post(target.pe, operation, sizeof *signal.address, signal.address, signal.value);

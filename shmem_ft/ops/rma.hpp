@@ -36,6 +36,7 @@ template <std::size_t Bytes>
 inline void store_element(void* to, const void* from) noexcept {
     if constexpr (kIsWord<Bytes>) {
         using Word = WordOf<Bytes>;
+        static_assert(sizeof(Word) == Bytes && __atomic_always_lock_free(sizeof(Word), nullptr));
         Word word;
         std::memcpy(&word, from, Bytes);
         __atomic_store_n(static_cast<Word*>(to), word, __ATOMIC_RELEASE);

@@ -6,7 +6,8 @@
 // given the same again. docs/protocols.md ("The start-up of a substitute") says why that is enough.
 //
 // What is recorded: the calls that bring data or a decision, with the values they return and the memory they fill; and
-// with each of them what others had written into the PE's symmetric memory by then (transport/shm/write_marks.hpp).
+// with each of them what others had written into the PE's symmetric memory by then (transport/shm/write_queues.hpp,
+// write_marks.hpp).
 // In a substitute a call finds its entry by routine, place in the program and arguments, and delivers that. Stores to
 // others go nowhere, those to the PE itself are carried out.
 //
@@ -35,6 +36,7 @@
 #include "symheap/peer_map.hpp"
 #include "symheap/symmetric_memory.hpp"
 #include "transport/shm/write_marks.hpp"
+#include "transport/shm/write_queues.hpp"
 
 namespace sft {
 
@@ -141,6 +143,7 @@ public:
         WriteMarks marks;
         SymmetricMemory* symmetric = nullptr;
         PeerMap* peers = nullptr;
+        WriteQueues queues;
         std::atomic<std::uint32_t>* told = nullptr;  // of the node: somebody has said that a record is of no use
     };
 
@@ -165,7 +168,7 @@ public:
     struct Size {
         StartupState state = StartupState::none;
         std::uint64_t calls = 0;
-        std::uint64_t bytes = 0;
+        std::uint64_t bytes = 0;  // of a record that can be used
     };
     [[nodiscard]] Size size() const noexcept;
 
@@ -182,13 +185,15 @@ public:
     bool light_call(CallSite where) noexcept;
 
     // These bytes of `pe` have been written by this process.
-    void wrote(PeId pe, const void* address, std::size_t bytes) const noexcept;
+    void wrote(PeId pe, const void* address, std::size_t bytes) noexcept;
 
 private:
     enum class Mode { off, recording, replaying, without_record };
 
     [[nodiscard]] CallKey key_of(const StartupCall& call) noexcept;
+    [[nodiscard]] bool has_changes() const noexcept;
     void take_changes(const StartupCall& call) noexcept;
+    void write_changes() noexcept;
     void expose_pointed(const StartupCall& call) const noexcept;
     void write_change(std::uintptr_t address, std::size_t bytes) noexcept;
     void compare_exposed() noexcept;
@@ -220,6 +225,16 @@ private:
 
     StartupWriter writer_;
     std::atomic<StartupState> given_up_{StartupState::none};
+    struct Way {
+        WriteQueues::Writing to;
+        WriteQueues::Reading from;
+    };
+    std::vector<Way> ways_;  // of each PE, if there are queues of writes
+    struct Change {
+        std::uintptr_t begin = 0;
+        std::uintptr_t end = 0;
+    };
+    std::vector<Change> changes_;  // of the call that is being recorded
     struct Exposed {
         WriteMarks::Exposed place;
         std::vector<std::byte> seen;
@@ -232,6 +247,7 @@ private:
     };
     std::vector<Place> largest_;  // places in the program by what their calls take in the record
 
+    bool reads_ = false;  // in a substitute
     StartupReader reader_;
     bool may_skip_ = false;                      // behind a shmem_ft_algo_init that was 1 then and is 0 now
     std::unordered_set<std::uint64_t> visited_;  // stacks of calls since then

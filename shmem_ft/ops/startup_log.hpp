@@ -4,7 +4,8 @@
 // An entry says which call it was (routine, place in the program, arguments), what it gave (the returned value, the
 // memory that it filled), and what had come into the PE's symmetric memory by then from others. Polling loops make the
 // same entries again and again: an entry that equals the one that lies up to kBack entries back begins a repetition,
-// which takes 16 bytes however long it goes on.
+// which takes 16 bytes however long it goes on. In other loops the entries of one call differ in a few words: then only
+// these are written, and which entry has the others.
 //
 // Pure: no I/O, no clocks, no knowledge of the job. Not safe for threads.
 #pragma once
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <vector>
 
 #include "base/assert.hpp"
 
@@ -36,6 +38,7 @@ struct StartupHead {
     std::uint64_t n_calls = 0;         // repeated ones as well
 };
 static_assert(sizeof(StartupHead) == 32 && std::is_trivially_copyable_v<StartupHead>);
+static_assert(std::has_unique_object_representations_v<StartupHead> && offsetof(StartupHead, used_bytes) == 16);
 
 enum class CallKind : std::uint16_t {
     repeat = 0,
@@ -44,6 +47,7 @@ enum class CallKind : std::uint16_t {
     heap,       // of the symmetric heap
     algo_init,  // shmem_ft_algo_init
     pointer,    // shmem_ptr: only whether there was one is the same in a substitute
+    patch,      // an entry that is another one but for some words
 };
 
 struct CallKey {
@@ -66,6 +70,7 @@ struct CallEntry {
     std::uint32_t n_changes = 0;     // what had come from others; behind that
 };
 static_assert(sizeof(CallEntry) == 48 && std::is_trivially_copyable_v<CallEntry>);
+static_assert(std::has_unique_object_representations_v<CallEntry>, "entries are compared as bytes");
 
 struct CallRepeat {
     std::uint32_t bytes = sizeof(CallRepeat);
@@ -74,10 +79,28 @@ struct CallRepeat {
     std::uint64_t count = 0;  // so many entries
 };
 static_assert(sizeof(CallRepeat) == 16 && std::is_trivially_copyable_v<CallRepeat>);
+static_assert(std::has_unique_object_representations_v<CallRepeat>);
 static_assert(offsetof(CallRepeat, bytes) == offsetof(CallEntry, bytes) &&
                   offsetof(CallRepeat, kind) == offsetof(CallEntry, kind),
               "a reader looks which of them it is");
 static_assert(sizeof(CallRepeat) <= sizeof(CallEntry), "a token is written over the entry that begins a repetition");
+
+// Behind it the numbers of the words, then the words.
+struct CallPatch {
+    std::uint32_t bytes = 0;  // with what follows; a multiple of 8
+    CallKind kind = CallKind::patch;
+    std::uint16_t n_words = 0;
+    std::uint64_t base = 0;  // where the other entry lies, which is as long and no patch itself
+
+    using Number = std::uint32_t;
+    [[nodiscard]] static constexpr std::size_t bytes_for(std::size_t n_words) noexcept {
+        return sizeof(CallPatch) + (n_words * sizeof(Number) + 7) / 8 * 8 + n_words * sizeof(std::uint64_t);
+    }
+};
+static_assert(sizeof(CallPatch) == 16 && std::is_trivially_copyable_v<CallPatch>);
+static_assert(offsetof(CallPatch, bytes) == offsetof(CallEntry, bytes) &&
+                  offsetof(CallPatch, kind) == offsetof(CallEntry, kind),
+              "a reader looks which of them it is");
 
 // In front of the bytes of one change.
 struct ChangeHead {
@@ -85,8 +108,10 @@ struct ChangeHead {
     std::uint64_t bytes = 0;
 };
 static_assert(sizeof(ChangeHead) == 16 && std::is_trivially_copyable_v<ChangeHead>);
+static_assert(std::has_unique_object_representations_v<ChangeHead>);
 
 inline constexpr std::size_t kBack = 8;
+static_assert(kBack <= UINT16_MAX, "CallRepeat::back");
 [[nodiscard]] constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 
 // The entries that came last, repetitions counted as what they repeat.
@@ -109,7 +134,7 @@ private:
 class StartupWriter {
 public:
     StartupWriter() = default;
-    // REQUIRES: 8-byte aligned, bytes >= sizeof(StartupHead).
+    // 8-byte aligned, at least as long as the head.
     StartupWriter(std::byte* memory, std::size_t bytes) noexcept;
 
     void begin(const CallEntry& entry) noexcept;  // the parts of it that do not follow from what is added
@@ -130,6 +155,10 @@ private:
     void pad() noexcept;
     [[nodiscard]] std::byte* entries() const noexcept { return memory_ + sizeof(StartupHead); }
     [[nodiscard]] bool equals(const std::byte* other) const noexcept;
+    [[nodiscard]] bool ends_as_repetition() noexcept;
+    [[nodiscard]] bool find_repetition() noexcept;
+    void make_patch() noexcept;
+    [[nodiscard]] std::size_t find_differing(const std::byte* base) noexcept;
 
     std::byte* memory_ = nullptr;
     std::size_t room_ = 0;  // behind the head
@@ -142,15 +171,21 @@ private:
     std::size_t token_ = 0;
     std::uint64_t n_calls_ = 0;
     bool is_full_ = false;
+
+    static constexpr std::size_t kBases = 64;
+    static constexpr std::size_t kPatchedMax = 64;
+    std::array<std::size_t, kBases> bases_{};  // by place in the program: where an entry lies that is whole, plus 1
+    std::array<CallPatch::Number, kPatchedMax> differing_{};
 };
 
 // One entry, as it is read.
 class RecordedCall {
 public:
-    RecordedCall() = default;
-    explicit RecordedCall(const std::byte* place) noexcept : place_(place) {
-        std::memcpy(static_cast<void*>(&entry_), place, sizeof entry_);
-    }
+    // `entries`: the first of them.
+    RecordedCall(const std::byte* entries, const std::byte* place);
+    // The entry may lie in here.
+    RecordedCall(const RecordedCall&) = delete;
+    RecordedCall& operator=(const RecordedCall&) = delete;
     [[nodiscard]] const CallEntry& entry() const noexcept { return entry_; }
     [[nodiscard]] const std::byte* result() const noexcept { return place_ + sizeof(CallEntry); }
     [[nodiscard]] const std::byte* filled() const noexcept { return result() + padded(entry_.result_bytes); }
@@ -168,6 +203,7 @@ public:
 private:
     const std::byte* place_ = nullptr;
     CallEntry entry_;
+    std::vector<std::byte> patched_;
 };
 
 // Goes through the entries; a copy looks ahead.
@@ -179,15 +215,15 @@ public:
     [[nodiscard]] StartupState state() const noexcept { return head_.state; }
     [[nodiscard]] bool is_exposed_unseen() const noexcept { return head_.exposed_unseen != 0; }
     [[nodiscard]] bool at_end() const noexcept { return place_ == nullptr; }
-    // REQUIRES: not at_end().
-    [[nodiscard]] RecordedCall call() const noexcept {
+    [[nodiscard]] RecordedCall call() const {
         SFT_ASSERT(!at_end());
-        return RecordedCall(place_);
+        return {entries_, place_};
     }
     void next() noexcept;
     // Entries that have been passed, and that there are.
     [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
     [[nodiscard]] std::uint64_t n_calls() const noexcept { return head_.n_calls; }
+    [[nodiscard]] std::uint64_t used_bytes() const noexcept { return head_.used_bytes; }
 
 private:
     void find() noexcept;

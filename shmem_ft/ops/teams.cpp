@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <bit>
+#include <iterator>
 
 #include "base/assert.hpp"
 #include "base/report.hpp"
@@ -24,6 +25,7 @@ constexpr PeGroup kNobody{};
 
 // A part of a group: members start, start + stride, ... of it. The caller's position is worked out anew.
 PeGroup part_of(const PeGroup& parent, Triplet part, PeId me, TeamId id) noexcept {
+    SFT_ASSERT(part.size > 0 && part.start >= 0 && part.start < parent.size);
     PeGroup group{parent.start + part.start * parent.stride, part.size == 1 ? 1 : parent.stride * part.stride,
                   part.size, -1, lane_of(id)};
     group.me = group.index_of(me);
@@ -76,8 +78,8 @@ std::uintptr_t search_start(const PeGroup& parent, std::uintptr_t attempt) noexc
     return attempt == 0 ? 0 : (parent.lane.value() * std::uintptr_t{37} + attempt * std::uintptr_t{101}) % kOwnTeams;
 }
 
-// ENSURES, if true: all members have claimed the same indices. Another thread of any member may be splitting another
-// team and have taken one of them since it was seen free; then nobody keeps them, and all members try again.
+// True: all members have claimed the same indices. Another thread of any member may be splitting another team and have
+// taken one of them since it was seen free; then nobody keeps them, and all members try again.
 bool agree_on_free(Engine& e, const PeGroup& parent, TeamId* ids, int wanted) noexcept {
     constexpr std::uintptr_t kAttemptsMax = 10'000;
     for (std::uintptr_t attempt = 0; attempt < kAttemptsMax; ++attempt) {
@@ -113,6 +115,7 @@ Id replayed(const HandleLog<Capacity>& log, std::uint32_t& position) noexcept {
 
 // The indices of the teams of a split: agreed on now, or in a replay those of then.
 bool obtain(Engine& e, const PeGroup& parent, bool is_valid_split, TeamId* ids, int wanted) noexcept {
+    SFT_ASSERT(wanted >= 1 && wanted <= static_cast<int>(std::size(e.replay.given)));
     if (e.replay.active) {
         for (int i = 0; i < wanted; ++i) {
             ids[i] = e.replay.has_given ? TeamId(e.replay.given[i]) : replayed<TeamId>(e.teams.created, e.replay.teams);
@@ -128,7 +131,7 @@ bool obtain(Engine& e, const PeGroup& parent, bool is_valid_split, TeamId* ids, 
     return false;
 }
 
-// REQUIRES: the index is claimed, or recorded. A PE outside of the new team gives it back.
+// The index is claimed, or recorded. A PE outside of the new team gives it back.
 // False for a member that was given no index, which happens in a replay only: the split of then had failed.
 bool enter(Engine& e, TeamId id, const PeGroup& group, int num_contexts, TeamId* team) noexcept {
     if (id != kTeamInvalid) {
@@ -167,6 +170,7 @@ void reset_handles(Engine& e) noexcept {
     if (e.network != nullptr) {
         shared = e.nodes.group_here(e.peers.me, shared.lane);
     }
+    SFT_ASSERT(all.size == e.peers.n_pes && shared.me >= 0 && shared.me < shared.size);
     e.teams.entries[kTeamWorld.index()] = {all, 0, SlotState::shown};
     e.teams.entries[kTeamShared.index()] = {shared, 0, SlotState::shown};
     e.contexts.entries[kCtxDefault.index()] = {all, static_cast<std::uint32_t>(kTeamWorld.value()), 0,
@@ -174,6 +178,7 @@ void reset_handles(Engine& e) noexcept {
 }
 
 void begin_replay(Engine& e) noexcept {
+    SFT_ASSERT(!e.replay.active);
     const HandleLog<kTeamsMax> teams = e.teams.created;
     const HandleLog<kContextsMax> contexts = e.contexts.created;
     const TeamEntry shared = e.teams.entries[kTeamShared.index()];  // of the node that the PE was on at the start
@@ -274,11 +279,13 @@ bool split_2d(Engine& e, TeamId parent, int xrange, AxisTeams* axes) noexcept {
         return false;
     }
     const PeGroup group = entry->group;
+    SFT_ASSERT(group.me >= 0 && group.me < group.size);  // only members have a team
     const int columns = xrange < group.size ? xrange : group.size;
     const int x = group.me % columns;
     const int y = group.me / columns;
     const int row_size = group.size - y * columns < columns ? group.size - y * columns : columns;
     const int column_size = (group.size - x + columns - 1) / columns;
+    SFT_ASSERT(row_size >= 1 && row_size <= columns && x < row_size && y < column_size);
     const PeGroup row = part_of(group, {y * columns, 1, row_size}, e.peers.me, ids[0]);
     const PeGroup column = part_of(group, {x, columns, column_size}, e.peers.me, ids[1]);
     const bool has_x = enter(e, ids[0], row, axes->num_contexts_x, &axes->x);
@@ -313,6 +320,7 @@ bool create_context(Engine& e, TeamId team, long options, CtxId* context) noexce
     if (e.replay.active) {
         *context =
             e.replay.has_given ? CtxId(e.replay.given[0]) : replayed<CtxId>(e.contexts.created, e.replay.contexts);
+        SFT_ASSERT(context->value() < kContextsMax);
         if (*context != kCtxInvalid) {
             e.contexts.entries[context->index()] = {entry->group, static_cast<std::uint32_t>(team.value()),
                                                     static_cast<std::uint32_t>(options), SlotState::shown};

@@ -4,6 +4,7 @@
 
 #include "base/clock.hpp"
 #include "base/faults/fault_points.hpp"
+#include "recovery/membership/scheme.hpp"
 
 namespace sft {
 
@@ -22,9 +23,10 @@ void FaultHooks::introduce_self() {
     self.leads = [](void* context) { return static_cast<FaultHooks*>(context)->o_.coordinator->leads(); };
     self.keeper = [](void* context, PeId pe) {
         const Coordinator& coordinator = *static_cast<FaultHooks*>(context)->o_.coordinator;
-        return coordinator.shape().keeper(coordinator.state(), pe);
+        return sole_holder(sources_of(coordinator.shape(), coordinator.state(), pe));
     };
     self.incarnation = o_.control->incarnation_of(self.pe);
+    self.phase = o_.phase();
     set_fault_self(self);
     FaultHook hook;
     hook.context = this;

@@ -2,7 +2,11 @@
 // (base/faults/fault_points.hpp). One object of a process at a time.
 #pragma once
 
+#include <functional>
+#include <utility>
+
 #include "backup/protector.hpp"
+#include "base/faults/fault_points.hpp"
 #include "base/ids.hpp"
 #include "base/own_pe.hpp"
 #include "recovery/coordinator.hpp"
@@ -20,6 +24,7 @@ public:
         const SymmetricMemory* memory = nullptr;
         ProcId self = kNoProc;
         const OwnPe* me = nullptr;
+        std::function<ProgramPhase()> phase = {};
         bool has_network = false;
     };
     FaultHooks() = default;
@@ -27,8 +32,8 @@ public:
     FaultHooks(const FaultHooks&) = delete;
     FaultHooks& operator=(const FaultHooks&) = delete;
 
-    void open(const Options& options) noexcept { o_ = options; }
-    // Once there is a coordinator, and again when this process has become a PE.
+    void open(Options options) noexcept { o_ = std::move(options); }
+    // Once there is a coordinator, and again when this process has become a PE or its phase has changed.
     void introduce_self();
 
 private:

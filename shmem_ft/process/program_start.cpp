@@ -9,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "base/faults/fault_points.hpp"
 #include "base/program_calls.hpp"
 #include "transport/net/network.hpp"
 
@@ -22,22 +23,26 @@ bool ProgramStart::may_checkpoint() {
 }
 
 void ProgramStart::open(Options options) {
+    SFT_ASSERT(options.me != nullptr && options.phase_changed && options.report_span);
     SFT_ASSERT(options.engine != nullptr && options.memory != nullptr && options.status != nullptr);
     o_ = std::move(options);
 }
+
+void ProgramStart::enter() noexcept { begin_ns_ = now_ns(); }
 
 Startup::Memory ProgramStart::memory() const noexcept {
     const std::span<std::byte> record = o_.memory->startup_record();
     return {.record = record.data(),
             .record_bytes = record.size(),
             .marks = o_.memory->write_marks(),
+            .queues = o_.memory->write_queues(o_.control->n_pes()),
             .symmetric = o_.memory,
             .peers = o_.peers,
             .told = &o_.control->header().startup_told};
 }
 
-void ProgramStart::begin(StartupPhase phase) {
-    o_.status->set_startup(phase);
+void ProgramStart::begin() {
+    show();
     o_.engine->startup = startup_.get();
     take_input();
 }
@@ -46,7 +51,7 @@ void ProgramStart::record() {
     if (o_.memory->has_startup_record()) {
         startup_ = std::make_unique<Startup>();
         startup_->begin_recording(*o_.engine, memory());
-        begin(StartupPhase::recording);
+        begin();
     }
 }
 
@@ -54,14 +59,46 @@ void ProgramStart::repeat() {
     if (o_.memory->has_startup_record()) {
         startup_ = std::make_unique<Startup>();
         startup_->begin_replay(*o_.engine, memory());
-        begin(StartupPhase::repeating);
+        begin();
+        fault_point(FaultPoint::replay_begin);
     }
 }
 
-void ProgramStart::end_replay() noexcept {
+void ProgramStart::end_replay(Version version) noexcept {
+    if (o_.me->has_joined() || begin_ns_ == 0) {
+        return;  // it was there before, or it has come here already and its restart has been refused
+    }
     if (startup_ != nullptr) {
         startup_->end_replay(Startup::End::restart, {"shmem_restart_pes", nullptr});
+        fault_point(FaultPoint::replay_end);
     }
+    o_.report_span("replay", std::exchange(begin_ns_, 0), version.value());
+}
+
+ProgramPhase ProgramStart::phase() const noexcept {
+    if (o_.me->get() == kNoPe) {
+        return ProgramPhase::none;
+    }
+    if (!o_.me->has_joined()) {
+        return ProgramPhase::replay;
+    }
+    return begin_ns_ != 0 ? ProgramPhase::start_up : ProgramPhase::running;
+}
+
+void ProgramStart::show() noexcept {
+    const Startup::Size size = startup_->size();
+    StartupPhase phase = StartupPhase::none;
+    switch (size.state) {
+        case StartupState::none: break;
+        case StartupState::recording: phase = StartupPhase::recording; break;
+        case StartupState::complete:
+            phase = o_.me->has_joined() ? StartupPhase::closed : StartupPhase::repeating;
+            break;
+        case StartupState::too_large: phase = StartupPhase::too_large; break;
+        case StartupState::many_threads: phase = StartupPhase::many_threads; break;
+    }
+    o_.status->set_startup(phase, size.bytes);
+    o_.status->publish(now_ns());
 }
 
 // What PE 0 reads from its standard input in its start-up is kept by oshrun, and given to a substitute again. Asked for
@@ -100,24 +137,24 @@ void ProgramStart::close() noexcept {
         return;
     }
     startup_->close_record();
-    const Startup::Size size = startup_->size();
-    o_.status->set_startup(size.state == StartupState::too_large      ? StartupPhase::too_large
-                           : size.state == StartupState::many_threads ? StartupPhase::many_threads
-                                                                      : StartupPhase::closed,
-                           size.bytes);
+    show();
+    fault_point(FaultPoint::record_close);
 }
 
 // The marks are of no use any more, and their pages go.
-void ProgramStart::end() noexcept {
+void ProgramStart::end(Version version) noexcept {
+    if (begin_ns_ != 0) {
+        o_.report_span("start-up", std::exchange(begin_ns_, 0), version.value());
+    }
+    o_.phase_changed();
     if (startup_ == nullptr) {
         return;
     }
     if (o_.network != nullptr) {
         o_.network->set_marks({});
     }
-    if (o_.status->startup() == StartupPhase::repeating) {
-        o_.status->set_startup(StartupPhase::closed);
-    } else if (o_.me->get() == PeId(0) && o_.life == 1) {
+    show();
+    if (!o_.me->is_substitute() && o_.me->get() == PeId(0) && o_.life == 1) {
         o_.channel->report({.kind = JobEventKind::start_up_over, .pe = 0, .begin_ns = now_ns()});
     }
     o_.engine->startup = nullptr;

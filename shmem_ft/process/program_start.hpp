@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "base/faults/fault_points.hpp"
 #include "base/job_channel.hpp"
 #include "base/own_pe.hpp"
 #include "shmem_ft/ops/engine.hpp"
@@ -34,6 +36,9 @@ public:
         ProcId self = kNoProc;
         const OwnPe* me = nullptr;
         std::uint32_t life = 1;  // from 1: which one of this process
+        std::function<void()> phase_changed = {};
+        // From `begin_ns` to now, of `version` (EventLog).
+        std::function<void(const char* name, std::int64_t begin_ns, std::uint64_t version)> report_span = {};
     };
     // Before anything else.
     void open(Options options);
@@ -41,23 +46,28 @@ public:
     // from the beginning.
     [[nodiscard]] static bool may_checkpoint();
 
+    // This process is a PE from here on.
+    void enter() noexcept;
     // Between shmem_init and the first call: by a PE, and by a substitute that has its front.
     void record();
     void repeat();
     // A substitute has come to shmem_restart_pes.
-    void end_replay() noexcept;
+    void end_replay(Version version) noexcept;
     // What was recorded goes into the version that is replicated now.
     void close() noexcept;
     // The first version is committed, or this substitute has joined: from here on calls go the short way.
-    void end() noexcept;
+    void end(Version version) noexcept;
+    [[nodiscard]] ProgramPhase phase() const noexcept;
 
 private:
     [[nodiscard]] Startup::Memory memory() const noexcept;
-    void begin(StartupPhase phase);
+    void begin();
+    void show() noexcept;
     void take_input() noexcept;
 
     Options o_;
     std::unique_ptr<Startup> startup_;
+    std::int64_t begin_ns_ = 0;  // of the start-up or its repetition; 0: it is over
 };
 
 }  // namespace sft

@@ -191,7 +191,7 @@ void RecoveryCalls::prepare_restart() noexcept {
                    "shmem_checkpoint_all right after initialisation",
                    o_.me->value()));
     }
-    o_.program_start->end_replay();
+    o_.program_start->end_replay(o_.coordinator->state().version);
     if (!has_joined && !has_list()) {
         fault_point(FaultPoint::query);
         take_list();  // a substitute that did not ask: its own view of the list
@@ -223,7 +223,7 @@ void RecoveryCalls::resume() noexcept {
     }
     o_.me->join();
     o_.engine->replay.active = false;
-    o_.program_start->end();
+    o_.program_start->end(o_.coordinator->state().version);
     o_.peers->end_fault();
     o_.fault_policy->watch().clear();
 }

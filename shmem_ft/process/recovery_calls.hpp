@@ -74,6 +74,8 @@ public:
     [[nodiscard]] bool check_status() noexcept SFT_EXCLUDES(calls_mutex_);
     // The last shmem_finalize. leave: when all are there, still inside the call.
     void finish(const std::function<void()>& leave) noexcept SFT_EXCLUDES(calls_mutex_);
+    // To onlookers (EventLog), and with SHMEM_DEBUG to people.
+    void report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns, std::uint64_t value) noexcept;
 
 private:
     [[nodiscard]] bool is_fault_known() const;
@@ -83,7 +85,6 @@ private:
     void prepare_restart() noexcept;
     [[nodiscard]] bool has_resumed(Participant::Do outcome, bool is_list_right) noexcept;
     void resume() noexcept;
-    void report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns, std::uint64_t value) noexcept;
 
     Options o_;
     Mutex calls_mutex_{MutexRank::calls};

@@ -10,6 +10,7 @@
 #include "base/faults/fault_points.hpp"
 #include "base/raw_memory.hpp"
 #include "base/report.hpp"
+#include "recovery/membership/scheme.hpp"
 #include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/ops/teams.hpp"
 #include "shmem_ft/process/about.hpp"
@@ -176,9 +177,9 @@ void Runtime::create_coordinator() {
                                        .n_processes = bootstrap_.n_processes(),
                                        .nodes = links_.nodes(),
                                        .domains = rendezvous_.domains(),
-                                       .keeps_near = config_.backup_mode == BackupMode::single_copy},
+                                       .keeps_near = config_.backup_mode == BackupMode::single_copy,
+                                       .scheme = keeps_copies() ? &one_partner() : &no_copies()},
                              .self = self(),
-                             .keeps_copies = keeps_copies(),
                              .policy = aborts ? UnreplacedPolicy::abort : UnreplacedPolicy::wait,
                              .mailbox = &mailbox_,
                              .actions = &actions_,
@@ -233,6 +234,7 @@ void Runtime::create_service() {
                        .memory = &memory_,
                        .self = self(),
                        .me = &me_,
+                       .phase = [this] { return program_start_.phase(); },
                        .has_network = links_.network() != nullptr});
 }
 
@@ -245,17 +247,21 @@ void Runtime::open_actions() {
                         .network = links_.network(),
                         .slot = &control_.slot(self()),
                         .me = &me_});
-    program_start_.open({.engine = &engine_,
-                         .memory = &memory_,
-                         .peers = &peers_,
-                         .control = &control_,
-                         .network = links_.network(),
-                         .status = status_.get(),
-                         .channel = &channel_,
-                         .job_socket = config_.job_socket,
-                         .self = self(),
-                         .me = &me_,
-                         .life = life_});
+    program_start_.open(
+        {.engine = &engine_,
+         .memory = &memory_,
+         .peers = &peers_,
+         .control = &control_,
+         .network = links_.network(),
+         .status = status_.get(),
+         .channel = &channel_,
+         .job_socket = config_.job_socket,
+         .self = self(),
+         .me = &me_,
+         .life = life_,
+         .phase_changed = [this] { fault_hooks_.introduce_self(); },
+         .report_span = [this](const char* name, std::int64_t begin_ns,
+                               std::uint64_t version) { calls_.report_span(name, begin_ns, now_ns(), version); }});
     actions_.open({.coordinator = coordinator_.get(),
                    .protector = &protector_,
                    .peers = &peers_,
@@ -264,10 +270,9 @@ void Runtime::open_actions() {
                    .network = links_.network(),
                    .me = &me_,
                    .saved_init_calls = &engine_.init_calls,
-                   .keeps_copies = keeps_copies(),
                    .is_remote = [this](ProcId process) { return links_.is_remote(process); },
                    .before_replicating = [this] { program_start_.close(); },
-                   .committed = [this] { program_start_.end(); },
+                   .committed = [this](Version version) { program_start_.end(version); },
                    .restored = [] { job::take_thread_level(); },
                    .after_restoring = [this] { checks_.forget_users(); },
                    .reset_channels = [this](const JobState& state) { engine_links_.reset_channels(state); },
@@ -349,6 +354,7 @@ void Runtime::stop_service() noexcept {
 
 Result<> Runtime::take_pe(PeId pe) {
     me_.take(pe);
+    program_start_.enter();
     if (me_.is_substitute()) {
         control_.slot(self()).taken_pe.store(pe.value() + 1);
         status_->set_incarnation(control_.incarnation_of(pe));

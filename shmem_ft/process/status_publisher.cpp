@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "recovery/membership/scheme.hpp"
 
 namespace sft {
 
@@ -23,7 +24,7 @@ ProcessStatus make_status(const JobShape& shape, const Coordinator::Knowledge& k
     status.incarnation = own.incarnation;
     status.pe = pe.value();
     if (pe != kNoPe && own.keeps_copies && known.state.version != kNoVersion) {
-        const ProcId keeper = shape.keeper(known.state, pe);
+        const ProcId keeper = sole_holder(sources_of(shape, known.state, pe));
         status.keeper = contains(known.deaths, keeper) ? kNoProc.value() : keeper.value();
     }
     status.protected_losses = known.protected_losses;
@@ -80,9 +81,8 @@ void StatusPublisher::refresh(std::int64_t now_ns) noexcept {
     }
 }
 
-void StatusPublisher::set_startup(StartupPhase phase, std::uint64_t bytes) noexcept {
-    SFT_ASSERT(phase != StartupPhase::none && phase != StartupPhase::recording && phase != StartupPhase::repeating);
-    startup_bytes_.store(bytes);
+void StatusPublisher::set_startup(StartupPhase phase, std::uint64_t record_bytes) noexcept {
+    startup_bytes_.store(record_bytes);
     startup_.store(phase);
 }
 

@@ -53,10 +53,7 @@ public:
     // These are shown from the next publish() on.
     void set_committed(std::int64_t committed_ns) noexcept { committed_ns_.store(committed_ns); }
     void set_incarnation(std::uint32_t incarnation) noexcept { incarnation_.store(incarnation); }
-    void set_startup(StartupPhase phase) noexcept { startup_.store(phase); }
-    [[nodiscard]] StartupPhase startup() const noexcept { return startup_.load(); }
-    // The record of the start-up is closed.
-    void set_startup(StartupPhase phase, std::uint64_t bytes) noexcept;
+    void set_startup(StartupPhase phase, std::uint64_t record_bytes) noexcept;
 
 private:
     static constexpr std::int64_t kRefreshNs = 100'000'000;

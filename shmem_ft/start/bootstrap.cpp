@@ -192,6 +192,8 @@ bool Bootstrap::find_nodes(std::vector<NodeId>& nodes, std::string& error) const
         const auto next = NodeId(static_cast<std::int32_t>(numbers.size()));
         nodes.push_back(numbers.emplace(name, next).first->second);
     }
+    SFT_ASSERT(nodes.size() == static_cast<std::size_t>(n_processes_));
+    SFT_ASSERT(nodes.front() == NodeId(0));  // in the order of their lowest processes
     return true;
 }
 

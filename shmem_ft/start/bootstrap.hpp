@@ -29,6 +29,7 @@ struct SegmentCard {
     std::int32_t control_fd = -1;
     std::uint64_t start_time = 0;  // of the process
 };
+static_assert(sizeof(SegmentCard) == 16 && std::has_unique_object_representations_v<SegmentCard>);
 
 class Bootstrap {
 public:

@@ -30,6 +30,7 @@ struct JobCard {
     char program[160] = {};
 };
 static_assert(std::is_trivially_copyable_v<JobCard> && sizeof(JobCard) == 272);
+static_assert(std::has_unique_object_representations_v<JobCard>, "no byte goes out that nobody has set");
 
 // That of this process; what process 0 alone chooses is not in there yet.
 [[nodiscard]] JobCard own_card(const Config& config, AddressRange heap, AddressRange globals);

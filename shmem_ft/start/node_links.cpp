@@ -36,6 +36,7 @@ bool NodeLinks::is_remote(ProcId process) const noexcept {
     if (o_.bootstrap->is_one_node()) {
         return false;
     }
+    SFT_ASSERT(process.value() >= 0);
     if (process.value() < o_.control->n_processes()) {
         return nodes_.n_nodes() > 1 && nodes_.node_of(process).value() != o_.control->header().node;
     }
@@ -130,7 +131,8 @@ Contact NodeLinks::own_contact() const {
     const std::size_t length = std::min(description.find(' '), sizeof own.fabric_name - 1);
     description.copy(own.fabric_name, length);
     const Bytes address = network_->address();
-    own.fabric_bytes = static_cast<std::uint32_t>(std::min(address.size(), own.fabric.size()));
+    SFT_ASSERT(address.size() <= own.fabric.size());  // a longer one is an error of open()
+    own.fabric_bytes = static_cast<std::uint32_t>(address.size());
     std::copy_n(address.begin(), own.fabric_bytes, own.fabric.begin());
     return own;
 }
@@ -164,6 +166,7 @@ Result<> NodeLinks::try_ways() {
     is_known.back() = true;
     for (std::int32_t process = 0; process < o_.control->n_processes(); ++process) {
         const Contact* contact = o_.control->contact(ProcId(process));
+        SFT_ASSERT(contact != nullptr && contact->node >= 0);  // gather_contacts() has all
         const auto node = static_cast<std::size_t>(contact->node);
         is_known.resize(std::max(is_known.size(), node + 1));
         if (!is_known[node]) {
@@ -176,6 +179,7 @@ Result<> NodeLinks::try_ways() {
     if (!unreached) {
         return {};
     }
+    SFT_ASSERT(unreached->index < others.size());
     const Contact& other = *others[unreached->index];
     return fails(
         format("%s cannot reach %s by interface %s (%s port %u: %s): is there a firewall between them, or does "
@@ -222,6 +226,7 @@ void NodeLinks::admit_nodes() {
         if (is_remote(ProcId(process))) {
             others.emplace_back(process);
             const Contact* contact = o_.control->contact(ProcId(process));
+            SFT_ASSERT(contact != nullptr);  // read_nodes() has looked
             Bytes address = contact->fabric_address();
             const Entrance entrance = unpack(address);
             hosts.insert(hosts.end(), entrance.hosts.begin(), entrance.hosts.end());

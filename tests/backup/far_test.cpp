@@ -292,8 +292,10 @@ TEST_P(Far, AKeeperMayDieAnywhereInAFetch) {
     for (; fetched != Fetched::done; ++steps) {
         LiveMemory substitute(kBlocks);
         wire.lives_for = steps;
-        fetched = BackupStore::fetch(location(wire), kMe, version, substitute.state);
+        Trouble trouble;
+        fetched = BackupStore::fetch(location(wire), kMe, version, substitute.state, &trouble);
         ASSERT_NE(fetched, Fetched::corrupt) << steps;
+        ASSERT_EQ(trouble.what.empty(), fetched == Fetched::done) << steps;
         ASSERT_EQ(fetched == Fetched::done, State(substitute) == stored) << steps;
     }
     EXPECT_GT(steps, 5U);

@@ -95,8 +95,9 @@ TEST(FaultSchedule, ErrorsSayWhichEntryWhatIsWrongAndWhatIsMeant) {
     EXPECT_EQ(error_of("crash_the_machine"),
               "entry 1 'crash_the_machine': 'crash_the_machine' is no fault; there are kill, segv, abort, exit N, "
               "stop [N ms], delay N ms, flip [local|shadow], cut, fail ERRNO");
-    EXPECT_EQ(error_of("kill pe 1 at ship_begn"),
-              "entry 1 'kill pe 1 at ship_begn': 'ship_begn' is no fault point; did you mean replicate_begin?");
+    EXPECT_EQ(
+        error_of("kill pe 1 at replicate_begn"),
+        "entry 1 'kill pe 1 at replicate_begn': 'replicate_begn' is no fault point; did you mean replicate_begin?");
     EXPECT_EQ(error_of("kill pe 1 at xyzzyxyzzy"),
               "entry 1 'kill pe 1 at xyzzyxyzzy': 'xyzzyxyzzy' is no fault point; `shmem-ft points` lists them");
     EXPECT_EQ(error_of("kill pe 1"), "entry 1 'kill pe 1': where is missing: at POINT (`shmem-ft points` lists them)");

@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/reductions.hpp"
 #include "shmem_ft/ops/teams.hpp"
@@ -136,8 +138,8 @@ TEST_P(Lanes, AnIndexGoesOnCountingInTheNextTeam) {
 }
 
 // As shmem_restart_pes does it: some members are a few messages further than the others.
-TEST_P(Lanes, ResetBringsAllInStepAgain) {
-    Job job(GetParam());
+void expect_that_reset_helps(int n, const std::function<void(Pe&)>& reset) {
+    Job job(n);
     TeamId team;
     job.run([&](Pe& pe) {
         TeamId mine;
@@ -155,12 +157,31 @@ TEST_P(Lanes, ResetBringsAllInStepAgain) {
             }
         }
     });
-    job.run([](Pe& pe) { pe.engine.channels.reset(); });
+    job.run(reset);
     job.run([&](Pe& pe) {
         for (const TeamId each : {kTeamWorld, kTeamShared, team}) {
             EXPECT_TRUE(sums_fit(pe, each, 5));
         }
     });
+}
+
+TEST_P(Lanes, ResetBringsAllInStepAgain) {
+    expect_that_reset_helps(GetParam(), [](Pe& pe) { pe.engine.channels.reset(); });
+}
+
+// The kernel gives no page of such a program back, and so makes none of them zero.
+TEST_P(Lanes, ResetBringsAllInStepAgainInLockedMemory) {
+    std::atomic<bool> is_locked = true;
+    expect_that_reset_helps(GetParam(), [&](Pe& pe) {
+        if (::mlockall(MCL_CURRENT | MCL_ONFAULT) != 0) {
+            is_locked = false;
+        }
+        pe.engine.channels.reset();
+    });
+    ::munlockall();
+    if (!is_locked) {
+        GTEST_SKIP() << "this user must not lock so much memory";
+    }
 }
 
 TEST(ControlSegmentSize, LanesThatNobodyUsesTakeNoMemory) {

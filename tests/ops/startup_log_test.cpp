@@ -117,6 +117,50 @@ TEST_F(StartupLogTest, AValueThatChangesEndsARepetition) {
     EXPECT_EQ(read(reader.call()).result, "1");
 }
 
+// Seven calls a turn, whose entries are those of the turn before but for some words, or other ones altogether.
+TEST_F(StartupLogTest, EntriesThatDifferInFewWordsAreReadAsTheyWere) {
+    std::mt19937_64 random(42);
+    std::vector<Call> calls;
+    for (std::uint64_t site = 0; site < 7; ++site) {
+        calls.push_back({site * 5, std::string(8, 'r'), std::string(site * 60, 'f'), {}});
+    }
+    std::vector<Read> all;
+    for (int turn = 0; turn < 400; ++turn) {
+        for (Call& call : calls) {
+            for (std::uint64_t i = random() % 3; i > 0 && !call.filled.empty(); --i) {
+                call.filled[random() % call.filled.size()] = static_cast<char>(random());
+            }
+            call.result[random() % 8] = static_cast<char>(random() % 3);
+            if (random() % 50 == 0) {
+                call.filled = std::string(random() % 400, static_cast<char>(random()));
+            }
+            write(call);
+            all.push_back(expected(call));
+        }
+    }
+    ASSERT_FALSE(writer_.is_full());
+    writer_.close(StartupState::complete, false);
+    StartupReader reader(memory_.data(), kBytes);
+    for (std::size_t i = 0; i < all.size(); ++i, reader.next()) {
+        ASSERT_FALSE(reader.at_end()) << i;
+        ASSERT_EQ(read(reader.call()), all[i]) << i;
+        StartupReader ahead = reader;
+        ahead.next();
+        ASSERT_TRUE(ahead.at_end() || read(ahead.call()) == all[i + 1]) << i;
+    }
+    EXPECT_TRUE(reader.at_end());
+}
+
+TEST_F(StartupLogTest, WordsThatStayTakeNoRoom) {
+    std::string block(1024, 'b');
+    for (std::uint64_t turn = 0; turn < 1000; ++turn) {
+        std::memcpy(&block[512], &turn, sizeof turn);
+        write({1, "12345678", block, {}});
+        write({2, std::to_string(10'000'000 + turn), "", {}});
+    }
+    EXPECT_LT(writer_.used_bytes(), 2000U + 1000 * 32 + 1000 * 40);
+}
+
 TEST_F(StartupLogTest, WhatDoesNotFitIsSaid) {
     write({1, "", std::string(1000, 'x'), {}});
     write({2, "", std::string(kBytes, 'x'), {}});

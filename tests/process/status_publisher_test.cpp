@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/recovery/keeper.hpp"
+
 namespace sft {
 namespace {
 
@@ -38,7 +40,7 @@ TEST(MakeStatus, OfAPe) {
     EXPECT_EQ(status.version, 4U);
     EXPECT_EQ(status.view, 1U);
     EXPECT_EQ(status.pe, 1);
-    EXPECT_EQ(status.keeper, kShape.keeper(known.state, PeId(1)).value());
+    EXPECT_EQ(status.keeper, keeper_of(kShape, known.state, PeId(1)).value());
     EXPECT_EQ(status.protected_losses, 1);
     EXPECT_EQ(status.idle_spares, 2);
     EXPECT_EQ(status.n_deaths, 0);
@@ -63,7 +65,7 @@ TEST(MakeStatus, NobodyKeepsACopyBeforeTheFirstCheckpointOrWithoutCopies) {
 
 TEST(MakeStatus, ADeadKeeperIsNone) {
     Coordinator::Knowledge known = committed();
-    const ProcId keeper = kShape.keeper(known.state, PeId(0));
+    const ProcId keeper = keeper_of(kShape, known.state, PeId(0));
     known.deaths = {{keeper, {FailureKind::signal, 9}, true}};
     const ProcessStatus status = make_status(kShape, known, own_of(ProcId(0)), kNow);
     EXPECT_EQ(status.keeper, -1);

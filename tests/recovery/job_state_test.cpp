@@ -7,6 +7,8 @@
 #include <random>
 #include <set>
 
+#include "tests/recovery/keeper.hpp"
+
 namespace sft {
 namespace {
 
@@ -66,7 +68,7 @@ TEST(JobShape, TheNextPesHolderKeeps) {
         const auto [shape, state] = random_job(random);
         std::multiset<ProcId> keepers;
         for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
-            const ProcId keeper = shape.keeper_to_be(state, PeId(pe));
+            const ProcId keeper = keeper_to_be(shape, state, PeId(pe));
             ASSERT_NE(keeper, shape.holder(state, PeId(pe))) << "a copy with its original is none";
             if (shape.n_pes > 1) {
                 ASSERT_EQ(keeper, shape.holder(state, PeId((pe + 1) % shape.n_pes)));
@@ -75,7 +77,7 @@ TEST(JobShape, TheNextPesHolderKeeps) {
             }
             const bool is_unprotected =
                 std::find(state.unprotected.begin(), state.unprotected.end(), PeId(pe)) != state.unprotected.end();
-            ASSERT_EQ(shape.keeper(state, PeId(pe)), is_unprotected ? kNoProc : keeper);
+            ASSERT_EQ(keeper_of(shape, state, PeId(pe)), is_unprotected ? kNoProc : keeper);
             keepers.insert(keeper);
         }
         for (const ProcId keeper : keepers) {
@@ -88,39 +90,39 @@ TEST(JobShape, WhoHoldsAPeKeepsAShadow) {
     const JobShape shape{.n_pes = 3, .n_processes = 5};
     JobState state;
     state.replacements = {{PeId(1), ProcId(4)}};
-    EXPECT_EQ(shape.kept_by(state, ProcId(4)), std::vector{PeId(0)});
-    EXPECT_EQ(shape.kept_by(state, ProcId(0)), std::vector{PeId(2)});
-    EXPECT_TRUE(shape.kept_by(state, ProcId(1)).empty()) << "it has been replaced";
-    EXPECT_TRUE(shape.kept_by(state, ProcId(3)).empty());
+    EXPECT_EQ(kept_by(shape, state, ProcId(4)), std::vector{PeId(0)});
+    EXPECT_EQ(kept_by(shape, state, ProcId(0)), std::vector{PeId(2)});
+    EXPECT_TRUE(kept_by(shape, state, ProcId(1)).empty()) << "it has been replaced";
+    EXPECT_TRUE(kept_by(shape, state, ProcId(3)).empty());
 }
 
 TEST(JobShape, TheWitnessKeepsForAnOnlyPe) {
     const JobShape shape{.n_pes = 1, .n_processes = 3};
     JobState state;
     state.witness = ProcId(2);
-    EXPECT_EQ(shape.keeper(state, PeId(0)), ProcId(2));
-    EXPECT_EQ(shape.kept_by(state, ProcId(2)), std::vector{PeId(0)});
-    EXPECT_TRUE(shape.kept_by(state, ProcId(1)).empty());
-    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(0)));
+    EXPECT_EQ(keeper_of(shape, state, PeId(0)), ProcId(2));
+    EXPECT_EQ(kept_by(shape, state, ProcId(2)), std::vector{PeId(0)});
+    EXPECT_TRUE(kept_by(shape, state, ProcId(1)).empty());
+    EXPECT_FALSE(needs_new_shadow(shape, state, PeId(0)));
     state.unprotected = {PeId(0)};
-    EXPECT_TRUE(shape.needs_new_shadow(state, PeId(0)));
+    EXPECT_TRUE(needs_new_shadow(shape, state, PeId(0)));
     state.witness = kNoProc;
-    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(0))) << "nobody is there to have it";
-    EXPECT_TRUE(shape.kept_by(state, kNoProc).empty());
+    EXPECT_FALSE(needs_new_shadow(shape, state, PeId(0))) << "nobody is there to have it";
+    EXPECT_TRUE(kept_by(shape, state, kNoProc).empty());
 }
 
 TEST(JobShape, AShadowIsSentWhenItIsGoneOrHasMovedAndNeverElse) {
     const JobShape shape{.n_pes = 3, .n_processes = 5};
     JobState state;
-    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(0)));
+    EXPECT_FALSE(needs_new_shadow(shape, state, PeId(0)));
     state.replacements = {{PeId(1), ProcId(3)}};
-    EXPECT_TRUE(shape.needs_new_shadow(state, PeId(0))) << "it is with process 1";
-    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(1)));
-    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(2)));
+    EXPECT_TRUE(needs_new_shadow(shape, state, PeId(0))) << "it is with process 1";
+    EXPECT_FALSE(needs_new_shadow(shape, state, PeId(1)));
+    EXPECT_FALSE(needs_new_shadow(shape, state, PeId(2)));
     state.protected_layout = state.replacements;
-    EXPECT_FALSE(shape.needs_new_shadow(state, PeId(0)));
+    EXPECT_FALSE(needs_new_shadow(shape, state, PeId(0)));
     state.unprotected = {PeId(2)};
-    EXPECT_TRUE(shape.needs_new_shadow(state, PeId(2)));
+    EXPECT_TRUE(needs_new_shadow(shape, state, PeId(2)));
 }
 
 TEST(JobShape, OnOneNodeAllAreThereAndInOneGroup) {
@@ -285,7 +287,7 @@ TEST_F(Invariants, NoShadowIsClaimedToBeWithTheDead) {
     for (const int dead : {0, 1, 3}) {
         after_.deaths = {before_.deaths[0], {ProcId(dead), {}, true}};
         const int kept = (dead + 3) % 4;  // each keeps for the one before it
-        EXPECT_EQ(of_one(), "7: the keeper of PE " + std::to_string(kept) + " is dead");
+        EXPECT_EQ(of_one(), "7: PE " + std::to_string(kept) + " cannot be brought back, and is not unprotected");
         after_.unprotected = {PeId(kept)};
         EXPECT_EQ(of_one(), "");
         after_.unprotected.clear();
@@ -295,7 +297,7 @@ TEST_F(Invariants, NoShadowIsClaimedToBeWithTheDead) {
     alone.witness = ProcId(1);
     EXPECT_EQ(check_invariants(shape_, alone, nullptr), "");
     alone.deaths = {{ProcId(1), {}, true}};
-    EXPECT_EQ(check_invariants(shape_, alone, nullptr), "7: the keeper of PE 0 is dead");
+    EXPECT_EQ(check_invariants(shape_, alone, nullptr), "7: the witness is dead");
     alone.deaths = {{ProcId(2), {}, true}};
     EXPECT_EQ(check_invariants(shape_, alone, nullptr), "");
 }

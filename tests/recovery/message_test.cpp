@@ -30,6 +30,7 @@ public:
                        static_cast<std::int32_t>(word())};
         if (below(2) == 0) {
             message.state = state();
+            message.index = message.state->index;
         }
         message.deaths = deaths();
         if (message.kind == MessageKind::join) {
@@ -241,6 +242,15 @@ TEST(Message, ValuesOutOfRangeAreRefused) {
         m.node = kNoNode;
         m.testimony = static_cast<Testimony>(3);
     }));
+}
+
+TEST(Message, AValueWithAnotherIndexThanTheMessageIsRefused) {
+    EXPECT_TRUE(is_refused([](Message& m) { ++m.index; }));
+    EXPECT_TRUE(is_refused([](Message& m) { --m.state->index; }));
+    EXPECT_FALSE(is_refused([](Message& m) {
+        ++m.index;
+        m.state.reset();
+    })) << "it is about the last value that the sender knows";
 }
 
 TEST(Message, SortedListsAreChecked) {

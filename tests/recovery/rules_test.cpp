@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/recovery/keeper.hpp"
+
 namespace sft {
 namespace {
 
@@ -52,9 +54,9 @@ TEST_F(Rules4, DeadPeGetsASpareAndItsNeighbourIsExposed) {
     const JobState planned = planned_after({death_of(2)});
     EXPECT_EQ(planned.stage, Stage::planned);
     EXPECT_EQ(shape_.holder(planned, PeId(2)), ProcId(4));
-    EXPECT_EQ(shape_.keeper(planned, PeId(2)), ProcId(3));
-    EXPECT_EQ(shape_.keeper(planned, PeId(1)), kNoProc);
-    EXPECT_EQ(shape_.keeper_to_be(planned, PeId(1)), ProcId(4));
+    EXPECT_EQ(keeper_of(shape_, planned, PeId(2)), ProcId(3));
+    EXPECT_EQ(keeper_of(shape_, planned, PeId(1)), kNoProc);
+    EXPECT_EQ(keeper_to_be(shape_, planned, PeId(1)), ProcId(4));
     EXPECT_EQ(planned.failed, (std::vector<FailedPe>{{PeId(2), kKilled}}));
 }
 
@@ -176,15 +178,14 @@ TEST_F(Rules4, OneFurtherLossIsSurvivedWithASpareAndAllCopies) {
     EXPECT_EQ(rules_.protected_losses(state_, std::vector{death_of(5)}), 1);
     EXPECT_EQ(rules_.protected_losses(state_, std::vector{death_of(4), death_of(5)}), 0) << "no spare";
     EXPECT_EQ(rules_.protected_losses(state_, std::vector{death_of(1)}), 0) << "a PE is unprotected";
-    rules_.set_keeps_copies(false);
-    EXPECT_EQ(rules_.protected_losses(state_, {}), 0);
-    rules_.set_keeps_copies(true);
+    const JobShape without{.n_pes = 4, .n_processes = 6, .scheme = &no_copies()};
+    EXPECT_EQ(JobRules(without).protected_losses(state_, {}), 0);
     state_.version = kNoVersion;
     EXPECT_EQ(rules_.protected_losses(state_, {}), 0) << "nothing is committed";
 }
 
 TEST_F(Rules4, WithoutCopiesNobodyIsBroughtBack) {
-    rules_.set_keeps_copies(false);
+    rules_ = JobRules({.n_pes = 4, .n_processes = 6, .scheme = &no_copies()});
     const JobState ended = planned_after({death_of(2)});
     EXPECT_EQ(ended.end_reason, EndReason::copies_lost);
     EXPECT_EQ(ended.lost, std::vector<PeId>{PeId(2)});
@@ -225,12 +226,24 @@ TEST(RulesOfOnePe, WitnessTakesOverAloneAndAnotherSpareKeepsTheCopy) {
     const JobState planned = rules.after_deaths(faulted, dead).value();
     ASSERT_EQ(planned.stage, Stage::planned);
     EXPECT_EQ(shape.holder(planned, PeId(0)), ProcId(1));
-    EXPECT_EQ(shape.keeper(planned, PeId(0)), ProcId(1));
+    EXPECT_EQ(keeper_of(shape, planned, PeId(0)), ProcId(1));
     const JobState restored = rules.after_ready(planned, Goal::restore);
     EXPECT_EQ(restored.witness, ProcId(2));
-    EXPECT_EQ(shape.keeper(restored, PeId(0)), kNoProc);
+    EXPECT_EQ(keeper_of(shape, restored, PeId(0)), kNoProc);
     const JobState running = rules.after_ready(restored, Goal::protect);
-    EXPECT_EQ(shape.keeper(running, PeId(0)), ProcId(2));
+    EXPECT_EQ(keeper_of(shape, running, PeId(0)), ProcId(2));
+}
+
+TEST(RulesOfOnePe, WithoutASpareItIsUnprotected) {
+    const JobShape shape{.n_pes = 1, .n_processes = 1};
+    const JobRules rules{shape};
+    JobState state = JobRules::first_state(shape);
+    state.version = Version(2);
+    const JobState planned =
+        rules.after_restart(state, {Goal::restart, false, JobRules::hash_of(state.failed)}, {}).value();
+    const JobState restored = rules.after_ready(planned, Goal::restore);
+    EXPECT_EQ(restored.unprotected, std::vector{PeId(0)});
+    EXPECT_EQ(rules.after_ready(restored, Goal::protect).unprotected, std::vector{PeId(0)});
 }
 
 // Whoever does not take part counts on that.

@@ -25,11 +25,14 @@ public:
     bool has_uncertain = false;  // somebody was declared dead and may live
 
     [[nodiscard]] bool counts(ProcId process) const { return lives(process) && !declared.contains(process); }
+    // What it keeps for others. Where the node has it: of jobs on one node.
+    [[nodiscard]] bool has_memory(ProcId process) const { return counts(process) || scenario.has_node_memory; }
     [[nodiscard]] bool lives(ProcId process) const { return process != kNoProc && !is_gone[process.index()]; }
 };
 
-// Who has to keep the shadow of each PE under the holders of this value, found without the code under test.
-[[nodiscard]] std::vector<ProcId> expected_keepers(const Scenario& scenario, const JobState& state);
+// Who has to keep a share of each PE under the holders of this value, found without the code under test. Nobody: empty.
+using Keepers = std::vector<std::vector<ProcId>>;
+[[nodiscard]] Keepers expected_keepers(const Scenario& scenario, const JobState& state);
 
 // Empty, or what is wrong in a value that follows `before`: computed from the deaths that are new in it, and from
 // nothing that the code under test has worked out. What the rules are free to choose is checked for being a good
@@ -141,7 +144,7 @@ private:
     Verdict& verdict_;
     std::uint64_t seen_index_ = 0;
     std::vector<std::set<ProcId>> copies_;  // by PE, of the last committed version
-    std::vector<ProcId> shadows_;           // by PE, as of the last time that everybody was protected
+    Keepers shadows_;                       // by PE, as of the last time that everybody was protected
     std::map<ProcId, std::map<ProcId, Death>> heard_;
     std::set<NodeId> given_way_;
     bool has_anybody_left_ = false;  // because the job is over

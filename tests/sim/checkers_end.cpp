@@ -8,10 +8,29 @@ namespace sft::sim {
 
 // ---- where shadows belong ----
 
-std::vector<ProcId> expected_keepers(const Scenario& scenario, const JobState& state) {
+namespace {
+
+// The next ones in the order of the PEs.
+Keepers keepers_in_ring(const Scenario& scenario, const JobState& state) {
+    const JobShape& shape = scenario.shape;
+    Keepers keepers(static_cast<std::size_t>(shape.n_pes));
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        for (std::int32_t next = 1; next <= std::min(scenario.n_partners, shape.n_pes - 1); ++next) {
+            keepers[static_cast<std::size_t>(pe)].push_back(shape.holder(state, PeId((pe + next) % shape.n_pes)));
+        }
+    }
+    return keepers;
+}
+
+}  // namespace
+
+Keepers expected_keepers(const Scenario& scenario, const JobState& state) {
     const JobShape& shape = scenario.shape;
     if (shape.n_pes == 1) {
-        return {state.witness};
+        return {state.witness == kNoProc ? std::vector<ProcId>{} : std::vector{state.witness}};
+    }
+    if (scenario.n_partners > 1) {
+        return keepers_in_ring(scenario, state);
     }
     // By node and domain: a job has one of the first or none of the second.
     using Group = std::pair<NodeId, DomainId>;
@@ -24,15 +43,16 @@ std::vector<ProcId> expected_keepers(const Scenario& scenario, const JobState& s
     const auto n_known = std::count_if(holders.begin(), holders.end(), [&](const auto& place) {
         return scenario.nodes != nullptr || place.first.second != kNoDomain;
     });
-    std::vector<ProcId> keepers(static_cast<std::size_t>(shape.n_pes));
+    if (n_known < 2) {
+        return keepers_in_ring(scenario, state);
+    }
+    Keepers keepers(static_cast<std::size_t>(shape.n_pes));
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId holder = shape.holder(state, PeId(pe));
         const auto own = holders.find(group_of(holder));
         const auto next = std::next(own) == holders.end() ? holders.begin() : std::next(own);
         const auto rank = std::find(own->second.begin(), own->second.end(), holder) - own->second.begin();
-        keepers[static_cast<std::size_t>(pe)] =
-            n_known < 2 ? shape.holder(state, PeId((pe + 1) % shape.n_pes))
-                        : next->second[static_cast<std::size_t>(rank) % next->second.size()];
+        keepers[static_cast<std::size_t>(pe)] = {next->second[static_cast<std::size_t>(rank) % next->second.size()]};
     }
     return keepers;
 }
@@ -170,7 +190,8 @@ void EndChecker::note_copies(const JobState& state) {
         std::set<ProcId>& copies = copies_[static_cast<std::size_t>(pe)];
         copies = {shape.holder(state, PeId(pe))};
         if (!is_unprotected) {
-            copies.insert(shadows_[static_cast<std::size_t>(pe)]);
+            const std::vector<ProcId>& shadows = shadows_[static_cast<std::size_t>(pe)];
+            copies.insert(shadows.begin(), shadows.end());
         }
     }
 }
@@ -206,8 +227,8 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
         const bool is_held = !is_out(decider, shape.holder(before, PeId(pe)));
         n_without_holder += is_held ? 0 : 1;
         const std::set<ProcId>& copies = copies_[static_cast<std::size_t>(pe)];
-        is_any_lost = is_any_lost || std::all_of(copies.begin(), copies.end(),
-                                                 [&](ProcId copy) { return copy == kNoProc || is_out(decider, copy); });
+        is_any_lost = is_any_lost ||
+                      std::all_of(copies.begin(), copies.end(), [&](ProcId copy) { return is_out(decider, copy); });
     }
     std::int32_t n_spares = 0;
     for (std::int32_t process = shape.n_pes; process < n_slots(account_.scenario); ++process) {
@@ -225,7 +246,8 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
         case EndReason::nothing_committed: return after.version == kNoVersion && n_without_holder > 0;
         case EndReason::no_spare: return n_spares < n_without_holder;
         case EndReason::all_died: return n_without_holder == shape.n_pes;
-        case EndReason::copies_lost: return after.version != kNoVersion && is_any_lost;
+        case EndReason::copies_lost:
+            return after.version != kNoVersion && is_any_lost && !account_.scenario.has_node_memory;
     }
     return false;
 }

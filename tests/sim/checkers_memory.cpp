@@ -15,17 +15,16 @@ bool MemoryChecker::has_copy(const Place& place, Version version) const {
 
 void MemoryChecker::expect_shadows(const JobState& state, Version version, const char* when) {
     const JobShape& shape = account_.scenario.shape;
-    const std::vector<ProcId> keepers = expected_keepers(account_.scenario, state);
+    const Keepers keepers = expected_keepers(account_.scenario, state);
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
-        const ProcId keeper = keepers[static_cast<std::size_t>(pe)];
         const bool is_unprotected =
             std::find(state.unprotected.begin(), state.unprotected.end(), PeId(pe)) != state.unprotected.end();
-        if (is_unprotected || !account_.counts(keeper)) {
-            continue;
-        }
-        if (!has_copy({keeper, PeId(pe), static_cast<std::int32_t>(version.value() % 2)}, version)) {
-            verdict_.fail("recoverable", format("%s: process %d has no shadow of PE %d of version %u", when,
-                                                keeper.value(), pe, version.value()));
+        for (const ProcId keeper : keepers[static_cast<std::size_t>(pe)]) {
+            const Place place{keeper, PeId(pe), static_cast<std::int32_t>(version.value() % 2)};
+            if (!is_unprotected && account_.has_memory(keeper) && !has_copy(place, version)) {
+                verdict_.fail("recoverable", format("%s: process %d has no shadow of PE %d of version %u", when,
+                                                    keeper.value(), pe, version.value()));
+            }
         }
     }
 }
@@ -102,10 +101,14 @@ void MemoryChecker::bit_flipped(const Place& place) { flipped_.insert(place); }
 void MemoryChecker::gave_up(ProcId process, PeId pe, const JobState& state) {
     JobState then = state;
     then.replacements = state.protected_layout;
-    const ProcId keeper = expected_keepers(account_.scenario, then)[pe.index()];
-    const Place places[] = {{process, pe, -1}, {keeper, pe, static_cast<std::int32_t>(state.version.value() % 2)}};
+    std::vector<Place> places{{process, pe, -1}};
+    const Keepers keepers = expected_keepers(account_.scenario, then);
+    for (const ProcId keeper : keepers[pe.index()]) {
+        places.push_back({keeper, pe, static_cast<std::int32_t>(state.version.value() % 2)});
+    }
     for (const Place& place : places) {
-        if (account_.lives(place.process) && !heard_.contains({process, place.process}) && !flipped_.contains(place) &&
+        const bool lives = account_.lives(place.process) && !heard_.contains({process, place.process});
+        if ((lives || account_.scenario.has_node_memory) && !flipped_.contains(place) &&
             has_copy(place, state.version)) {
             verdict_.fail("giving up", format("process %d gives PE %d up, and process %d has a good copy",
                                               process.value(), pe.value(), place.process.value()));

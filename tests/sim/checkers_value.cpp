@@ -56,7 +56,7 @@ std::vector<FailedPe> enter_deaths(const Scenario& scenario, JobState& state, co
     std::vector<FailedPe> failed;
     JobState protected_layout = state;
     protected_layout.replacements = state.protected_layout;
-    const std::vector<ProcId> keepers = expected_keepers(scenario, protected_layout);
+    const Keepers keepers = expected_keepers(scenario, protected_layout);
     for (std::size_t i = state.deaths.size(); i < after.deaths.size(); ++i) {
         const Death& death = after.deaths[i];
         state.deaths.push_back(death);
@@ -64,7 +64,9 @@ std::vector<FailedPe> enter_deaths(const Scenario& scenario, JobState& state, co
             if (holder_in(state.replacements, PeId(pe)) == death.process) {
                 failed.push_back({PeId(pe), death.reason});
             }
-            if (keepers[static_cast<std::size_t>(pe)] == death.process) {
+            const std::vector<ProcId>& of_pe = keepers[static_cast<std::size_t>(pe)];
+            if (!scenario.has_node_memory && std::find(of_pe.begin(), of_pe.end(), death.process) != of_pe.end() &&
+                std::all_of(of_pe.begin(), of_pe.end(), [&](ProcId keeper) { return is_dead(state, keeper); })) {
                 expose(state, PeId(pe));
             }
         }

@@ -1,9 +1,19 @@
 // SimProcess: the work on memory. It takes simulated time, word by word, so that a death leaves it half done.
+#include <algorithm>
+
 #include "base/report.hpp"
 #include "recovery/membership/mutation.hpp"
 #include "tests/sim/process.hpp"
 
 namespace sft::sim {
+
+std::vector<ProcId> holders_of(std::span<const Share> shares) {
+    std::vector<ProcId> holders;
+    for (const Share& share : shares) {
+        holders.push_back(share.holder);
+    }
+    return holders;
+}
 
 Time SimProcess::work_delay() { return world_.random().between(100, 10 * kMicro); }
 
@@ -16,7 +26,9 @@ void SimProcess::begin_work(Participant::Do work) {
     }
     const JobState now = state();
     switch (work) {
-        case Participant::Do::replicate: replicate(world_.scenario().shape.keeper(now, pe_), now.version.next()); break;
+        case Participant::Do::replicate:
+            replicate(holders_of(sources_of(world_.scenario().shape, now, pe_)), now.version.next());
+            break;
         case Participant::Do::update_local_copy: update_local_copy(now.version.next()); break;
         case Participant::Do::restore: restore(now.version); break;
         default: protect(); break;
@@ -32,13 +44,23 @@ void SimProcess::work_done(Participant::Outcome result) {
     act(participant_.done(state(), result));
 }
 
-// As in the library: if the keeper is gone, so is the shadow in any case, and the checkpoint goes on.
-void SimProcess::replicate(ProcId keeper, Version version) {
-    if (keeper == kNoProc) {
+// As in the library: if a holder is gone, so is the share in any case, and the checkpoint goes on.
+void SimProcess::replicate(std::vector<ProcId> holders, Version version) {
+    if (holders.empty()) {
         world_.later(self_, work_delay(), [this] { work_done(Participant::Outcome::ok); });
-    } else {
-        write_word({keeper, version.value() % 2, version, Participant::Outcome::ok}, 0);
+        return;
     }
+    const ProcId next = holders.front();
+    holders.erase(holders.begin());
+    write_word({next, version.value() % 2, version,
+                [this, version, holders = std::move(holders)](bool /*is_gone*/) {
+                    if (holders.empty()) {
+                        work_done(Participant::Outcome::ok);
+                    } else {
+                        replicate(holders, version);
+                    }
+                }},
+               0);
 }
 
 void SimProcess::protect() {
@@ -59,7 +81,7 @@ void SimProcess::show_new_holders(std::vector<ProcId> holders) {
     }
     const ProcId next = holders.back();
     holders.pop_back();
-    open(next, [this, next, holders = std::move(holders)](Reach reach) {
+    open(next, Memory::heap, [this, next, holders = std::move(holders)](Reach reach) {
         if (reach == Reach::gone) {
             work_done(Participant::Outcome::source_gone);
             return;
@@ -70,47 +92,75 @@ void SimProcess::show_new_holders(std::vector<ProcId> holders) {
 }
 
 void SimProcess::protect_own() {
-    const JobState now = state();
     const JobShape& shape = world_.scenario().shape;
-    const ProcId keeper = shape.keeper_to_be(now, pe_);
-    const bool is_new = shape.needs_new_shadow(now, pe_);
-    if (keeper == kNoProc || (!is_new && keeper == keeper_in_use_)) {
-        keeper_in_use_ = keeper;
-        world_.later(self_, work_delay(), [this] { work_done(Participant::Outcome::ok); });
-        return;
+    const std::vector<Share> missing = missing_shares(shape, state(), pe_);
+    std::vector<Protecting> left;
+    std::vector<ProcId> in_use;
+    for (const Share& share : targets_of(shape, state(), pe_)) {
+        const bool is_missing = std::find(missing.begin(), missing.end(), share) != missing.end();
+        const bool is_in_use =
+            std::find(share_holders_.begin(), share_holders_.end(), share.holder) != share_holders_.end();
+        if (is_missing || !is_in_use) {
+            left.push_back({share.holder, is_missing});
+        } else {
+            in_use.push_back(share.holder);
+        }
     }
-    keeper_in_use_ = kNoProc;
-    open(keeper, [this, keeper, is_new, version = now.version](Reach reach) {
-        if (reach == Reach::gone) {
-            work_done(Participant::Outcome::source_gone);
-            return;
-        }
-        keeper_in_use_ = keeper;
-        if (!is_new) {
-            work_done(Participant::Outcome::ok);
-            return;
-        }
-        world_.tell(&Observer::shadow_sent_anew, self_);
-        write_word({keeper, version.value() % 2, version, Participant::Outcome::source_gone}, 0);
-    });
+    share_holders_ = std::move(in_use);
+    if (left.empty()) {
+        world_.later(self_, work_delay(), [this] { work_done(Participant::Outcome::ok); });
+    } else {
+        protect_next(std::move(left));
+    }
 }
 
-// The slot has no version while it is written: whoever dies on the way leaves it torn. The memory of a keeper on the
+void SimProcess::protect_next(std::vector<Protecting> left) {
+    if (left.empty()) {
+        work_done(Participant::Outcome::ok);
+        return;
+    }
+    const Protecting next = left.front();
+    left.erase(left.begin());
+    open(next.holder, Memory::kept_shadows,
+         [this, next, left = std::move(left), version = state().version](Reach reach) {
+             if (reach == Reach::gone) {
+                 work_done(Participant::Outcome::source_gone);
+                 return;
+             }
+             share_holders_.push_back(next.holder);
+             if (!next.is_missing) {
+                 protect_next(left);
+                 return;
+             }
+             world_.tell(&Observer::shadow_sent_anew, self_);
+             write_word({next.holder, version.value() % 2, version,
+                         [this, left](bool is_gone) {
+                             if (is_gone) {
+                                 work_done(Participant::Outcome::source_gone);
+                             } else {
+                                 protect_next(left);
+                             }
+                         }},
+                        0);
+         });
+}
+
+// The slot has no version while it is written: whoever dies on the way leaves it torn. The memory of a holder on the
 // own node can be written to whether it lives or not.
 void SimProcess::write_word(const Writing& writing, std::size_t word) {
     world_.later(self_, work_delay(), [this, writing, word] {
-        const ProcId keeper = writing.keeper;
-        if (!is_near(keeper) && contains(agreement_.known_deaths(), keeper)) {
-            keeper_in_use_ = kNoProc;
-            work_done(writing.if_gone);
+        const ProcId holder = writing.holder;
+        if (!is_near(holder) && is_known_to_be_gone(holder, Memory::kept_shadows)) {
+            std::erase(share_holders_, holder);
+            writing.then(true);
             return;
         }
-        if (!can_reach(keeper)) {
+        if (!can_reach(holder)) {
             world_.later(self_, 50 * kMicro, [this, writing, word] { write_word(writing, word); });
             return;
         }
-        Copy& copy = world_.process(keeper).shadows_[pe_].slots[writing.slot];
-        const Place place{keeper, pe_, static_cast<std::int32_t>(writing.slot)};
+        Copy& copy = world_.process(holder).shadows_[pe_].slots[writing.slot];
+        const Place place{holder, pe_, static_cast<std::int32_t>(writing.slot)};
         if (word == 0) {
             copy.version = kNoVersion;
             world_.tell(&Observer::copy_begun, place);
@@ -122,7 +172,7 @@ void SimProcess::write_word(const Writing& writing, std::size_t word) {
         }
         copy.seal(writing.version);
         world_.tell(&Observer::copy_done, place, writing.version, copy.content);
-        work_done(Participant::Outcome::ok);
+        writing.then(false);
     });
 }
 
@@ -144,7 +194,7 @@ void SimProcess::restore(Version version) {
         const JobShape& shape = world_.scenario().shape;
         if (is_substitute_) {
             const bool is_misled = is_mutated(Mutation::fetch_from_keeper_to_be);
-            fetch(is_misled ? shape.keeper_to_be(state(), pe_) : shape.keeper(state(), pe_), version);
+            fetch(holders_of(is_misled ? targets_of(shape, state(), pe_) : sources_of(shape, state(), pe_)), version);
         } else if (local_.version == version && local_.is_intact()) {
             live_ = local_.content;
             world_.tell(&Observer::restored, self_, state().view, RestoredFrom::own_copy);
@@ -155,44 +205,64 @@ void SimProcess::restore(Version version) {
     });
 }
 
-// The memory of a keeper on the own node can be read whether it lives or not; without a shadow the job is given up.
+// The memory of a holder on the own node can be read whether it lives or not; without a share the job is given up.
 void SimProcess::mend(Version version) {
     world_.later(self_, work_delay(), [this, version] {
-        const ProcId keeper = keeper_in_use_;
-        if (keeper == kNoProc || (!is_near(keeper) && contains(agreement_.known_deaths(), keeper))) {
+        std::vector<ProcId> holders = share_holders_;
+        std::erase_if(holders, [&](ProcId holder) {
+            return !is_near(holder) && is_known_to_be_gone(holder, Memory::kept_shadows);
+        });
+        if (holders.empty()) {
             work_done(Participant::Outcome::corrupt);
-        } else if (!can_reach(keeper)) {
-            world_.later(self_, 50 * kMicro, [this, version] { mend(version); });
-        } else {
-            take_copy(world_.process(keeper).shadows_[pe_].slots[version.value() % 2], version,
-                      RestoredFrom::shadow_to_mend);
+            return;
         }
+        if (!std::all_of(holders.begin(), holders.end(), [&](ProcId holder) { return can_reach(holder); })) {
+            world_.later(self_, 50 * kMicro, [this, version] { mend(version); });
+            return;
+        }
+        const auto good = std::find_if(holders.begin(), holders.end(),
+                                       [&](ProcId holder) { return share_at(holder, version).is_good(version); });
+        take_copy(share_at(good == holders.end() ? holders.front() : *good, version), version,
+                  RestoredFrom::shadow_to_mend);
     });
 }
 
-void SimProcess::fetch(ProcId keeper, Version version) {
-    if (keeper == kNoProc) {
+const Copy& SimProcess::share_at(ProcId holder, Version version) {
+    return world_.process(holder).shadows_[pe_].slots[version.value() % 2];
+}
+
+// From the first one that is there and good.
+void SimProcess::fetch(std::vector<ProcId> holders, Version version) {
+    if (holders.empty()) {
         work_done(Participant::Outcome::corrupt);
         return;
     }
-    open(keeper, [this, keeper, version](Reach reach) {
+    open(holders.front(), Memory::kept_shadows, [this, holders, version](Reach reach) {
+        const ProcId holder = holders.front();
+        const std::vector<ProcId> others(holders.begin() + 1, holders.end());
         if (reach == Reach::gone) {
-            work_done(Participant::Outcome::source_gone);
+            if (others.empty()) {
+                work_done(Participant::Outcome::source_gone);
+            } else {
+                fetch(others, version);
+            }
             return;
         }
         // What was opened on the own node can be read whether its owner lives or not.
-        world_.later(self_, 4 * work_delay(), [this, keeper, version] {
-            if (!is_near(keeper) && !can_reach(keeper)) {
-                fetch(keeper, version);
-                return;
+        world_.later(self_, 4 * work_delay(), [this, holder, holders, others, version] {
+            if (!is_near(holder) && !can_reach(holder)) {
+                fetch(holders, version);
+            } else if (!share_at(holder, version).is_good(version) && !others.empty()) {
+                fetch(others, version);
+            } else {
+                take_copy(share_at(holder, version), version, RestoredFrom::shadow);
             }
-            take_copy(world_.process(keeper).shadows_[pe_].slots[version.value() % 2], version, RestoredFrom::shadow);
         });
     });
 }
 
 void SimProcess::take_copy(const Copy& copy, Version version, RestoredFrom where) {
-    if (copy.version != version || !copy.is_intact() || is_mutated(Mutation::shadow_reads_corrupt)) {
+    if (!copy.is_good(version) || is_mutated(Mutation::shadow_reads_corrupt)) {
         work_done(Participant::Outcome::corrupt);
         return;
     }
@@ -211,22 +281,28 @@ void SimProcess::prepare_as_substitute() {
     if (now.stage == Stage::ended) {
         return;
     }
-    const ProcId keeper = world_.scenario().shape.keeper(now, pe_);
-    if (keeper == kNoProc) {
-        act(Participant::Do::give_up);
+    const std::vector<ProcId> holders = holders_of(sources_of(world_.scenario().shape, now, pe_));
+    prepare_from({holders, now.index, now.version, false});
+}
+
+void SimProcess::prepare_from(const Preparing& from) {
+    if (from.holders.empty() && from.is_any_gone) {
+        await_another_value(from.index);
         return;
     }
-    open(keeper, [this, keeper, now](Reach reach) {
-        if (reach == Reach::gone) {
-            await_another_value(now.index);
+    if (from.holders.empty()) {
+        act(Participant::Do::give_up);  // nobody else would notice
+        return;
+    }
+    open(from.holders.front(), Memory::kept_shadows, [this, from](Reach reach) {
+        if (reach == Reach::opened && share_at(from.holders.front(), from.version).is_good(from.version)) {
+            join_as_substitute();
             return;
         }
-        const Copy& copy = world_.process(keeper).shadows_[pe_].slots[now.version.value() % 2];
-        if (copy.version != now.version || !copy.is_intact()) {
-            act(Participant::Do::give_up);  // nobody else would notice
-            return;
-        }
-        join_as_substitute();
+        Preparing others = from;
+        others.holders.erase(others.holders.begin());
+        others.is_any_gone = from.is_any_gone || reach == Reach::gone;
+        prepare_from(others);
     });
 }
 

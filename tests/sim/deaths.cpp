@@ -66,9 +66,12 @@ ProcId World::victim_of(const Kill& kill, ProcId actor, ProcId counterpart) {
         case Victim::actor: return actor;
         case Victim::counterpart: return counterpart;
         case Victim::leader: return process(actor).agreement().leader();
-        case Victim::keeper: return pe == kNoPe ? kNoProc : shape.keeper_to_be(state, pe);
+        case Victim::keeper: {
+            const std::vector<Share> shares = pe == kNoPe ? std::vector<Share>{} : targets_of(shape, state, pe);
+            return shares.empty() ? kNoProc : shares.front().holder;
+        }
         case Victim::kept: {
-            const std::vector<PeId> kept = shape.kept_by(state, actor);
+            const std::vector<PeId> kept = shape.scheme->place(shape, state, state.replacements)->kept_by(actor);
             return kept.empty() ? kNoProc : shape.holder(state, kept.front());
         }
         case Victim::substitute:
@@ -98,6 +101,25 @@ void World::kill(ProcId process, FailureReason reason) {
     lose_messages_of(process);
     tell(&Observer::gone, process, Gone::killed);
     spread_news(process);
+}
+
+// The death of a process and the loss of its node are two things.
+bool World::has_memory_of(ProcId process, Memory what) const noexcept {
+    const MemoryHolder& holder = *scenario_.shape.memory;
+    if (is_alive(process)) {
+        return true;
+    }
+    const bool is_node_lost = !is_anybody_alive_on(node_of(scenario_, process));
+    return is_node_lost ? !holder.dies_with_node(what) : !holder.dies_with_process(what);
+}
+
+bool World::is_anybody_alive_on(NodeId node) const noexcept {
+    for (std::int32_t process = 0; process < n_slots(scenario_); ++process) {
+        if (is_alive(ProcId(process)) && node_of(scenario_, ProcId(process)) == node) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void World::leave(ProcId process, Gone how) {
@@ -195,11 +217,7 @@ void World::tell_of_port(ProcId to, ProcId of) { tell_fate(to, of, process(to).h
 
 // While its host is there the other end of a connection sees at once that a process is gone.
 void World::break_connection(ProcId dead, ProcId other) {
-    bool is_host_there = scenario_.are_ports_refused;
-    for (std::int32_t process = 0; process < n_slots(scenario_) && !is_host_there; ++process) {
-        is_host_there = is_alive(ProcId(process)) && node_of(scenario_, ProcId(process)) == node_of(scenario_, dead);
-    }
-    if (is_host_there) {
+    if (scenario_.are_ports_refused || is_anybody_alive_on(node_of(scenario_, dead))) {
         tell_of_port(other, dead);
     }
 }

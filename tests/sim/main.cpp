@@ -18,7 +18,7 @@ struct Options {
     std::uint64_t seeds = 5000;
     int jobs = 1;
     std::uint64_t replay = 0;
-    bool with_trace = false;
+    sft::sim::RunOptions run;
     bool with_statistics = false;
     std::uint64_t failures_max = 5;
     std::string mutation;
@@ -73,7 +73,7 @@ Tally run_share(const std::string& program, const Options& options, std::uint64_
     Tally tally;
     for (std::uint64_t i = offset; i < options.seeds && tally.failures < options.failures_max; i += step) {
         const std::uint64_t seed = options.first + i;
-        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false);
+        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, options.run);
         ++tally.jobs;
         tally.coverage.add(outcome.coverage);
         tally.events += outcome.statistics.events;
@@ -85,7 +85,9 @@ Tally run_share(const std::string& program, const Options& options, std::uint64_
             report(program, seed, outcome.violation);
         }
     }
-    if (const std::string missing = tally.coverage.what_is_missing(tally.jobs); !missing.empty()) {
+    const std::string missing = tally.coverage.what_is_missing(tally.jobs);
+    // With these fewer copies are lost, if any.
+    if (!missing.empty() && !options.run.has_two_partners && !options.run.has_node_memory) {
         ++tally.failures;
         fmt::print("too little has happened in {} jobs: {}\n", tally.jobs, missing);
     }
@@ -132,7 +134,7 @@ int hunt(const std::string& program, const Options& options) {
     sft::sim::Coverage coverage;
     for (std::uint64_t i = 0; i < options.seeds; ++i) {
         const std::uint64_t seed = options.first + i;
-        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, false);
+        const sft::sim::Outcome outcome = sft::sim::run_seed(seed, options.run);
         coverage.add(outcome.coverage);
         const std::string missing = coverage.what_is_missing(i + 1);
         if (outcome.violation.empty() && !missing.empty()) {
@@ -143,7 +145,7 @@ int hunt(const std::string& program, const Options& options) {
             continue;
         }
         sft::sim::switch_off();
-        const bool is_clean_without = sft::sim::run_seed(seed, false).violation.empty();
+        const bool is_clean_without = sft::sim::run_seed(seed, options.run).violation.empty();
         static_cast<void>(sft::sim::switch_on(options.mutation));
         if (!is_clean_without) {
             fmt::print("seed {} fails without the deliberate bug as well\n", seed);
@@ -210,7 +212,9 @@ int main(int argc, char** argv) {
     app.add_option("--jobs", options.jobs, "processes that share the seeds")->check(CLI::Range(1, 256));
     app.add_option("--failures-max", options.failures_max, "stop after so many")->capture_default_str();
     auto* replay = app.add_option("--replay", options.replay, "run this seed only");
-    app.add_flag("--trace", options.with_trace, "print what happens")->needs(replay);
+    app.add_flag("--trace", options.run.with_trace, "print what happens")->needs(replay);
+    app.add_flag("--two-partners", options.run.has_two_partners, "two processes keep a copy of each PE");
+    app.add_flag("--node-memory", options.run.has_node_memory, "copies outlive the process that keeps them");
     app.add_flag("--statistics", options.with_statistics, "print how the jobs ended");
     app.add_option("--mutation", options.mutation,
                    "switch this deliberate bug on and look for the first seed that finds it (sim_mutated only)")
@@ -231,14 +235,15 @@ int main(int argc, char** argv) {
         fmt::print(stderr, "sim: error: there is no deliberate bug '{}' in this program\n", options.mutation);
         return 2;
     }
-    const std::string program = argv[0];
+    const std::string program = std::string(argv[0]) + (options.run.has_two_partners ? " --two-partners" : "") +
+                                (options.run.has_node_memory ? " --node-memory" : "");
     if (!options.mutation.empty() && replay->count() == 0) {
         return hunt(program, options);
     }
     if (replay->count() == 0) {
         return run_seeds(program, options);
     }
-    const sft::sim::Outcome outcome = sft::sim::run_seed(options.replay, options.with_trace);
+    const sft::sim::Outcome outcome = sft::sim::run_seed(options.replay, options.run);
     if (!outcome.violation.empty()) {
         report(program, options.replay, outcome.violation);
         return 1;

@@ -77,6 +77,7 @@ struct Copy {
         return sum;
     }
     [[nodiscard]] bool is_intact() const noexcept { return checksum == checksum_of(content); }
+    [[nodiscard]] bool is_good(Version wanted) const noexcept { return version == wanted && is_intact(); }
     void seal(Version sealed) noexcept {
         version = sealed;
         checksum = checksum_of(content);

@@ -43,7 +43,7 @@ void SimProcess::start() {
         world_.later(self_, world_.random().between(0, node_watch_.period_ns()), [this] { tick_nodes(); });
     }
     if (pe_ != kNoPe) {
-        keeper_in_use_ = world_.scenario().shape.keeper(state(), pe_);
+        share_holders_ = holders_of(sources_of(world_.scenario().shape, state(), pe_));
         compute();
     }
 }

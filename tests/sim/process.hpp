@@ -16,6 +16,7 @@
 #include "recovery/detection/detector.hpp"
 #include "recovery/detection/node_watch.hpp"
 #include "recovery/membership/agreement.hpp"
+#include "recovery/membership/scheme.hpp"
 #include "recovery/participant.hpp"
 #include "tests/sim/events.hpp"
 #include "tests/sim/memory.hpp"
@@ -24,6 +25,7 @@
 namespace sft::sim {
 
 [[nodiscard]] std::string to_string(const Message& message);
+[[nodiscard]] std::vector<ProcId> holders_of(std::span<const Share> shares);
 
 class SimProcess final : public AgreementWorld {
 public:
@@ -87,33 +89,47 @@ private:
     // checkpoint_actions.cpp: work on memory, word by word
     void begin_work(Participant::Do work);
     void work_done(Participant::Outcome result);
-    void replicate(ProcId keeper, Version version);
+    void replicate(std::vector<ProcId> holders, Version version);
     void update_local_copy(Version version);
     void restore(Version version);
     void protect();
     void show_new_holders(std::vector<ProcId> holders);
     void protect_own();
+    struct Protecting {
+        ProcId holder;
+        bool is_missing;  // its share
+    };
+    void protect_next(std::vector<Protecting> left);
     struct Writing {
-        ProcId keeper;
+        ProcId holder;
         std::size_t slot;
         Version version;
-        Participant::Outcome if_gone;  // what is done then
+        std::function<void(bool is_gone)> then;
     };
     void write_word(const Writing& writing, std::size_t word);
     void mend(Version version);
-    void fetch(ProcId keeper, Version version);
+    void fetch(std::vector<ProcId> holders, Version version);
+    [[nodiscard]] const Copy& share_at(ProcId holder, Version version);
     void take_copy(const Copy& copy, Version version, RestoredFrom where);
     void prepare_as_substitute();
+    struct Preparing {
+        std::vector<ProcId> holders;  // of shares, not asked yet
+        std::uint64_t index;          // of the value that it was begun for
+        Version version;
+        bool is_any_gone;
+    };
+    void prepare_from(const Preparing& from);
     void await_another_value(std::uint64_t index);
     void join_as_substitute();
     [[nodiscard]] bool takes_from(ProcId writer) const noexcept;
 
     // reach.cpp: what a process can reach of another one
     [[nodiscard]] bool is_near(ProcId other) const;
+    [[nodiscard]] bool is_known_to_be_gone(ProcId other, Memory what) const;
     enum class Reach : std::uint8_t { opened, gone };
     using Opened = std::function<void(Reach)>;
-    void open(ProcId other, Opened then);
-    void await_death(ProcId other, Time until, Opened then);
+    void open(ProcId other, Memory what, Opened then);
+    void await_death(ProcId other, Memory what, Time until, Opened then);
     [[nodiscard]] bool can_reach(ProcId other);
     void fail_job(ProcId culprit);
     [[nodiscard]] Time work_delay();
@@ -139,8 +155,8 @@ private:
     std::uint32_t view_at_entry_ = 0;
     Content live_{};
     Copy local_;
-    ProcId keeper_in_use_ = kNoProc;
-    std::set<ProcId> shown_;  // substitutes whose memory has been opened
+    std::vector<ProcId> share_holders_;  // that this process can reach
+    std::set<ProcId> shown_;             // substitutes whose memory has been opened
     std::map<PeId, Shadow> shadows_;
     std::map<ProcId, int> unacknowledged_;
     std::int32_t hops_ = 0;  // of the message being handled

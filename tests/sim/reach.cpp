@@ -26,40 +26,51 @@ bool SimProcess::is_near(ProcId other) const {
            node_of(world_.scenario(), self_) == node_of(world_.scenario(), other);
 }
 
+// By what this process knows of deaths; others may be dead, or alive, without that it knows.
+bool SimProcess::is_known_to_be_gone(ProcId other, Memory what) const {
+    if (!contains(agreement_.known_deaths(), other)) {
+        return false;
+    }
+    JobState known = state();
+    known.deaths = agreement_.known_deaths();
+    return !LeftMemory(world_.scenario().shape, known).has(other, what);
+}
+
 bool SimProcess::can_reach(ProcId other) {
-    return is_near(other) || (world_.is_alive(other) && world_.is_data_reachable(self_, other) &&
-                              world_.process(other).takes_from(self_));
+    return is_near(other) || (world_.has_memory_of(other, Memory::kept_shadows) &&
+                              world_.is_data_reachable(self_, other) && world_.process(other).takes_from(self_));
 }
 
 // gone: the death is known here, and will be decided about.
-void SimProcess::open(ProcId other, Opened then) {
-    world_.later(self_, work_delay(), [this, other, then = std::move(then)] {
-        if (other != self_ && contains(agreement_.known_deaths(), other)) {
+void SimProcess::open(ProcId other, Memory what, Opened then) {
+    world_.later(self_, work_delay(), [this, other, what, then = std::move(then)] {
+        if (other != self_ && is_known_to_be_gone(other, what)) {
             then(Reach::gone);
         } else if (!is_near(other) && !can_reach(other)) {
-            world_.later(self_, kPoll, [this, other, then] { open(other, then); });
+            world_.later(self_, kPoll, [this, other, what, then] { open(other, what, then); });
         } else if (other == self_ || !is_near(other)) {
             then(Reach::opened);
-        } else if (!world_.is_alive(other)) {
-            await_death(other, kNeverEnds, then);
+        } else if (!world_.has_memory_of(other, what)) {
+            await_death(other, what, kNeverEnds, then);
         } else if (world_.cannot_open(self_)) {
             world_.trace(self_, format("cannot open the memory of p%d", other.value()));
             world_.tell(&Observer::could_not_open, self_);
-            await_death(other, world_.now() + kUntilGone, then);
+            await_death(other, what, world_.now() + kUntilGone, then);
         } else {
             then(Reach::opened);
         }
     });
 }
 
-// Nobody would decide anything about one that lives, so this process says what is wrong.
-void SimProcess::await_death(ProcId other, Time until, Opened then) {
-    if (contains(agreement_.known_deaths(), other) || is_mutated(Mutation::take_closed_for_dead)) {
+// Nobody would decide anything about one that lives, or whose memory outlives it, so this process says what is wrong.
+void SimProcess::await_death(ProcId other, Memory what, Time until, Opened then) {
+    if (is_known_to_be_gone(other, what) || is_mutated(Mutation::take_closed_for_dead)) {
         then(Reach::gone);
     } else if (world_.now() >= until) {
         fail_job(other);
     } else {
-        world_.later(self_, kPoll, [this, other, until, then = std::move(then)] { await_death(other, until, then); });
+        world_.later(self_, kPoll,
+                     [this, other, what, until, then = std::move(then)] { await_death(other, what, until, then); });
     }
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "tests/recovery/node_memory.hpp"
+#include "tests/recovery/two_partners.hpp"
 #include "tests/sim/checkers.hpp"
 #include "tests/sim/process.hpp"
 
@@ -29,9 +31,20 @@ private:
 
 }  // namespace
 
-Outcome run_seed(std::uint64_t seed, bool with_trace) {
-    const Scenario scenario = make_scenario(seed);
-    if (with_trace) {
+Outcome run_seed(std::uint64_t seed, const RunOptions& options) {
+    Scenario scenario = make_scenario(seed);
+    if (options.has_two_partners) {
+        scenario.shape.scheme = &two_partners();
+        scenario.n_partners = 2;
+    }
+    if (options.has_node_memory) {
+        if (scenario.nodes || scenario.detection != Detection::kernel || scenario.shape.n_pes == 1) {
+            return {};
+        }
+        scenario.shape.memory = &node_memory();
+        scenario.has_node_memory = true;
+    }
+    if (options.with_trace) {
         fmt::print("{}\n", describe(scenario));
     }
     Outcome outcome;
@@ -41,7 +54,7 @@ Outcome run_seed(std::uint64_t seed, bool with_trace) {
     std::vector<Observer*> observers = checkers.observers();
     observers.push_back(&summary);
     observers.push_back(&outcome.coverage);
-    World world(scenario, std::move(observers), verdict, with_trace);
+    World world(scenario, std::move(observers), verdict, options.with_trace);
     world.run();
     outcome.statistics = world.statistics();
     outcome.violation = verdict.text();

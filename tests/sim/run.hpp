@@ -20,6 +20,13 @@ struct Outcome {
     bool is_stopped = false;  // by a partition: no side had a majority
 };
 
-[[nodiscard]] Outcome run_seed(std::uint64_t seed, bool with_trace);
+struct RunOptions {
+    bool with_trace = false;
+    // What the library does not have: a scheme of redundancy, and a holder of memory, in the jobs where that makes a
+    // difference and is enough: of several PEs on one node, of which nobody is cut off. (The others are left out.)
+    bool has_two_partners = false;
+    bool has_node_memory = false;
+};
+[[nodiscard]] Outcome run_seed(std::uint64_t seed, const RunOptions& options);
 
 }  // namespace sft::sim

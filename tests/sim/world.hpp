@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "recovery/membership/memory_holder.hpp"
 #include "recovery/rules.hpp"
 #include "tests/sim/events.hpp"
 #include "tests/sim/random.hpp"
@@ -51,6 +52,8 @@ public:
     [[nodiscard]] bool is_alive(ProcId process) const noexcept {
         return fates_[process.index()].has_come && !fates_[process.index()].is_gone;
     }
+    // Whether there is memory of a process that lives or has died, whoever holds it.
+    [[nodiscard]] bool has_memory_of(ProcId process, Memory what) const noexcept;
     [[nodiscard]] bool has_come(ProcId process) const noexcept { return fates_[process.index()].has_come; }
     // So many newcomers, if there are any left.
     void want_spares(std::size_t n);
@@ -139,6 +142,7 @@ private:
     void corrupt(const Corruption& corruption);
     [[nodiscard]] bool is_stuck() const noexcept;
     [[nodiscard]] bool is_anybody_left() const;
+    [[nodiscard]] bool is_anybody_alive_on(NodeId node) const noexcept;
 
     Scenario scenario_;
     std::vector<Observer*> observers_;

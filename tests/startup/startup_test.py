@@ -7,6 +7,7 @@
     startup_test.py --oshrun OSHRUN input PROGRAM               standard input is given again, and what was not read is kept
     startup_test.py --oshrun OSHRUN random PROGRAM --seeds N    start-ups drawn from seeds; each program compares for itself
     startup_test.py --oshrun OSHRUN behind PROGRAM...           conformance programs as start-ups
+    startup_test.py --oshrun OSHRUN points PROGRAM              kills at the fault points of a start-up and its repetition
 """
 
 import argparse
@@ -167,6 +168,27 @@ def test_behind(options):
             check(result[0] == 0, f"{program}, PE {pe}", result)
 
 
+def test_points(options):
+    """A substitute dies while it repeats the start-up, and the next one does it. Who dies in a start-up is not replaced."""
+    program = options.programs[0]
+    words = [program, "broadcast", "137", "5"]
+    expected = run(options, words)
+    for pe in range(PES):
+        for where in ["replay_begin", "replay_call", "replay_call visit 2", "replay_call visit 3", "replay_end"]:
+            for victim in ["substitute", f"pe {pe} incarnation 0"]:
+                if victim != "substitute" and where != "replay_call":
+                    continue
+                faults = f"kill pe {pe} at checkpoint_leave visit 2; kill {victim} at {where}"
+                result = run(options, words, environment={"SHMEM_FT_FAULTS": faults})
+                check(result[:2] == expected[:2], faults, result)
+                struck = result[2].count("shmem-ft: fault: kill")
+                check(struck == (2 if victim == "substitute" else 1), f"{faults}: {struck} faults", result)
+        for where in ["startup_call", "startup_call visit 3", "record_close"]:
+            faults = f"kill pe {pe} at {where}"
+            result = run(options, words, environment={"SHMEM_FT_FAULTS": faults})
+            check(result[0] != 0 and re.search(rf"oshrun: PE {pe} .*before the first checkpoint", result[2]), faults, result)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oshrun", required=True)
@@ -174,10 +196,11 @@ def main():
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--every-pe", action="store_true", help="kill each PE, in a job of its own")
-    parser.add_argument("what", choices=["beginnings", "input", "named", "random", "behind"])
+    parser.add_argument("what", choices=["beginnings", "input", "named", "points", "random", "behind"])
     parser.add_argument("programs", nargs="+")
     options = parser.parse_args()
-    tests = {"beginnings": test_beginnings, "input": test_input, "named": test_named, "random": test_random, "behind": test_behind}
+    tests = {"beginnings": test_beginnings, "input": test_input, "named": test_named, "points": test_points,
+             "random": test_random, "behind": test_behind}
     try:
         tests[options.what](options)
     except Failed as failed:

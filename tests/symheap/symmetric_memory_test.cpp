@@ -70,7 +70,8 @@ TEST(SymmetricMemory, RecordHeapTableAndMarksLieOneBehindTheOther) {
     EXPECT_EQ(memory.heap().begin, kBase + 2 * kBlockBytes);
     EXPECT_EQ(memory.heap().begin + memory.heap().bytes + BlockTable::kBytes, live.heap.begin + live.heap.bytes);
     EXPECT_EQ(live.heap.bytes % kBlockBytes, 0U);
-    EXPECT_EQ(memory.heap_segment().bytes() - live.heap.bytes, WriteMarks::bytes_for(live.heap.bytes, 0));
+    EXPECT_EQ(memory.heap_segment().bytes() - live.heap.bytes,
+              WriteMarks::bytes_for(live.heap.bytes, 0) + WriteQueues::kBytes);
     EXPECT_EQ(memory.front_bytes(), 2 * kBlockBytes + Heap::journal_bytes());
     EXPECT_EQ(memory.stray_words().heap_file_offset, 2 * kBlockBytes);
 }

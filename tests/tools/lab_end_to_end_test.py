@@ -186,6 +186,24 @@ class LabTest(unittest.TestCase):
         self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
         self.assertEqual(len(run["faults"]), 2)
 
+    def test_a_second_death_in_the_repeated_start_up(self):
+        text = "kill pe 2 at replicate_middle visit 4; kill substitute at replay_call visit 2"
+        result, run = self.schedule(text, *SAME, *JACOBI)
+        self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
+        self.assertEqual([fault["phase"] for fault in run["faults"]], ["running", "replay"])
+        self.assertIn("[fault 2 in the replay]", result.stdout)
+        phases = run["phases"]
+        self.assertEqual(sorted(span["pe"] for span in phases if span["phase"] == "start-up"), [0, 1, 2, 3])
+        self.assertEqual([span["pe"] for span in phases if span["phase"] == "replay"], [2])
+        self.assertTrue(all(span["begin_ns"] < span["end_ns"] for span in phases))
+
+    def test_a_death_in_the_start_up_is_excused(self):
+        for point in ("startup_call visit 2", "record_close"):
+            result, run = self.schedule(f"kill pe 1 at {point}", *SAME, *JACOBI)
+            self.assertEqual((result.returncode, run["class"]), (0, "named error, excused"), result.stdout)
+            self.assertEqual([fault["phase"] for fault in run["faults"]], ["start-up"])
+            self.assertIn("[fault 1 in the start-up]", result.stdout)
+
     def test_a_process_that_is_stopped_and_goes_on(self):
         result, run = self.schedule("stop 200 ms pe 1 at replicate_begin visit 3", *SAME, *JACOBI)
         self.assertEqual((result.returncode, run["class"]), (0, "recovered"), result.stdout + result.stderr)
@@ -295,7 +313,7 @@ class LabTest(unittest.TestCase):
         result = run_lab("--", "./no-such-program")
         self.assertEqual(result.returncode, 2)
         self.assertRegex(result.stderr, r"^shmem-ft: error: ./no-such-program ends with 127 without any fault: ")
-        result = run_lab("--schedule", self.path("bad", "kill pe 1 at ship_begn"), *JACOBI)
+        result = run_lab("--schedule", self.path("bad", "kill pe 1 at replicate_begn"), *JACOBI)
         self.assertEqual(result.returncode, 2)
         self.assertIn("did you mean replicate_begin?", result.stderr)
 
@@ -307,12 +325,12 @@ class LabTest(unittest.TestCase):
             text=True,
             timeout=60,
             check=False,
-            env={**os.environ, "SHMEM_FT_FAULTS": "kill pe 2 at ship_begn"},
+            env={**os.environ, "SHMEM_FT_FAULTS": "kill pe 2 at replicate_begn"},
         )
         self.assertEqual(result.returncode, 2)
         self.assertEqual(
             result.stderr,
-            "oshrun: SHMEM_FT_FAULTS: entry 1 'kill pe 2 at ship_begn': 'ship_begn' is no fault point; did you mean "
+            "oshrun: SHMEM_FT_FAULTS: entry 1 'kill pe 2 at replicate_begn': 'replicate_begn' is no fault point; did you mean "
             "replicate_begin?\n",
         )
         self.assertEqual(result.stdout, "")

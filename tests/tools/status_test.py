@@ -135,6 +135,19 @@ class RunningJob(unittest.TestCase):
             later = await_job(job, lambda it: it["version"] > status["version"])
             self.assertEqual([pe["pid"] for pe in later["pes"]], [pe["pid"] for pe in status["pes"]])
 
+    def test_the_start_up_and_its_repetition(self):
+        faults = ("delay 3000 pe 1 at startup_call; kill pe 1 at checkpoint_leave visit 3; "
+                  "delay 3000 substitute at replay_call")
+        with jacobi(env={"SHMEM_FT_FAULTS": faults}) as job:
+            first = await_job(job, lambda it: len(it["pes"]) == 3 and {pe["startup"] for pe in it["pes"]} == {"being recorded"})
+            self.assertEqual(first["version"], 0)
+            during = await_job(job, lambda it: it["pes"][1]["startup"] == "being repeated")
+            self.assertEqual([pe["startup"] for pe in during["pes"]], ["recorded", "being repeated", "recorded"])
+            self.assertGreater(during["pes"][1]["startup_bytes"], 0)
+            after = await_job(job, lambda it: it["view"] == 1 and it["stage"] == "running" and it["version"] > during["version"])
+            self.assertEqual({pe["startup"] for pe in after["pes"]}, {"recorded"})
+            self.assertGreater(min(pe["startup_bytes"] for pe in after["pes"]), 0)
+
     def test_a_kill_and_the_recovery(self):
         with jacobi() as job:
             before = await_job(job, lambda it: it["version"] > 1)

@@ -185,7 +185,24 @@ struct Wire {
     int percent_repeated = 0;
     int percent_full = 0;
     int percent_broken = 0;
+    bool is_lazy = false;  // connects when something is to be sent, and lets a connection go that nobody uses
+    std::int64_t ready_ns = 0;
+    std::int64_t used_ns = 0;
 
+    bool takes() {
+        const std::int64_t now = now_ns();
+        if (!is_lazy) {
+            return true;
+        }
+        if (ready_ns == 0 || now > std::max(ready_ns, used_ns) + 50'000'000) {
+            ready_ns = now + 5'000'000;
+        }
+        if (now < ready_ns) {
+            return false;
+        }
+        used_ns = now;
+        return true;
+    }
     bool happens(int percent) { return std::uniform_int_distribution<int>(0, 99)(random) < percent; }
 };
 
@@ -199,7 +216,7 @@ bool TestFabric::open(const Options& options, std::string&) {
 void TestFabric::close() noexcept { wire_.receivers[static_cast<std::size_t>(self_)] = nullptr; }
 
 Fabric::Sent TestFabric::send(ProcId, Bytes head, Bytes payload, std::uint64_t) {
-    if (wire_.happens(wire_.percent_full)) {
+    if (!wire_.takes() || wire_.happens(wire_.percent_full)) {
         return Sent::full;
     }
     std::deque<Wire::Message>& line = wire_.to[static_cast<std::size_t>(1 - self_)];
@@ -284,6 +301,23 @@ TEST(Sessions, SilentLossesAndRepetitions) {
     wire.percent_full = 20;
     TwoSessions two(wire);
     two.exchange(400);
+}
+
+// A question is asked when a connection has gone in silence, so the fabric has none, and refuses it at first.
+TEST(Sessions, AQuestionIsPutAgainUntilTheFabricTakesIt) {
+    Wire wire;
+    TwoSessions two(wire);
+    wire.percent_lost = 100;
+    const TestHead head{.from = 0, .number = 0, .bytes = 0};
+    EXPECT_EQ(two.sessions[0]->send(ProcId(1), bytes_of(head), {}, 1), Fabric::Sent::done);
+    wire.percent_lost = 0;
+    wire.is_lazy = true;
+    const std::int64_t end_ns = now_ns() + 10'000'000'000;
+    while (two.recorders[1].n_heads == 0 && now_ns() < end_ns) {
+        two.sessions[0]->progress();
+        two.sessions[1]->progress();
+    }
+    EXPECT_EQ(two.recorders[1].n_heads, 1U);
 }
 
 TEST(Sessions, ConnectionsThatBreakAllTheTime) {

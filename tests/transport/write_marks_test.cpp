@@ -80,6 +80,14 @@ TEST_F(WriteMarksTest, WhatIsNotSymmetricIsNotMarked) {
 // The property that a substitute's start-up depends on: when the writer has gone on to its next value, which it does
 // when it has been told that this one was seen, the owner has found the value before. Four writers, words beside each
 // other.
+// As a program may do by mistake: behind the heap lies what is not marked.
+TEST_F(WriteMarksTest, WhatLeavesTheMemoryIsMarkedUpToItsEnd) {
+    mark(heap_ + kHeap - 8, 4 << 20);
+    EXPECT_EQ(collect(), (std::set<std::uintptr_t>{heap_ + kHeap - 8}));
+    mark(globals_ + kGlobals - 16, 8 << 20);
+    EXPECT_EQ(collect(), (std::set<std::uintptr_t>{globals_ + kGlobals - 16, globals_ + kGlobals - 8}));
+}
+
 TEST_F(WriteMarksTest, NoWriteIsMissedWhileOthersWrite) {
     constexpr std::uint64_t kRounds = 3000;
     constexpr int kWriters = 4;

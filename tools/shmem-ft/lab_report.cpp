@@ -21,6 +21,18 @@ std::string kind_of(const FaultEntry& entry) {
     return text.substr(0, text.find(' '));
 }
 
+// Which faults have struck in a start-up, or in a substitute that repeated one.
+std::string in_phases(const LabRun& run) {
+    std::string text;
+    for (const HappenedFault& fault : run.record.faults) {
+        if (fault.phase == ProgramPhase::start_up || fault.phase == ProgramPhase::replay) {
+            text +=
+                fmt::format("{}fault {} in the {}", text.empty() ? "" : ", ", fault.entry + 1, phase_name(fault.phase));
+        }
+    }
+    return text.empty() ? "" : fmt::format(" [{}]", text);
+}
+
 Json json_of(const LabRun& run, const LabOptions& options) {
     Json json = {{"run", run.number}};
     if (run.seed) {
@@ -39,9 +51,16 @@ Json json_of(const LabRun& run, const LabOptions& options) {
                           {"process", fault.process},
                           {"pe", fault.pe},
                           {"keeper", fault.keeper},
+                          {"phase", phase_name(fault.phase)},
                           {"time_ns", fault.time_ns}});
     }
     json["faults"] = faults;
+    Json phases = Json::array();
+    for (const PhaseSpan& span : run.record.phases) {
+        phases.push_back(
+            {{"phase", phase_name(span.phase)}, {"pe", span.pe}, {"begin_ns", span.begin_ns}, {"end_ns", span.end_ns}});
+    }
+    json["phases"] = phases;
     json["recoveries"] = run.record.restarts.size();
     return json;
 }
@@ -62,8 +81,8 @@ std::string describe(const LabRun& run, const LabOptions& options) {
     if (run.seed) {
         text += fmt::format(" seed {}", *run.seed);
     }
-    text += fmt::format(": {} ({:.2f} s) {}\n", class_name(run.verdict.run_class), run.record.seconds,
-                        to_string(run.schedule));
+    text += fmt::format(": {} ({:.2f} s) {}{}\n", class_name(run.verdict.run_class), run.record.seconds,
+                        to_string(run.schedule), in_phases(run));
     if (!run.verdict.why.empty()) {
         text += fmt::format("    {}\n", run.verdict.why);
     }
@@ -95,10 +114,12 @@ std::string summary(const std::vector<LabRun>& runs) {
     std::array<int, kRunClasses> counts{};
     std::map<std::string, int> kinds;
     std::map<std::string, int> points;
+    std::map<ProgramPhase, int> phases;
     for (const LabRun& run : runs) {
         ++counts[static_cast<std::size_t>(run.verdict.run_class)];
         for (const HappenedFault& fault : run.record.faults) {
             ++kinds[kind_of(run.schedule.at(fault.entry))];
+            ++phases[fault.phase];
             ++points[fault_point_name(run.schedule.at(fault.entry).point)];
         }
     }
@@ -113,6 +134,8 @@ std::string summary(const std::vector<LabRun>& runs) {
         is_first = false;
     }
     text += fmt::format("{} at {} different points\n", is_first ? "none" : "", points.size());
+    text += fmt::format("of these in a start-up: {}, in a substitute that repeated one: {}\n",
+                        phases[ProgramPhase::start_up], phases[ProgramPhase::replay]);
     const std::vector<FaultPoint> never = points_never_visited(runs);
     const std::size_t all = fault_point_infos().size();
     text += fmt::format("points that were visited: {} of {}", all - never.size(), all);

@@ -19,7 +19,6 @@
 #include <sstream>
 
 #include "base/clock.hpp"
-#include "base/faults/fault_visits.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/common/text.hpp"
 
@@ -140,6 +139,7 @@ void read_visits(const fs::path& path, RunRecord& record) {
     process.process = visits.process;
     process.pe = visits.pe;
     process.incarnation = visits.incarnation;
+    process.phase = visits.phase;
     for (const FaultPointInfo& info : fault_point_infos()) {
         const auto number = static_cast<std::uint32_t>(info.point);
         if (visits.last_point == number) {
@@ -152,7 +152,7 @@ void read_visits(const fs::path& path, RunRecord& record) {
     for (std::size_t entry = 0; entry < kFaultEntriesMax; ++entry) {
         const FaultFired& fired = visits.fired[entry];
         if (fired.count != 0) {
-            record.faults.push_back({entry, visits.process, fired.pe, fired.keeper, fired.time_ns});
+            record.faults.push_back({entry, visits.process, fired.pe, fired.keeper, fired.time_ns, fired.phase});
         }
     }
     record.processes.push_back(std::move(process));
@@ -174,6 +174,10 @@ void read_events(const fs::path& path, RunRecord& record) {
             record.restarts.push_back(span);
         } else if (name == "initialise") {
             record.initialisations.push_back(span);
+        } else if (name == phase_name(ProgramPhase::start_up) || name == phase_name(ProgramPhase::replay)) {
+            const bool is_first = name == phase_name(ProgramPhase::start_up);
+            record.phases.push_back({is_first ? ProgramPhase::start_up : ProgramPhase::replay, json.value("pe", -1),
+                                     span.begin_ns, span.end_ns});
         }
     }
 }
@@ -208,9 +212,21 @@ void collect_words(const fs::path& folder, RunRecord& record) {
     record.output = contents_of(folder / "stdout");
     record.errors = contents_of(folder / "stderr");
     read_events(folder / "events", record);
+    std::sort(record.phases.begin(), record.phases.end(),
+              [](const PhaseSpan& a, const PhaseSpan& b) { return a.begin_ns < b.begin_ns; });
 }
 
 }  // namespace
+
+const char* phase_name(ProgramPhase phase) noexcept {
+    switch (phase) {
+        case ProgramPhase::none: return "";
+        case ProgramPhase::start_up: return "start-up";
+        case ProgramPhase::replay: return "replay";
+        case ProgramPhase::running: return "running";
+    }
+    return "";
+}
 
 std::string reproduction(const JobCommand& job, const FaultSchedule& schedule) {
     std::vector<std::string> words = {job.oshrun};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/faults/fault_schedule.hpp"
+#include "base/faults/fault_visits.hpp"
 
 namespace sft::tools {
 
@@ -28,6 +29,7 @@ struct HappenedFault {
     int pe = -1;            // that it was; -1: a spare
     int keeper = -1;        // process that kept the PE's copy; -1: none or unknown
     std::int64_t time_ns = 0;
+    ProgramPhase phase = ProgramPhase::none;  // of the victim
 };
 
 using VisitCounts = std::map<FaultPoint, std::uint32_t>;
@@ -36,6 +38,7 @@ struct ProcessRecord {
     int process = -1;
     int pe = -1;  // the last one it was
     unsigned incarnation = 0;
+    ProgramPhase phase = ProgramPhase::none;
     std::string last_point;  // where it was seen last; empty: nowhere
     VisitCounts visits;
 };
@@ -45,6 +48,17 @@ struct TimeSpan {
     std::int64_t begin_ns = 0;
     std::int64_t end_ns = 0;
 };
+
+// A start-up, or its repetition in a substitute.
+struct PhaseSpan {
+    ProgramPhase phase = ProgramPhase::none;
+    int pe = -1;
+    std::int64_t begin_ns = 0;
+    std::int64_t end_ns = 0;
+};
+
+// As in reports; empty: none.
+[[nodiscard]] const char* phase_name(ProgramPhase phase) noexcept;
 
 struct RunRecord {
     bool is_hang = false;       // it did not end in time and was ended
@@ -58,6 +72,7 @@ struct RunRecord {
     std::vector<TimeSpan> commits;
     std::vector<TimeSpan> restarts;
     std::vector<TimeSpan> initialisations;  // blocks begun after a commit, and its version
+    std::vector<PhaseSpan> phases;          // that came to their ends
     std::vector<int> left_behind;           // pids
 };
 

@@ -109,9 +109,12 @@ std::set<std::string> without(const std::set<std::string>& all, const std::set<s
 std::string describe_hang(const RunRecord& record) {
     std::string where;
     for (const ProcessRecord& process : record.processes) {
-        where += fmt::format("{}process {}{} at {}", where.empty() ? "" : ", ", process.process,
+        where += fmt::format("{}process {}{} at {}{}", where.empty() ? "" : ", ", process.process,
                              process.pe < 0 ? "" : fmt::format(" (PE {})", process.pe),
-                             process.last_point.empty() ? "no point" : process.last_point);
+                             process.last_point.empty() ? "no point" : process.last_point,
+                             process.phase == ProgramPhase::start_up ? ", in its start-up"
+                             : process.phase == ProgramPhase::replay ? ", repeating the start-up"
+                                                                     : "");
     }
     return fmt::format("not ended after {:.1f} s; last seen: {}", record.seconds, where.empty() ? "nobody" : where);
 }

@@ -38,6 +38,7 @@ void FrameStream::append(FrameKind kind, std::uint64_t number, std::span<const s
 }
 
 bool FrameStream::write_some() noexcept {
+    SFT_ASSERT(out_begin_ <= out_.size());
     while (n_unwritten() != 0) {
         const ssize_t bytes = fails(FaultPoint::call_send)
                                   ? -1
@@ -55,7 +56,7 @@ bool FrameStream::write_some() noexcept {
 }
 
 bool FrameStream::read_some() {
-    SFT_ASSERT(in_begin_ <= in_end_ && in_end_ <= in_.size());
+    SFT_ASSERT(fd_ >= 0 && in_begin_ <= in_end_ && in_end_ <= in_.size());
     if (in_begin_ == in_end_) {
         in_begin_ = in_end_ = 0;
     }
@@ -78,11 +79,13 @@ bool FrameStream::read_some() {
             return errno == EAGAIN;
         }
         in_end_ += static_cast<std::size_t>(bytes);
+        SFT_ASSERT(in_end_ <= in_.size());
         return bytes > 0;
     }
 }
 
 FrameStream::Next FrameStream::next(Frame& frame) noexcept {
+    SFT_ASSERT(in_begin_ <= in_end_ && in_end_ <= in_.size());
     const std::size_t there = in_end_ - in_begin_;
     if (there < sizeof frame.head) {
         return Next::none;

@@ -28,6 +28,7 @@ struct StreamHead {
 };
 static_assert(sizeof(StreamHead) == 16 && std::is_trivially_copyable_v<StreamHead>);
 static_assert(std::has_unique_object_representations_v<StreamHead>);
+static_assert(offsetof(StreamHead, bytes) == 4 && offsetof(StreamHead, number) == 8);
 
 class FrameStream {
 public:

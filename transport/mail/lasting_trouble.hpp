@@ -15,12 +15,14 @@ public:
     // It has failed at that time. `what` completes "cannot ...".
     void note(const char* what, int error, std::int64_t now_ns) {
         SFT_ASSERT(what != nullptr && error != 0);
+        SFT_ASSERT(error_ == 0 || now_ns >= last_ns_);
         if (error_ == 0 || now_ns - last_ns_ > kBreakNs) {
             first_ns_ = now_ns;
         }
         last_ns_ = now_ns;
         what_ = what;
         error_ = error;
+        SFT_ASSERT(first_ns_ <= last_ns_);
     }
     [[nodiscard]] bool goes_on(std::int64_t now_ns) const noexcept {
         return error_ != 0 && now_ns - last_ns_ <= kBreakNs;

@@ -32,6 +32,7 @@ struct FrameHead {
 };
 static_assert(sizeof(FrameHead) == 24 && std::is_trivially_copyable_v<FrameHead>);
 static_assert(std::has_unique_object_representations_v<FrameHead>);
+static_assert(offsetof(FrameHead, from) == 8 && offsetof(FrameHead, secret) == 16);
 
 // What an epoll event is about: its kind above the number of a process or a connection.
 enum class Source : std::uint32_t { listener, timer, peer, incoming, remote };
@@ -99,6 +100,7 @@ bool Mailbox::open(const Options& options, std::string& error_line) {
     SFT_ASSERT(!options.remote.listen_on.is_set() || (options.remote.is_remote && options.remote.address_of));
     close();
     SFT_ASSERT(peers_.empty() && incoming_.empty());
+    SFT_ASSERT(epoll_fd_ < 0 && listener_ < 0 && timer_ < 0 && !remote_.is_open());
     options_ = options;
     owner_ = getpid();
     has_complained_ = false;
@@ -197,6 +199,7 @@ bool Mailbox::watch(int operation, int fd, std::uint32_t events, std::uint64_t k
     epoll_event event{};
     event.events = events;
     event.data.u64 = key;
+    SFT_ASSERT(epoll_fd_ >= 0 && fd >= 0);
     const bool is_new = operation == EPOLL_CTL_ADD;
     return !(is_new && fails(FaultPoint::call_watch)) && epoll_ctl(epoll_fd_, operation, fd, &event) == 0;
 }
@@ -239,6 +242,7 @@ void Mailbox::send(ProcId to, std::span<const std::byte> message) {
     std::array<iovec, 2> parts{{{&head, sizeof head}, {const_cast<std::byte*>(message.data()), message.size()}}};
     Outcome outcome = drain(to, peer);
     if (outcome == Outcome::sent) {
+        SFT_ASSERT(peer.frames.empty());  // it overtakes nothing
         outcome = transmit(to, peer, parts.data(), parts.size());
     }
     SFT_ASSERT(outcome != Outcome::gone || (peer.is_gone && peer.frames.empty()));
@@ -320,8 +324,8 @@ Mailbox::Outcome Mailbox::connect(ProcId to, Peer& peer) {
         retry_soon("connect to other processes", error);
         return Outcome::later;
     }
+    SFT_ASSERT(!peer.waits_for_room);  // what has been dropped waits for nothing
     peer.fd = fd;
-    peer.waits_for_room = false;
     return Outcome::sent;
 }
 
@@ -358,12 +362,6 @@ void Mailbox::retire_peer(ProcId process) {
     } else if (is_mine()) {
         drop(peers_[process.value()]);
         settle_lost(process);
-    }
-}
-
-void Mailbox::give_up(ProcId process) {
-    if (is_mine() && is_remote(process)) {
-        remote_.give_up(process);
     }
 }
 
@@ -463,6 +461,7 @@ bool Mailbox::receive_all(std::uint32_t connection, const Sink& sink) {
             break;
         }
         has_received = true;
+        SFT_ASSERT(at->second.from != kNoProc);
         sink(at->second.from, std::span(buffer_).first(static_cast<std::size_t>(bytes)).subspan(sizeof(FrameHead)));
     }
     return has_received;

@@ -39,9 +39,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/ids.hpp"
 #include "transport/contact.hpp"
 #include "transport/mail/lasting_trouble.hpp"
@@ -56,6 +58,7 @@ struct MailToken {
     std::uint64_t name = 0;    // names the sockets
     std::uint64_t secret = 0;  // is in every frame
 };
+static_assert(sizeof(MailToken) == 16 && std::has_unique_object_representations_v<MailToken>, "all of it is random");
 // Nothing: the kernel has no random numbers; errno says why.
 [[nodiscard]] std::optional<MailToken> make_mail_token() noexcept;
 
@@ -89,7 +92,7 @@ public:
     // What still waits for room is lost.
     void close() noexcept;
 
-    // REQUIRES: message.size() <= bytes_max.
+    // Of at most bytes_max.
     void send(ProcId to, std::span<const std::byte> message);
     // Takes in what is there, sends what has waited, and returns: true if there was any message. Call it again while
     // fd() is readable. The sink may call send, flush and forget, nothing else; it gets the mailbox's own bytes, which
@@ -186,6 +189,7 @@ private:
     void release(int& fd) const noexcept;
 
     [[nodiscard]] bool is_remote(ProcId process) const {
+        SFT_ASSERT(process != kNoProc);
         return remote_.is_open() && options_.remote.is_remote(process);
     }
 

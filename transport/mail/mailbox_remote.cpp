@@ -10,6 +10,12 @@ std::vector<RemoteMail::Gone> Mailbox::take_gone() {
     return is_mine() ? remote_.take_gone() : std::vector<RemoteMail::Gone>{};
 }
 
+void Mailbox::give_up(ProcId process) {
+    if (is_mine() && is_remote(process)) {
+        remote_.give_up(process);
+    }
+}
+
 void Mailbox::probe(ProcId process) {
     if (is_mine() && is_remote(process)) {
         remote_.probe(process);

@@ -20,6 +20,7 @@ constexpr timespec kRetryAfter{.tv_sec = 0, .tv_nsec = 1'000'000};
 
 // As a rule the process has died, and retire_peer() follows.
 void Mailbox::lose(ProcId process, Peer& peer, int error) {
+    SFT_ASSERT(error != 0);
     drop(peer);
     lost_.push_back({process, now_ns(), error});
 }
@@ -45,6 +46,7 @@ void Mailbox::retry_soon(const char* what, int error) noexcept {
             say("warning: cannot %s, will try on: %s", what, describe_error(error).c_str());
         }
     }
+    SFT_ASSERT(timer_ >= 0);
     itimerspec once{};
     once.it_value = kRetryAfter;
     timerfd_settime(timer_, 0, &once, nullptr);

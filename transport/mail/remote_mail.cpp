@@ -33,6 +33,7 @@ constexpr std::int64_t kAttemptMaxNs = 3200 * kNsPerMs;
 constexpr std::int64_t kAttemptGivenUpNs = 1000 * kNsPerMs;
 // What is put into a connection ahead of what the kernel has taken.
 constexpr std::size_t kAheadBytes = 64 * 1024;
+static_assert(kTickNs < kAttemptNs && kAttemptNs < kAttemptMaxNs, "a tick ends an attempt");
 
 }  // namespace
 
@@ -85,6 +86,7 @@ void RemoteMail::close() noexcept {
 
 void RemoteMail::watch(int operation, int fd, std::uint32_t events, Source source,
                        std::uint32_t number) const noexcept {
+    SFT_ASSERT(epoll_fd_ >= 0 && fd >= 0);
     epoll_event event{};
     event.events = events;
     event.data.u64 = (static_cast<std::uint64_t>(source) << 32) | number;
@@ -99,6 +101,7 @@ void RemoteMail::watch_room(FrameStream& stream, bool& wants_room, Source source
 }
 
 void RemoteMail::need_tick(bool at_once) noexcept {
+    SFT_ASSERT(timer_ >= 0);
     if (is_timer_set_ && !at_once) {
         return;
     }
@@ -134,6 +137,7 @@ void RemoteMail::send(ProcId to, std::span<const std::byte> message) {
 }
 
 void RemoteMail::push(ProcId process, Peer& peer) {
+    SFT_ASSERT(peer.state == PeerState::open && peer.stream.fd() >= 0);
     for (const Waiting& item : peer.waiting) {
         if (peer.stream.n_unwritten() > kAheadBytes) {
             break;
@@ -143,6 +147,7 @@ void RemoteMail::push(ProcId process, Peer& peer) {
             peer.next_number = item.number + 1;
         }
     }
+    SFT_ASSERT(peer.next_number <= peer.last_number + 1);
     if (!peer.stream.write_some()) {
         connection_ended(process, peer);
         return;
@@ -150,18 +155,11 @@ void RemoteMail::push(ProcId process, Peer& peer) {
     watch_room(peer.stream, peer.wants_room, Source::peer, static_cast<std::uint32_t>(process.value()));
 }
 
-std::size_t RemoteMail::n_waiting() const noexcept {
-    std::size_t n = 0;
-    for (const auto& [process, peer] : peers_) {
-        n += peer.is_given_up ? 0 : peer.waiting.size();
-    }
-    return n;
-}
-
 // ---- connections ----
 
 void RemoteMail::connect(ProcId process, Peer& peer) {
     SFT_ASSERT(peer.stream.fd() < 0 && peer.state != PeerState::gone);
+    SFT_ASSERT(process != options_.self && process != kNoProc);
     const std::int64_t now = now_ns();
     peer.since_ns = now;
     peer.state = PeerState::resting;
@@ -217,6 +215,7 @@ void RemoteMail::connected(ProcId process, Peer& peer) {
     stop_knocking(peer);
     peer.state = PeerState::greeting;
     const std::uint64_t first = peer.waiting.empty() ? peer.last_number + 1 : peer.waiting.front().number;
+    SFT_ASSERT(first != 0 && first <= peer.last_number + 1);
     std::vector<std::byte> hello = greeting(process);
     if (own_contact_) {
         const Bytes own = own_contact_->bytes();
@@ -245,6 +244,7 @@ void RemoteMail::hang_up(Peer& peer) noexcept {
 
 // Either the link or the process is to blame: a new connection tells.
 void RemoteMail::connection_ended(ProcId process, Peer& peer) {
+    SFT_ASSERT(peer.state == PeerState::open || peer.state == PeerState::greeting);
     const bool was_open = peer.state == PeerState::open;
     hang_up(peer);
     if (goodbyes_.contains(process.value())) {
@@ -264,6 +264,7 @@ void RemoteMail::found_gone(ProcId process, Peer& peer) {
     hang_up(peer);
     peer.state = PeerState::gone;
     peer.waiting.clear();
+    SFT_ASSERT(std::find(gone_.begin(), gone_.end(), process) == gone_.end());  // once: it stays gone
     gone_.push_back(process);
     need_tick(true);  // so that the owner looks
 }
@@ -321,6 +322,7 @@ bool RemoteMail::take_from_peer(ProcId process, Peer& peer, const FrameStream::F
         peer.waiting.pop_front();
         note_moved(peer);
     }
+    SFT_ASSERT(peer.waiting.empty() || peer.waiting.front().number > frame.head.number);
     peer.next_number = std::max(peer.next_number, frame.head.number + 1);
     SFT_ASSERT(peer.next_number <= peer.last_number + 1);
     return true;
@@ -407,6 +409,7 @@ void RemoteMail::probe(ProcId process) {
 std::vector<RemoteMail::Gone> RemoteMail::take_gone() {
     std::vector<Gone> taken;
     for (const ProcId process : std::exchange(gone_, {})) {
+        SFT_ASSERT(peer_of(process).state == PeerState::gone);
         const auto goodbye = goodbyes_.find(process.value());
         taken.push_back({process, goodbye == goodbyes_.end() ? std::nullopt : std::optional(goodbye->second)});
     }

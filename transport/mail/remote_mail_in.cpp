@@ -29,6 +29,7 @@ constexpr std::size_t kUnwrittenMax = 1024;
 // A question, or its answer, and the greeting.
 constexpr std::size_t kDatagramMax = 512;
 static_assert(kDatagramMax > sizeof(Greeting));
+static_assert(kUnwrittenMax > sizeof(StreamHead) + sizeof(Greeting), "a welcome has room for the numbers behind it");
 constexpr int kDatagramsAtOnce = 256;
 // Between datagrams of one process: longer than any that is only late.
 constexpr std::int64_t kSilenceNs = 800 * kNsPerMs;
@@ -156,6 +157,7 @@ void RemoteMail::send_datagram(ProcId to, std::span<const std::byte> message) co
     if (!address.is_set() || is_gone || now_ns() < cut_end_ns_) {
         return;
     }
+    SFT_ASSERT(message.size() <= kDatagramMax - sizeof(Greeting) && to != options_.self);  // else nobody takes it
     std::vector<std::byte> bytes = greeting(to);
     bytes.insert(bytes.end(), message.begin(), message.end());
     const SocketAddress where(address);
@@ -238,6 +240,7 @@ bool RemoteMail::read_incoming(std::uint32_t connection, const Sink& sink) {
             goodbyes_.emplace(incoming.from.value(), frame.head.number);
             continue;
         }
+        SFT_ASSERT(incoming.from != options_.self);
         std::uint64_t& last = received_[incoming.from.value()];
         if (frame.head.kind != FrameKind::message || frame.head.number > last + 1) {
             refuse(connection, "has sent something else than the next message");
@@ -306,6 +309,7 @@ bool RemoteMail::take_hello(std::uint32_t connection, const FrameStream::Frame& 
         }
     }
     std::for_each(older.begin(), older.end(), [this](std::uint32_t number) { drop_incoming(number); });
+    SFT_ASSERT(incoming.from == kNoProc && incoming.stream.fd() >= 0);
     incoming.from = from;
     incoming.stream.allow(options_.bytes_max);
     return true;

@@ -50,6 +50,7 @@ bool RemoteMail::knock(ProcId process, Peer& peer, const MailAddress& address) {
 }
 
 void RemoteMail::take_knock(ProcId process, Peer& peer) {
+    SFT_ASSERT(options_.is_signed && peer.knock_fd >= 0);
     int error = 0;
     socklen_t bytes = sizeof error;
     getsockopt(peer.knock_fd, SOL_SOCKET, SO_ERROR, &error, &bytes);

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "base/assert.hpp"
 #include "transport/mail/remote_mail.hpp"
 
 namespace sft {
@@ -14,6 +15,14 @@ constexpr int kRepetitionsMax = 2;
 
 }  // namespace
 
+std::size_t RemoteMail::n_waiting() const noexcept {
+    std::size_t n = 0;
+    for (const auto& [process, peer] : peers_) {
+        n += peer.is_given_up ? 0 : peer.waiting.size();
+    }
+    return n;
+}
+
 void RemoteMail::note_moved(Peer& peer) noexcept {
     ++peer.n_moved;
     peer.n_failed = 0;
@@ -21,6 +30,7 @@ void RemoteMail::note_moved(Peer& peer) noexcept {
 
 // The other side's kernel has not answered for a while.
 bool RemoteMail::is_cut_off(Peer& peer) noexcept {
+    SFT_ASSERT(peer.stream.fd() >= 0);
     tcp_info info{};
     socklen_t bytes = sizeof info;
     if (getsockopt(peer.stream.fd(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||

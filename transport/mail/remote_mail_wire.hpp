@@ -24,6 +24,7 @@ struct Greeting {
 };
 static_assert(sizeof(Greeting) == 24 && std::is_trivially_copyable_v<Greeting>);
 static_assert(std::has_unique_object_representations_v<Greeting>);
+static_assert(offsetof(Greeting, from) == 8 && offsetof(Greeting, secret) == 16);
 
 // Nothing: it is not of this job. The secret is one word, so comparing it takes one time whatever it is.
 [[nodiscard]] inline std::optional<Greeting> read_greeting(std::span<const std::byte> bytes,

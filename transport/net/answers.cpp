@@ -19,6 +19,7 @@ bool Network::Impl::take_done(NetPeer& from, std::uint64_t done) {
         from.bytes_done += from.bytes_of[from.done % kWindowMessages];
     }
     SFT_ASSERT(from.bytes_done <= from.bytes_issued);
+    SFT_ASSERT(from.done != from.issued || from.bytes_done == from.bytes_issued);
     has_news_ = true;
     return true;
 }
@@ -43,6 +44,7 @@ void Network::Impl::on_ack(const WireHead& head, Bytes payload) {
 
 void Network::Impl::end_request(Request& request, bool is_refused) {
     NetPeer& target = peer(request.process);
+    SFT_ASSERT(request.kind != Request::Kind::fetch || request.awaited != nullptr);
     if (request.sort() == RequestSort::store) {
         SFT_ASSERT(target.store_bytes >= request.bytes);
         target.store_bytes -= request.bytes;
@@ -132,6 +134,8 @@ void Network::Impl::send_replies() {
 
 void Network::Impl::send_reply(Reply& reply) {
     SFT_ASSERT(reply.head.kind == WireKind::reply && reply.to != kNoProc);
+    SFT_ASSERT(!peer(reply.to).is_retired.load(std::memory_order_relaxed));  // what was for it is forgotten with it
+    SFT_ASSERT(reply.source == nullptr || reply.head.length != 0);
     if (reply.source == nullptr) {
         transmit(reply.to, reply.head);
     } else if (reply.blocks.n_blocks == 0) {
@@ -157,6 +161,7 @@ void Network::Impl::send_acks() {
         if (!to.is_ack_due) {
             continue;  // a message that went there has said it
         }
+        SFT_ASSERT(!to.is_retired.load(std::memory_order_relaxed));
         to.is_ack_due = false;
         WireHead head;
         head.kind = WireKind::ack;

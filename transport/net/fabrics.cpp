@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "base/instruments.hpp"
 #include "transport/net/environment_defaults.hpp"
 #include "transport/net/fabric_build.hpp"
@@ -108,7 +109,9 @@ std::unique_ptr<Fabric> load(const Provider& provider, const std::string& file, 
         error_line = file + " belongs to another build of shmem-ft: install the library and its modules together";
         return nullptr;
     }
-    return std::unique_ptr<Fabric>(make());
+    std::unique_ptr<Fabric> fabric(make());
+    SFT_ASSERT(fabric != nullptr);
+    return fabric;
 }
 
 std::unique_ptr<Fabric> load(const Provider& provider, std::string& error_line) {

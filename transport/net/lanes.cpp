@@ -53,6 +53,7 @@ bool Network::Impl::send(PeId to, LaneId lane, const void* payload, std::size_t 
 }
 
 bool Network::Impl::try_receive(PeId from, LaneId lane, void* payload, std::size_t bytes) {
+    SFT_ASSERT(lane.index() < kLanesMax && from.value() >= 0 && from.index() < lanes_.n_pes);
     LaneInbox* const inbox = lanes_.inbox(lane.value(), from.index()).load(std::memory_order_acquire);
     if (inbox == nullptr) {
         return false;
@@ -90,6 +91,7 @@ bool Network::Impl::try_receive(PeId from, LaneId lane, void* payload, std::size
 
 void Network::Impl::reset_channels(std::uint32_t epoch) {
     const Locked lock(mutex_);
+    SFT_ASSERT(epoch > lanes_.epoch);
     lanes_.epoch = epoch;
     for (const auto& inbox : lanes_.owned) {
         inbox->n_arrived.store(0, std::memory_order_relaxed);
@@ -140,7 +142,9 @@ bool Network::Impl::deliver(const WireHead& head, Bytes payload) {
         entry.store(inbox, std::memory_order_release);
     }
     const std::uint32_t n_arrived = inbox->n_arrived.load(std::memory_order_relaxed);
-    const bool is_full = n_arrived - inbox->n_taken.load(std::memory_order_acquire) >= kChannelWindow;
+    const std::uint32_t n_waiting = n_arrived - inbox->n_taken.load(std::memory_order_acquire);
+    SFT_ASSERT(n_waiting <= kChannelWindow);
+    const bool is_full = n_waiting == kChannelWindow;
     if (is_full || head.request != static_cast<std::uint32_t>(n_arrived + 1)) {
         return false;
     }

@@ -36,6 +36,7 @@ struct LaneInbox {
     Cell cells[kChannelWindow];
 };
 static_assert(alignof(LaneInbox) == 64, "sender and receiver do not share a line");
+static_assert(offsetof(LaneInbox, n_taken) % 64 == 0);
 static_assert(std::atomic<LaneInbox*>::is_always_lock_free);
 
 struct LaneOutbox {

@@ -16,6 +16,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "transport/net/signed_ways.hpp"
 
 namespace sft {
@@ -26,6 +27,8 @@ constexpr std::size_t kSixBytes = 16;
 // A filter has room for 4096 instructions (BPF_MAXINSNS): three for a range, nine for a prefix.
 constexpr std::size_t kRangesMax = 400;
 constexpr std::size_t kPrefixesMax = 300;
+constexpr std::size_t kOthersMax = 16;
+static_assert(3 * kRangesMax + 9 * kPrefixesMax + kOthersMax <= BPF_MAXINSNS);
 
 constexpr std::uint32_t kTake = UINT32_MAX;  // so many bytes of the packet: all
 constexpr std::uint32_t kDrop = 0;
@@ -101,6 +104,7 @@ HostAddress address_named(const std::string& text) {
 
 std::uint32_t word_at(const HostAddress& address, std::size_t offset) {
     std::uint32_t word = 0;
+    SFT_ASSERT(offset + sizeof word <= address.size());
     std::memcpy(&word, address.data() + offset, sizeof word);
     return ntohl(word);
 }
@@ -127,6 +131,7 @@ void join_neighbours(std::vector<Range>& ranges) {
             joined.back().second = ranges[i].second;
         }
     }
+    SFT_ASSERT(joined.size() <= kRangesMax && joined.back().second == ranges.back().second);
     ranges = std::move(joined);
 }
 
@@ -240,6 +245,7 @@ std::vector<sock_filter> filter_for(std::vector<HostAddress> addresses, Filtered
 }
 
 std::vector<std::byte> packed(const Entrance& entrance) {
+    SFT_ASSERT(entrance.hosts.size() <= UINT8_MAX && entrance.ports.size() <= UINT8_MAX);
     std::vector<std::byte> bytes{static_cast<std::byte>(entrance.hosts.size())};
     for (const HostAddress& address : entrance.hosts) {
         bytes.push_back(static_cast<std::byte>(address.size()));
@@ -278,6 +284,7 @@ Entrance unpack(Bytes& bytes) {
 }
 
 bool attach_filter(int fd, const std::vector<sock_filter>& program) noexcept {
+    SFT_ASSERT(!program.empty() && program.size() <= BPF_MAXINSNS);
     const sock_fprog filter{.len = static_cast<unsigned short>(program.size()),
                             .filter = const_cast<sock_filter*>(program.data())};
     return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0;
@@ -309,6 +316,7 @@ std::vector<std::uint16_t> Listeners::ports() const {
     std::vector<std::uint16_t> ports;
     for (const int fd : sockets_) {
         const std::vector<std::byte> port = port_of(fd);
+        SFT_ASSERT(port.size() == sizeof(in_port_t));  // find() has looked
         ports.push_back(
             static_cast<std::uint16_t>(static_cast<unsigned>(port[0]) << 8 | static_cast<unsigned>(port[1])));
     }

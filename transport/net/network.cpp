@@ -10,6 +10,7 @@ namespace sft {
 void Network::Impl::set_holder(PeId pe, ProcId process) {
     SFT_ASSERT(pe.value() >= 0 && pe.value() < options_.n_pes);
     SFT_ASSERT(process == kNoProc || (process.value() >= 0 && process.value() < options_.n_slots));
+    SFT_ASSERT(process != options_.self);  // nobody reaches himself through the network
     holders_[pe.index()].store(process.value(), std::memory_order_release);
 }
 
@@ -20,6 +21,7 @@ bool Network::Impl::is_reachable(PeId pe) const noexcept {
 }
 
 void Network::Impl::retire_peer(ProcId process) {
+    SFT_ASSERT(process != options_.self);
     n_urgent_.fetch_add(1);
     const Locked lock(mutex_);
     n_urgent_.fetch_sub(1);
@@ -37,7 +39,7 @@ void Network::Impl::retire_peer(ProcId process) {
             end_request(request, false);
         }
     }
-    SFT_ASSERT(dead.requests.n_open == 0);
+    SFT_ASSERT(dead.requests.n_open == 0 && dead.store_bytes == 0);
     dead.done = dead.issued;
     dead.bytes_done = dead.bytes_issued;
     dead.answered.clear();
@@ -84,7 +86,11 @@ std::string Network::describe() const {
     return impl_->fabric_->describe();
 }
 
-void Network::set_self(PeId me) { impl_->me_.store(me.value(), std::memory_order_relaxed); }
+void Network::set_self(PeId me) {
+    SFT_ASSERT(me.value() >= 0 && me.value() < impl_->options_.n_pes);
+    const std::int32_t before = impl_->me_.exchange(me.value(), std::memory_order_relaxed);
+    SFT_ASSERT(before == kNoPe.value() || before == me.value());
+}
 void Network::set_holder(PeId pe, ProcId process) { impl_->set_holder(pe, process); }
 bool Network::is_reachable(PeId pe) const noexcept { return impl_->is_reachable(pe); }
 void Network::retire_peer(ProcId process) { impl_->retire_peer(process); }
@@ -116,6 +122,8 @@ void Network::quiet() { impl_->quiet(); }
 namespace {
 
 WireHead atomic_head(AtomicOperation operation, std::size_t width, void* address, std::uint64_t operand) {
+    static_assert(sizeof operation == sizeof WireHead::operation);
+    SFT_ASSERT(width == 4 || width == 8);  // the target knows no others
     WireHead head;
     head.operation = static_cast<std::uint8_t>(operation);
     head.width = static_cast<std::uint8_t>(width);

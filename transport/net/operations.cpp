@@ -39,7 +39,7 @@ bool Network::Impl::introduce(ProcId process) {
     }
     NetPeer& other = peer(process);
     SFT_ASSERT(!other.is_introduced && other.issued == 0);
-    SFT_ASSERT(address.size() <= kFabricAddressBytes);
+    SFT_ASSERT(address.size() <= kFabricAddressBytes && process != options_.self);
     fabric_->introduce(process, address);
     other.is_introduced = true;
     other.bytes_of = std::make_unique<std::uint32_t[]>(kWindowMessages);
@@ -84,6 +84,7 @@ bool Network::Impl::begin_counted(NetPeer& other, std::size_t bytes) {
     other.bytes_of[other.issued % kWindowMessages] = static_cast<std::uint32_t>(bytes);
     ++other.issued;
     other.bytes_issued += bytes;
+    SFT_ASSERT(other.issued - other.done <= kWindowMessages);
     return true;
 }
 
@@ -222,7 +223,7 @@ void Network::Impl::put_packed(PeId pe, std::byte* to, const std::byte* from, co
     if (other == nullptr || !begin_counted(*other, bytes)) {
         return;
     }
-    SFT_ASSERT(bytes <= packed_bytes_);
+    SFT_ASSERT(n > 1 && bytes <= packed_bytes_);
     Outgoing& outgoing = begin_packed();
     std::byte* packed = outgoing.buffer.get();
     for (std::size_t i = 0; i < n; ++i, from += blocks.source_step, packed += blocks.block_bytes) {
@@ -297,6 +298,7 @@ void Network::Impl::get_blocks(PeId pe, void* dest, const void* source, NetBlock
         if (n == 1) {
             ask_get(pe, to, from, blocks.block_bytes, &awaited);
         } else {
+            SFT_ASSERT(n * blocks.block_bytes <= packed_bytes_);  // as the other side puts them together
             WireHead head;
             head.kind = WireKind::get_blocks;
             head.address = number_of(from);
@@ -452,6 +454,7 @@ bool Network::Impl::flush_store(ProcId process) {
         mutex_.assert_held();
         return requests_.is_over(list, last);
     });
+    SFT_ASSERT(list.first != kNoSlot || other.store_bytes == 0);
     const bool is_refused = std::exchange(other.is_store_refused, false);
     return !is_refused && !other.is_retired.load(std::memory_order_relaxed);
 }

@@ -43,6 +43,7 @@ constexpr int kTurnsMax = 64;
 constexpr int kLeavingTurnsMax = 4;
 // Turns with nothing to do before the progress thread sleeps, if the program sleeps.
 constexpr int kPatience = 200;
+static_assert(kBehindPollersMs < kLookMs && kParkedMs < kLookMs && kLookMs < kIdleLookMs);
 
 void pause() noexcept {
 #if defined(__x86_64__)
@@ -83,7 +84,8 @@ bool Network::Impl::open(Options options, std::string& error_line) {
     fabric_ = std::make_unique<SessionFabric>(std::move(options_.fabric));
     SFT_ASSERT(options_.n_pes > 0 && options_.n_slots > 0 && options_.gate != nullptr);
     SFT_ASSERT(options_.self.value() >= 0 && options_.self.value() < options_.n_slots);
-    SFT_ASSERT(options_.address_of != nullptr);
+    SFT_ASSERT(options_.address_of != nullptr && options_.lost_ms > 0);
+    SFT_ASSERT(!is_open_ && options_.me.value() < options_.n_pes);
     me_.store(options_.me.value(), std::memory_order_relaxed);
     {
         const Locked lock(mutex_);
@@ -316,6 +318,7 @@ void Network::Impl::sleep_on_fabric() {
         return;
     }
     has_sleeper_ = true;
+    SFT_ASSERT(wake_ >= 0 && n_pollers_ != 0);  // whoever sleeps here is one of those that poll
     pollfd entries[2] = {{.fd = fabric_->fd(), .events = POLLIN, .revents = 0},
                          {.fd = wake_, .events = POLLIN, .revents = 0}};
     mutex_.unlock();

@@ -83,7 +83,7 @@ public:
             slots_.emplace_back().slot = free_.back();
         }
         SFT_ASSERT(kind != Request::Kind::none && process != kNoProc);
-        SFT_ASSERT(free_.back() < slots_.size());
+        SFT_ASSERT(free_.back() < slots_.size() && slots_.size() < kNoSlot);
         Request& request = slots_[free_.back()];
         SFT_ASSERT(request.kind == Request::Kind::none);
         SFT_ASSERT(request.slot == free_.back());
@@ -111,6 +111,8 @@ public:
         RequestList& list = lists.of(request.sort());
         SFT_ASSERT((request.previous == kNoSlot ? list.first : slots_[request.previous].next) == request.slot);
         SFT_ASSERT((request.next == kNoSlot ? list.last : slots_[request.next].previous) == request.slot);
+        SFT_ASSERT(request.next == kNoSlot || slots_[request.next].number > request.number);
+        SFT_ASSERT(request.number <= list.n_begun);
         (request.previous == kNoSlot ? list.first : slots_[request.previous].next) = request.next;
         (request.next == kNoSlot ? list.last : slots_[request.next].previous) = request.previous;
         --lists.n_open;
@@ -147,6 +149,7 @@ public:
 private:
     static constexpr std::uint32_t kGenerationMax = 0x7fff'ffff;
     static_assert((kGenerationMax & 1U << 31) == 0, "the highest bit of an id is kAckRefused");
+    static_assert(static_cast<std::size_t>(RequestSort::store) + 1 == kRequestSorts);
 
     std::deque<Request> slots_;  // places that do not move
     std::vector<std::uint32_t> free_;

@@ -23,6 +23,8 @@ constexpr std::int64_t kLingerNs = 1000 * kMsNs;
 // Payloads up to this are copied when they have to wait, if few do, so that their owner need not wait as well.
 constexpr std::size_t kCopiedBytes = 8192;
 constexpr std::size_t kCopiesMax = 64;
+static_assert(kCopiedBytes * kCopiesMax <= kSessionWindowBytes, "of copies there are no more than of packets");
+static_assert(kLookNs < kPatienceNs && kPatienceNs < kPatienceNsMax);
 
 }  // namespace
 
@@ -31,6 +33,7 @@ constexpr std::size_t kCopiesMax = 64;
 bool SessionFabric::open(const Options& options, std::string& error_line) {
     SFT_ASSERT(options.receiver != nullptr && options.n_slots > 0);
     SFT_ASSERT(!is_open_);
+    SFT_ASSERT(options.self.value() >= 0 && options.self.value() < options.n_slots);
     options_ = options;
     owner_ = ::getpid();
     peers_ = std::vector<Peer>(static_cast<std::size_t>(options.n_slots));
@@ -101,6 +104,7 @@ void SessionFabric::check_invariants(const Peer& peer) noexcept {
     SFT_ASSERT(peer.unacked.empty() || peer.unacked.front().head.number == peer.acked + 1);
     SFT_ASSERT(peer.unacked.empty() || peer.unacked.back().head.number == peer.n_numbered);
     SFT_ASSERT(!peer.unacked.empty() || peer.bytes_unacked == 0);
+    SFT_ASSERT(peer.next <= peer.unacked.size());
     SFT_ASSERT(peer.told <= peer.received);
     SFT_ASSERT(peer.unacked.size() <= kSessionWindowPackets);
 }
@@ -158,6 +162,8 @@ bool SessionFabric::make_packet(Peer& peer) {
         return false;
     }
     const bool is_first = &some == &peer.to_begin;
+    SFT_ASSERT(is_first == (some.front().done == 0));
+    SFT_ASSERT(is_first || some.front().number != 0);  // only large ones are divided
     make_part(peer, some.front());
     const bool is_whole = some.front().done == some.front().payload.size();
     if (is_whole && some.front().wants_sent) {
@@ -195,6 +201,7 @@ void SessionFabric::make_part(Peer& peer, Message& message) {
     }
     message.done += bytes;
     peer.bytes_unacked += bytes;
+    SFT_ASSERT(peer.bytes_unacked < kSessionWindowBytes + part_bytes_);
 }
 
 // True: something was sent.
@@ -209,6 +216,9 @@ bool SessionFabric::pump(Peer& peer) {
         is_any = true;
     }
     if (!peer.is_full && peer.due != SessionNote::none && tell(peer, peer.due, peer.answer)) {
+        is_any = true;
+    }
+    if (!peer.is_full && peer.has_question && put_question(peer)) {
         is_any = true;
     }
     if (peer.is_full) {
@@ -271,6 +281,7 @@ bool SessionFabric::tell(Peer& peer, SessionNote note, std::uint64_t number) {
         broken(peer.process);  // what is due stays so
         return false;
     }
+    SFT_ASSERT(!peer.is_retired && note != SessionNote::none);
     peer.told = peer.received;
     peer.bytes_untold = 0;
     if (note == peer.due) {
@@ -351,6 +362,7 @@ void SessionFabric::look(std::int64_t now) {
 }
 
 void SessionFabric::look_at(Peer& peer, std::int64_t now) {
+    SFT_ASSERT(!peer.is_retired && !peer.has_left);
     if (peer.broken_since_ns != 0 && !peer.is_lost && now - peer.broken_since_ns > options_.lost_ms * kMsNs) {
         peer.is_lost = true;
         if (options_.receiver != nullptr) {
@@ -372,14 +384,31 @@ void SessionFabric::look_at(Peer& peer, std::int64_t now) {
     }
 }
 
+// A question that the fabric does not take stays due until it does: the first attempt may be no more than what makes it
+// connect, and without a second one soon the new connection may be gone again.
 void SessionFabric::ask(Peer& peer) {
-    if (!peer.unacked.empty() && tell(peer, SessionNote::question, peer.n_questions + 1)) {
-        peer.asked = ++peer.n_questions;
-        peer.asked_after = peer.acked + peer.next;
+    peer.has_question = !peer.unacked.empty();
+    touch(peer);
+}
+
+// False: not now.
+bool SessionFabric::put_question(Peer& peer) {
+    if (peer.unacked.empty()) {
+        peer.has_question = false;
+        return false;
     }
+    if (!tell(peer, SessionNote::question, peer.n_questions + 1)) {
+        return false;
+    }
+    SFT_ASSERT(peer.next == peer.unacked.size());
+    peer.has_question = false;
+    peer.asked = ++peer.n_questions;
+    peer.asked_after = peer.acked + peer.next;
+    return true;
 }
 
 void SessionFabric::reconnect_to(Peer& peer, std::int64_t now) {
+    SFT_ASSERT(peer.is_broken && !peer.is_retired && !is_bare_);
     peer.is_broken = false;
     inner_->reconnect(peer.process);
     if (peer.unacked.empty() && peer.to_begin.empty() && peer.begun.empty()) {
@@ -396,6 +425,7 @@ void SessionFabric::send_again(Peer& peer) {
     check_invariants(peer);
     peer.next = 0;
     peer.asked = 0;
+    peer.has_question = false;
     touch(peer);
 }
 
@@ -432,6 +462,7 @@ void SessionFabric::drop_outgoing(Peer& peer) {
     peer.unacked.clear();
     peer.next = 0;
     peer.bytes_unacked = 0;
+    peer.has_question = false;
 }
 
 }  // namespace sft

@@ -120,6 +120,7 @@ private:
         std::int64_t quiet_since_ns = 0;
         std::int64_t patience_ns = 0;
         std::uint64_t n_questions = 0;
+        bool has_question = false;      // that the fabric has not taken yet
         std::uint64_t asked = 0;        // the question that counts; 0: none
         std::uint64_t asked_after = 0;  // the last packet before it
         std::uint64_t gap_heeded = UINT64_MAX;
@@ -153,6 +154,7 @@ private:
     void watch(Peer& peer);
     void send_again(Peer& peer);
     void ask(Peer& peer);
+    [[nodiscard]] bool put_question(Peer& peer);
     [[nodiscard]] bool tend();
     void look(std::int64_t now);
     void look_at(Peer& peer, std::int64_t now);

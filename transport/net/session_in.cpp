@@ -15,6 +15,7 @@ constexpr std::int64_t kMsNs = 1'000'000;
 // known.
 constexpr std::int64_t kRetryNs = 20 * kMsNs;
 constexpr std::int64_t kRetryNsMax = 500 * kMsNs;
+static_assert(kRetryNs > 0 && kRetryNs < kRetryNsMax);
 
 }  // namespace
 
@@ -60,6 +61,7 @@ void SessionFabric::message(Bytes bytes, Bytes payload) {
         return;
     }
     peer->received = head.number;
+    SFT_ASSERT(peer->told < peer->received);
     peer->bytes_untold += payload.size();
     if (peer->bytes_untold >= kSessionToldBytes || peer->received - peer->told >= kSessionToldPackets) {
         peer->due = std::max(peer->due, SessionNote::received);
@@ -89,7 +91,6 @@ bool SessionFabric::take_acknowledgement(Peer& peer, std::uint64_t received) {
     peer.acked = received;
     peer.next -= std::min(peer.next, n);
     check_invariants(peer);
-    SFT_ASSERT(peer.next <= peer.unacked.size());
     peer.broken_since_ns = 0;
     peer.delay_ns = 0;
     peer.is_lost = false;

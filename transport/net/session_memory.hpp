@@ -42,6 +42,7 @@ public:
             SFT_ASSERT(memory->sort == sort && free_bytes_ >= std::size_t{1} << sort);
             free_bytes_ -= std::size_t{1} << sort;
         }
+        SFT_ASSERT(std::size_t{1} << memory->sort >= bytes);
         memory->n_users = 1;
         return memory;
     }
@@ -55,6 +56,7 @@ public:
         if (--memory->n_users != 0) {
             return;
         }
+        SFT_ASSERT(memory->sort < free_.size());
         const std::size_t bytes = std::size_t{1} << memory->sort;
         if (free_bytes_ + bytes > kFreeBytesMax) {
             memory->bytes.reset();

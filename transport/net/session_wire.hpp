@@ -38,6 +38,9 @@ static_assert(std::is_trivially_copyable_v<SessionHead>);
 static_assert(offsetof(SessionHead, number) == 8 && offsetof(SessionHead, message) == 24);
 static_assert(offsetof(SessionHead, from) == 48 && offsetof(SessionHead, head_bytes) == 58);
 static_assert(kMessageHeadBytes <= UINT16_MAX, "SessionHead::head_bytes");
+static_assert(SessionNote::none < SessionNote::received && SessionNote::received < SessionNote::question &&
+                  SessionNote::received < SessionNote::gap,
+              "of two notes that are due the one that says more stays");
 
 // What one process keeps for another one that has not said that it has it, at most.
 inline constexpr std::size_t kSessionWindowBytes = std::size_t{4} << 20;

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/mutex.hpp"
 #include "base/private_data.hpp"
 
@@ -31,7 +32,9 @@ bool give_key(int fd, const sockaddr_storage& who, std::uint8_t bits, std::uint6
     std::memcpy(&option.tcpm_addr, &who, sizeof who);
     option.tcpm_flags = TCP_MD5SIG_FLAG_PREFIX;
     option.tcpm_prefixlen = bits;
+    SFT_ASSERT(bits <= 8 * sizeof(in6_addr));
     char text[2 * sizeof key + 1];
+    static_assert(sizeof text - 1 <= TCP_MD5SIG_MAXKEYLEN);
     const int length = std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(key));
     option.tcpm_keylen = static_cast<std::uint16_t>(length);
     std::memcpy(option.tcpm_key, text, static_cast<std::size_t>(length));

@@ -8,7 +8,7 @@
 namespace sft {
 namespace {
 
-// Word sizes go by a single store, or load, as with memory that is mapped (ops/rma.hpp). REQUIRES: aligned.
+// Word sizes go by a single store, or load, as with memory that is mapped (ops/rma.hpp).
 template <class Word>
 void store_word(std::byte* to, std::uint64_t operand) {
     static_assert(sizeof(Word) <= kWireSmallBytes && __atomic_always_lock_free(sizeof(Word), nullptr));
@@ -155,6 +155,7 @@ void Network::Impl::message(Bytes bytes, Bytes payload) {
 }
 
 void Network::Impl::settle(NetPeer& from, const WireHead& head, bool is_refused) {
+    SFT_ASSERT(!from.is_retired.load(std::memory_order_relaxed));  // nobody waits for an answer to a dead one
     if (head.request == 0) {
         ++from.executed;
     } else {

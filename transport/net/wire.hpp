@@ -59,6 +59,8 @@ enum class WireKind : std::uint8_t {
     ack,
 };
 
+static_assert(static_cast<std::uint8_t>(WireKind::put) == 1, "0 is no kind: a head that nobody has filled in");
+
 inline constexpr std::uint8_t kWireRefused = 1;  // a flag of replies
 
 struct WireHead {
@@ -106,6 +108,7 @@ static_assert(kWindowBytes <= UINT32_MAX, "NetPeer::bytes_of has 32 bits");
 // What is put together from several pieces, at most; each message of that kind has a buffer of its own.
 inline constexpr std::size_t kPackedBytes = std::size_t{56} << 10;
 static_assert(kPackedBytes <= kWindowBytes && kPackedBytes >= kChannelPayloadBytes);
+static_assert(kPackedBytes % sizeof(std::uint64_t) == 0, "acknowledgements are whole ids");
 // Messages of one lane and ordered pair of PEs that have not been taken out. Those that have been are told half a
 // window at a time.
 inline constexpr std::uint32_t kChannelWindow = 32;

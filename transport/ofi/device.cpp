@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/assert.hpp"
 #include "transport/ofi/wire.hpp"
 
 namespace sft::ofi {
@@ -115,6 +116,7 @@ bool make(Owned<Object>& owner, const char* call, std::string& error_line, Make&
     if (!check(call_it(&object), call, error_line)) {
         return false;
     }
+    SFT_ASSERT(object != nullptr && owner == nullptr);
     owner.reset(object);
     return true;
 }
@@ -165,6 +167,7 @@ bool Device::find_address(std::string& error_line) {
     if (!check(::fi_getname(&endpoint_->fid, address_.data(), &n), "fi_getname", error_line)) {
         return false;
     }
+    SFT_ASSERT(n <= kProviderAddressBytes && queue_fd_ >= 0);
     address_.resize(n);
     return true;
 }

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "transport/net/environment_defaults.hpp"
 #include "transport/net/signed_ways.hpp"
@@ -37,6 +38,7 @@ OfiFabric::OfiFabric() = default;
 OfiFabric::~OfiFabric() { close(); }
 
 bool OfiFabric::open(const Options& options, std::string& error_line) {
+    SFT_ASSERT(options.n_slots > 0 && device_.endpoint() == nullptr);
     options_ = options;
     owner_ = ::getpid();
     listeners_.emplace();
@@ -274,6 +276,7 @@ void OfiFabric::handle_error() {
         return;
     }
     auto& packet = static_cast<Packet&>(*operation);
+    SFT_ASSERT(packet.to != nullptr);
     if (!options_.is_in_session) {
         break_off(*packet.to);
     } else if (!packet.to->is_gone) {
@@ -345,6 +348,7 @@ void OfiFabric::add_part(Peer& from, const PacketHead& packet_head, Bytes part) 
         return;
     }
     Incoming& incoming = found->second;
+    SFT_ASSERT(incoming.place == nullptr || !from.is_mute);  // nothing of a dead one is written
     if (incoming.place != nullptr && !part.empty()) {
         std::memcpy(incoming.place + incoming.bytes_here, part.data(), part.size());
     }

@@ -84,6 +84,7 @@ OfiFabric::Packet& OfiFabric::take_packet(Peer& peer) {
     }
     Packet& packet = *free_packets_.back();
     free_packets_.pop_back();
+    SFT_ASSERT(packet.message == nullptr && !packet.is_in_place && packet.ticket == 0);
     packet.to = &peer;
     return packet;
 }
@@ -158,6 +159,8 @@ OfiFabric::Posted OfiFabric::post_part(Peer& peer, const std::shared_ptr<Message
 
 OfiFabric::Posted OfiFabric::post(Packet& packet, Bytes in_place) {
     Peer& peer = *packet.to;
+    SFT_ASSERT(peer.n_with_provider < kPacketsPerPeer && peer.parts_with_provider <= kPartsPerPeer);
+    SFT_ASSERT(in_place.empty() || device_.gathers());
     const std::array<iovec, 2> pieces{
         {{.iov_base = packet.bytes.data(), .iov_len = packet.bytes_used},
          {.iov_base = const_cast<std::byte*>(in_place.data()), .iov_len = in_place.size()}}};

@@ -27,6 +27,7 @@ inline constexpr int kPartsPerPeer = 4;
 // Small messages that are copied for a receiver that does not keep up; of further ones the sender has to keep the
 // bytes.
 inline constexpr std::size_t kCopiesPerPeer = 64;
+static_assert(kPartsPerPeer < kPacketsPerPeer, "a small message does not stand behind a large one");
 
 // What is with the provider. It comes back in a completion as the address of its context.
 struct Operation {

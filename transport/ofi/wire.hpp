@@ -28,6 +28,7 @@ struct PacketHead {
 static_assert(sizeof(PacketHead) == 48 && std::is_trivially_copyable_v<PacketHead>);
 static_assert(std::has_unique_object_representations_v<PacketHead>);
 static_assert(kFabricHeadBytes <= UINT16_MAX, "PacketHead::head_bytes");
+static_assert(offsetof(PacketHead, number) == 8 && offsetof(PacketHead, from) == 40);
 
 // What travels with the head in the memory of the fabric, so that the sender's payload is free at once.
 inline constexpr std::size_t kEagerBytes = 8192;

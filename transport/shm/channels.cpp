@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/report.hpp"
@@ -15,7 +17,10 @@ constexpr std::uint64_t bit_of(LaneId lane) { return std::uint64_t{1} << (lane.i
 
 }  // namespace
 
-void LaneMarks::mark(LaneId lane) noexcept { words[lane.index() / 64].fetch_or(bit_of(lane)); }
+void LaneMarks::mark(LaneId lane) noexcept {
+    SFT_ASSERT(lane.index() < kLanesMax);
+    words[lane.index() / 64].fetch_or(bit_of(lane));
+}
 
 bool LaneMarks::is_marked(LaneId lane) const noexcept {
     return (words[lane.index() / 64].load(std::memory_order_relaxed) & bit_of(lane)) != 0;
@@ -27,6 +32,10 @@ void Channels::connect(const ChannelMap& map, PeId me, std::vector<Doorbell*> do
     SFT_ASSERT(map.rings != nullptr && map.marks != nullptr && map.points != nullptr && waiter != nullptr);
     SFT_ASSERT(me.value() >= 0 && me.index() < map.n_pes);
     SFT_ASSERT(doorbells.size() == map.n_pes);
+    SFT_ASSERT(std::find(doorbells.begin(), doorbells.end(), nullptr) == doorbells.end());
+    SFT_ASSERT(me_ == kNoPe || me_ == me);  // the counts are those of this PE
+    SFT_ASSERT(reinterpret_cast<std::uintptr_t>(map.marks) % alignof(LaneMarks) == 0);
+    SFT_ASSERT(reinterpret_cast<std::uintptr_t>(map.points) % alignof(MeetingPoint) == 0);
     SFT_ASSERT(pairs_ == nullptr || map.n_pes == map_.n_pes);  // what is counted stays
     SFT_ASSERT(reinterpret_cast<std::uintptr_t>(map.rings) % alignof(ChannelRing) == 0);
     map_ = map;
@@ -35,6 +44,7 @@ void Channels::connect(const ChannelMap& map, PeId me, std::vector<Doorbell*> do
     waiter_ = waiter;
     row_bytes_ = map.n_pes * sizeof(ChannelRing);
     lane_bytes_ = map.n_pes * row_bytes_;
+    SFT_ASSERT(kLanesMax * lane_bytes_ == ChannelMap::bytes_of_rings(map.n_pes));
     outgoing_ = reinterpret_cast<std::byte*>(map.incoming(LaneId(0), PeId(0)) + me.index());
     incoming_ = reinterpret_cast<std::byte*>(map.incoming(LaneId(0), me));
     if (pairs_ != nullptr) {
@@ -69,8 +79,12 @@ void Channels::reset() noexcept {
             row[from].consumed.store(0);
         }
     }
-    // The pages are given back and are zero again.
-    ::madvise(pairs_.get(), pairs_.get_deleter().bytes, MADV_DONTNEED);
+    // The pages are given back and are zero again. Those of a program that has locked its memory stay.
+    const std::size_t bytes = pairs_.get_deleter().bytes;
+    SFT_ASSERT(bytes == kLanesMax * pairs_stride_ * sizeof(Pair));
+    if (::madvise(pairs_.get(), bytes, MADV_DONTNEED) != 0) {
+        std::memset(static_cast<void*>(pairs_.get()), 0, bytes);
+    }
 }
 
 void Channels::mark(LaneId lane, PeId at) noexcept {
@@ -88,7 +102,11 @@ bool Channels::make_room(Pair& pair, ChannelRing& ring, LaneId lane, PeId to) no
         pair.room = kChannelDepth - (pair.sent - ring.consumed.load(std::memory_order_acquire));
         return pair.room != 0;
     };
-    return waiter_->block_until(has_room);
+    const bool is_there = waiter_->block_until(has_room);
+    // The receiver has taken no more than was sent, and is not further behind: but for a reset, which another thread of
+    // this PE may be in while a fault is pending.
+    SFT_ASSERT(pair.room <= kChannelDepth || waiter_->fault_pending());
+    return is_there;
 }
 
 }  // namespace sft

@@ -75,7 +75,7 @@ struct alignas(64) MeetingPoint {
     std::atomic<std::uint32_t> arrived;
     std::atomic<std::uint32_t> meetings;  // that are over
 };
-static_assert(sizeof(MeetingPoint) == 64);
+static_assert(sizeof(MeetingPoint) == 64 && offsetof(MeetingPoint, meetings) == 4);
 
 // Where the rings lie. By lane, receiver, sender: a PE clears a row at a time.
 struct ChannelMap {
@@ -113,7 +113,7 @@ class Channels {
 public:
     Channels() = default;
 
-    // REQUIRES: doorbells has the one of every PE's holder and, as everything that is given here, outlives this.
+    // doorbells has the one of every PE's holder and, as everything that is given here, outlives this.
     void connect(const ChannelMap& map, PeId me, std::vector<Doorbell*> doorbells, Waiter* waiter);
 
     // Everything towards this PE, and all it has counted. REQUIRES: nobody sends to it until all PEs have done this.
@@ -122,12 +122,12 @@ public:
     // One lane of all pairs with this PE. A view, made anew for each collective.
     class Lane {
     public:
-        // REQUIRES: bytes <= kChannelPayloadBytes. Returns false when a fault is pending.
+        // False: a fault is pending.
         [[nodiscard]] bool send(PeId to, const void* payload, std::size_t bytes) const noexcept {
             SFT_ASSERT_SLOW(bytes <= kChannelPayloadBytes);
             return put(to, payload, bytes);
         }
-        // REQUIRES: bytes is what the sender sent. Returns false when a fault is pending; payload is then unchanged.
+        // As many bytes as the sender sent. False: a fault is pending; payload is then unchanged.
         [[nodiscard]] bool recv(PeId from, void* payload, std::size_t bytes) const noexcept {
             SFT_ASSERT_SLOW(bytes <= kChannelPayloadBytes);
             return take(from, payload, bytes);

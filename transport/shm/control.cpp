@@ -35,6 +35,9 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     layout.total = layout.rings + ChannelMap::bytes_of_rings(pes);
     SFT_ASSERT(layout.slots % 64 == 0 && layout.contacts % 64 == 0 && layout.lane_marks % 64 == 0);
     SFT_ASSERT(layout.meeting_points % 64 == 0 && layout.rings % 64 == 0);
+    SFT_ASSERT(layout.contacts - layout.slots >= slots * sizeof(ProcessSlot));
+    SFT_ASSERT(layout.lane_marks - layout.contacts >= slots * sizeof(ContactSlot));
+    SFT_ASSERT(layout.total > layout.rings && layout.rings > layout.meeting_points);
     return layout;
 }
 
@@ -162,7 +165,7 @@ const Contact* ControlSegment::contact(ProcId process) const noexcept {
 
 void ControlSegment::set_contact(ProcId process, const Contact& contact) noexcept {
     SFT_ASSERT(process.value() >= 0 && process.value() < n_slots());
-    SFT_ASSERT(contact.fabric_bytes <= kFabricAddressBytes);
+    SFT_ASSERT(contact.fabric_bytes <= kFabricAddressBytes && contact.node >= 0);
     ContactSlot& slot = contacts_[process.index()];
     if (slot.is_written.load(std::memory_order_acquire) == 0) {
         slot.contact = contact;
@@ -171,10 +174,12 @@ void ControlSegment::set_contact(ProcId process, const Contact& contact) noexcep
 }
 
 void ProcessSlot::note_death(FailureReason reason, std::int64_t seen_ns) noexcept {
+    SFT_ASSERT(seen_ns > 0);  // 0: nobody has seen it
     std::int64_t never = 0;
     death_seen_ns.compare_exchange_strong(never, seen_ns);
     std::uint32_t known = 0;
     const auto mine = static_cast<std::uint32_t>(reason.status());
+    SFT_ASSERT(mine != 0);  // 0: nobody knows of it
     const auto says_little = static_cast<std::uint32_t>(FailureReason{FailureKind::died, 0}.status());
     while ((known == 0 || known == says_little) && !death.compare_exchange_weak(known, mine)) {
     }
@@ -198,6 +203,7 @@ bool ControlSegment::map(std::size_t bytes, int protection, std::string& error) 
 void ControlSegment::locate_parts() noexcept {
     const Layout layout = layout_of(shape_.n_pes, shape_.n_processes);
     SFT_ASSERT(layout.total == bytes_);
+    SFT_ASSERT(reinterpret_cast<std::uintptr_t>(header_) % alignof(ControlHeader) == 0);
     auto* base = reinterpret_cast<std::byte*>(header_);
     slots_ = reinterpret_cast<ProcessSlot*>(base + layout.slots);
     contacts_ = reinterpret_cast<ContactSlot*>(base + layout.contacts);

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "base/assert.hpp"
 #include "base/ids.hpp"
@@ -77,6 +78,9 @@ struct alignas(64) ProcessSlot {
 static_assert(offsetof(ProcessSlot, doorbell) == 0 && offsetof(ProcessSlot, pid) == sizeof(Doorbell));
 static_assert(offsetof(ProcessSlot, status) % 64 == 0 && sizeof(ProcessSlot) % 64 == 0);
 static_assert(std::atomic<ProcessState>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+static_assert(std::is_standard_layout_v<ProcessSlot> && std::is_trivially_destructible_v<ProcessSlot>,
+              "it begins as zeros of a file, and nobody ends it");
+static_assert(static_cast<std::uint32_t>(ProcessState::starting) == 0, "what nobody has written yet");
 
 // How a process is reached from other nodes. Written by the first process of the node before anybody is past the
 // start-up; of a spare that joins, by those of the node that hear of it: they all hear, and write, the same.
@@ -84,7 +88,8 @@ struct alignas(64) ContactSlot {
     std::atomic<std::uint32_t> is_written;
     Contact contact;
 };
-static_assert(sizeof(ContactSlot) % 64 == 0);
+static_assert(sizeof(ContactSlot) % 64 == 0 && std::is_trivially_copyable_v<Contact>);
+static_assert(std::is_standard_layout_v<ContactSlot> && std::is_trivially_destructible_v<ContactSlot>);
 
 struct alignas(64) ControlHeader {
     std::uint32_t magic;
@@ -100,6 +105,9 @@ struct alignas(64) ControlHeader {
 };
 static_assert(offsetof(ControlHeader, magic) == 0 && offsetof(ControlHeader, layout) == 4, "the same in all layouts");
 static_assert(offsetof(ControlHeader, card) == 40 && sizeof(ControlHeader) % 64 == 0);
+static_assert(offsetof(ControlHeader, n_pes) == 8 && offsetof(ControlHeader, faults_fired) == 24);
+static_assert(std::is_standard_layout_v<ControlHeader> && std::is_trivially_destructible_v<ControlHeader>);
+static_assert(kCardBytesMax % 8 == 0 && kJoinSlots > 0);
 static_assert(kControlLayout > static_cast<std::uint32_t>(kProcessesMax));
 
 // What the sizes of the parts follow from: a copy, so that what has been checked is what is used.
@@ -137,7 +145,10 @@ public:
     // REQUIRES: look.
     [[nodiscard]] const ControlShape& shape() const noexcept { return shape_; }
     [[nodiscard]] ControlHeader& header() const noexcept { return *header_; }
-    [[nodiscard]] ProcessSlot& slot(ProcId process) const noexcept { return slots_[process.index()]; }
+    [[nodiscard]] ProcessSlot& slot(ProcId process) const noexcept {
+        SFT_ASSERT(process.value() >= 0 && process.value() < n_slots());
+        return slots_[process.index()];
+    }
     // Spares that were called for this PE, the one that holds it now among them.
     [[nodiscard]] std::uint32_t incarnation_of(PeId pe) const noexcept;
     [[nodiscard]] ChannelMap channels() const noexcept {

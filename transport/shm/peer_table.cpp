@@ -5,6 +5,7 @@
 namespace sft {
 
 void PeerTable::not_symmetric(const void* address, PeId pe) const noexcept {
+    SFT_ASSERT(!is_symmetric(address) && entries != nullptr && n_pes > 0);
     for (std::int32_t other = 0; other < n_pes; ++other) {
         if (!is_reachable(PeId(other))) {
             return;

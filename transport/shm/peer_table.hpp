@@ -55,9 +55,8 @@ struct PeerTable {
         return entries[pe.index()].heap_difference.load(std::memory_order_relaxed) == kRemote;
     }
 
-    // REQUIRES: 0 <= pe < n_pes.
-    // ENSURES: the address of pe's instance of the symmetric object, or null when it is not mapped here: pe is
-    // unreachable or remote, or the address is not symmetric.
+    // The address of pe's instance of the symmetric object, or null when it is not mapped here: pe is unreachable or
+    // remote, or the address is not symmetric.
     [[nodiscard]] void* find(const void* address, PeId pe) const noexcept {
         SFT_ASSERT_SLOW(pe.value() >= 0 && pe.value() < n_pes);
         const PeerEntry& entry = entries[pe.index()];

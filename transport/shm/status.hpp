@@ -54,6 +54,7 @@ struct ProcessStatus {
 };
 static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 160);
 static_assert(sizeof(ProcessStatus) % sizeof(std::uint64_t) == 0, "StatusBlock moves it word by word");
+static_assert(std::has_unique_object_representations_v<ProcessStatus>, "onlookers see no bytes that nobody has set");
 
 class alignas(64) StatusBlock {
 public:
@@ -94,6 +95,9 @@ private:
 
     std::atomic<std::uint64_t> count_;
     std::atomic<std::uint64_t> places_[2][kWords];
+    static_assert(sizeof places_ == 2 * sizeof(ProcessStatus));
 };
+static_assert(sizeof(StatusBlock) % 64 == 0 && std::is_standard_layout_v<StatusBlock>);
+static_assert(std::is_trivially_destructible_v<StatusBlock>, "it lies in shared memory, and nobody ends it");
 
 }  // namespace sft

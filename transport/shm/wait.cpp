@@ -16,11 +16,14 @@ namespace {
 constexpr std::uint32_t kYieldTurns = 64;
 constexpr long kNapNsFirst = 5'000;
 constexpr long kNapNsMax = 100'000;
+constexpr std::uint32_t kDoublingsMax = 5;
+static_assert((kNapNsFirst << kDoublingsMax) >= kNapNsMax && kNapNsFirst < kNapNsMax);
 
 // give_way(): between two naps, which take some 60 us each; and what sched_yield takes at the most where nobody else
 // runs.
 constexpr std::int64_t kSleepPeriodNs = 4'000'000;
 constexpr std::int64_t kYieldNsMax = 5'000;
+static_assert(kYieldNsMax < kSleepPeriodNs);
 thread_local std::int64_t t_slept_ns = 0;
 
 // Looks at the network, with nothing found, before a waiter sleeps: several times as long as a message and its answer
@@ -30,7 +33,7 @@ constexpr std::uint32_t kNetworkLooksInCrowd = 8;
 
 long nap_ns(std::uint32_t turn) {
     const std::uint32_t doublings = turn / 16;
-    const long ns = doublings > 5 ? kNapNsMax : kNapNsFirst << doublings;
+    const long ns = doublings > kDoublingsMax ? kNapNsMax : kNapNsFirst << doublings;
     return ns > kNapNsMax ? kNapNsMax : ns;
 }
 
@@ -75,6 +78,7 @@ void Waiter::nap(std::uint32_t turn) noexcept {
 
 void Waiter::give_way() noexcept {
     const std::int64_t begin_ns = now_ns();
+    SFT_ASSERT(begin_ns >= t_slept_ns);
     if (begin_ns - t_slept_ns > kSleepPeriodNs) {
         t_slept_ns = begin_ns;
         const timespec shortest{0, 1};

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/assert.hpp"
@@ -33,7 +34,7 @@ struct alignas(64) Doorbell {
     }
     void ring() noexcept;
 };
-static_assert(sizeof(Doorbell) == 64);
+static_assert(sizeof(Doorbell) == 64 && offsetof(Doorbell, rings) == 4);
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "the kernel sees a plain word (futex)");
 
 // Process-private. pending is set by the service thread when a PE is known dead, and cleared when a recovery is
@@ -145,7 +146,7 @@ public:
         return true;
     }
 
-    // REQUIRES: there is a network.
+    // Where there is a network.
     template <class Condition>
     bool receive_until(Condition&& condition) noexcept {
         return wait_on_network(WaitEnd::sleep, condition);

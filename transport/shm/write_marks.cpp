@@ -1,5 +1,7 @@
 #include "transport/shm/write_marks.hpp"
 
+#include <algorithm>
+
 namespace sft {
 namespace {
 
@@ -29,6 +31,9 @@ WriteMarks::WriteMarks(std::byte* base, AddressRange heap, AddressRange globals)
         reinterpret_cast<std::uint8_t*>(base) + round_up(sizeof(std::uint64_t) + n_chunks_, kAlignment) + kHeadBytes;
     whole_ = some_ + round_up(n_chunks_ * kPagesOfChunk, kAlignment);
     words_ = whole_ + round_up(n_chunks_ * kPagesOfChunk, kAlignment);
+    SFT_ASSERT(heap.bytes != 0 || globals.bytes != 0);
+    SFT_ASSERT(reinterpret_cast<std::uintptr_t>(some_) % kAlignment == 0);  // the flags are taken away eight at once
+    SFT_ASSERT(reinterpret_cast<std::uint8_t*>(base) + sizeof(std::uint64_t) + n_chunks_ <= some_ - kHeadBytes);
     SFT_ASSERT(words_ + n_chunks_ * kPagesOfChunk * kWordsOfPage ==
                reinterpret_cast<std::uint8_t*>(base) + bytes_for(heap.bytes, globals.bytes));
 }
@@ -40,6 +45,7 @@ std::size_t WriteMarks::position_of(const void* address) const noexcept {
 }
 
 std::uintptr_t WriteMarks::address_of(std::size_t position) const noexcept {
+    SFT_ASSERT_SLOW(position < n_chunks_ * kChunkBytes);
     const std::size_t globals_at = round_up(heap_.bytes, kChunkBytes);
     return position < globals_at ? heap_.begin + position : globals_.begin + (position - globals_at);
 }
@@ -66,8 +72,12 @@ void WriteMarks::mark(const void* address, std::size_t bytes) const noexcept {
     if (bytes == 0 || (!heap_.contains(address) && !globals_.contains(address))) {
         return;
     }
+    // What a program writes beyond the end of its memory is its own mistake, and has no marks.
+    const AddressRange& range = heap_.contains(address) ? heap_ : globals_;
+    const std::size_t room = range.begin + range.bytes - reinterpret_cast<std::uintptr_t>(address);
     const std::size_t begin = position_of(address);
-    const std::size_t last = begin + bytes - 1;
+    const std::size_t last = begin + std::min(bytes, room) - 1;
+    SFT_ASSERT(last / kChunkBytes < n_chunks_);
     const std::size_t first_page = (begin + kPageBytes - 1) / kPageBytes;  // that is written as a whole
     const std::size_t end_page = (last + 1) / kPageBytes;
     if (first_page >= end_page) {
@@ -96,6 +106,7 @@ void WriteMarks::expose(const void* address, std::size_t bytes) const noexcept {
             return;
         }
     }
+    SFT_ASSERT(heap_.contains(address) || globals_.contains(address));
     const std::uint64_t i = head().n_exposed.fetch_add(1);
     if (i >= kExposedMax) {
         expose_unseen();

@@ -98,6 +98,7 @@ private:
     static constexpr std::size_t kPagesOfChunk = kChunkBytes / kPageBytes;
     static constexpr std::size_t kWordsOfPage = kPageBytes / kWordBytes;
     static_assert(kPagesOfChunk % 64 == 0 && kWordsOfPage % 8 == 0, "flags are taken away eight at once");
+    static_assert(kChunkBytes % kPageBytes == 0 && kPageBytes % kWordBytes == 0 && kHeadBytes % kPageBytes == 0);
     static_assert(kWordBytes == sizeof(std::uint64_t));
 
     [[nodiscard]] Head& head() const noexcept { return *reinterpret_cast<Head*>(some_ - kHeadBytes); }
@@ -127,9 +128,11 @@ private:
 
     template <class Visit>
     void collect_chunk(std::size_t chunk, Visit& visit) const {
+        SFT_ASSERT_SLOW(chunk < n_chunks_);
         std::size_t run_begin = 0;
         std::size_t run_end = 0;  // positions; the run that is not visited yet
         const auto add = [&](std::size_t begin, std::size_t end) {
+            SFT_ASSERT(begin < end && (end - 1) / kChunkBytes == chunk);
             if (begin != run_end) {
                 if (run_begin != run_end) {
                     visit(address_of(run_begin), run_end - run_begin);

@@ -36,6 +36,7 @@ bool UcxFabric::admit(std::span<const Bytes> addresses) {
 }
 
 bool UcxFabric::connect(Peer& peer) {
+    SFT_ASSERT(peer.endpoint == nullptr && !peer.address.empty() && !peer.is_retired);
     ucp_ep_params_t parameters{};
     parameters.field_mask =
         UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -128,6 +129,7 @@ void UcxFabric::retire_peer(ProcId process) {
     while (peer->n_sends != 0 || is_receiving_from(process)) {
         progress_workers();
     }
+    SFT_ASSERT(peer->endpoint == nullptr);
     reap();
 }
 
@@ -165,6 +167,7 @@ UcxFabric::Send* UcxFabric::take_send() {
         free_sends_.push_back(sends_.back().get());
     }
     Send* send = free_sends_.back();
+    SFT_ASSERT(send->fabric == this && free_sends_.size() <= sends_.size());
     free_sends_.pop_back();
     return send;
 }
@@ -289,6 +292,7 @@ void UcxFabric::take_large(Bytes head, void* data, std::size_t bytes, const ucp_
     if (place.address == nullptr) {
         return;
     }
+    SFT_ASSERT(place.from != kNoProc);  // else retire_peer() would not find it
     receives_.push_front({.fabric = this,
                           .from = place.from,
                           .ticket = place.ticket,
@@ -319,6 +323,7 @@ void UcxFabric::on_received(void* request, ucs_status_t status, std::size_t byte
 
 void UcxFabric::end_receive(Receive& receive, bool is_whole) {
     const std::uint64_t ticket = receive.ticket;
+    SFT_ASSERT(!receives_.empty() && &*receive.self == &receive);
     receives_.erase(receive.self);
     if (options_.receiver != nullptr) {
         options_.receiver->arrived(ticket, is_whole);

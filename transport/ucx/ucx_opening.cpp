@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "transport/net/environment_defaults.hpp"
 #include "transport/net/signed_ways.hpp"
@@ -22,6 +23,9 @@ namespace {
 // half of the link.
 constexpr std::size_t kEagerBytes = 7936;
 constexpr std::size_t kTcpEagerBytes = std::size_t{248} << 10;
+constexpr std::size_t kUcxHeadersMax = 64;
+static_assert(kEagerBytes + kFabricHeadBytes + kUcxHeadersMax <= 8192, "one fragment of RDMA's");
+static_assert(kTcpEagerBytes + kFabricHeadBytes + kUcxHeadersMax <= std::size_t{256} << 10, "one segment (kTcpSends)");
 
 // How long close() lets what is under way arrive.
 constexpr std::int64_t kCloseNs = 1'000'000'000;
@@ -66,6 +70,7 @@ ucs_status_t address_of(ucp_worker_h worker, std::vector<std::byte>& address) {
 }  // namespace
 
 bool UcxFabric::open(const Options& options, std::string& error_line) {
+    SFT_ASSERT(options.n_slots > 0 && context_ == nullptr);
     options_ = options;
     owner_ = ::getpid();
     peers_.resize(static_cast<std::size_t>(options.n_slots));

@@ -1,0 +1,54 @@
+#include "recovery/membership/memory_holder.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+
+namespace sft {
+namespace {
+
+class ProcessMemory final : public MemoryHolder {
+public:
+    [[nodiscard]] bool dies_with_process(Memory /*what*/) const noexcept override { return true; }
+    [[nodiscard]] bool dies_with_node(Memory /*what*/) const noexcept override { return true; }
+};
+
+constexpr ProcessMemory kProcessMemory;
+
+}  // namespace
+
+const MemoryHolder& process_memory() noexcept { return kProcessMemory; }
+
+LeftMemory::LeftMemory(const JobShape& shape, const JobState& state) : shape_(shape), state_(state) {
+    for (const Death& death : state.deaths) {
+        insert_sorted(dead_, death);
+    }
+}
+
+bool LeftMemory::lives(ProcId process) const {
+    return !contains(dead_, process) && (lost_node_ == kNoNode || shape_.node_of(state_, process) != lost_node_);
+}
+
+bool LeftMemory::is_anybody_on(NodeId node) const {
+    for (std::int32_t process = 0; process < shape_.n_processes; ++process) {
+        if (shape_.node_of(state_, ProcId(process)) == node && lives(ProcId(process))) {
+            return true;
+        }
+    }
+    return std::any_of(state_.joined.begin(), state_.joined.end(),
+                       [&](const Joined& joined) { return joined.node == node && lives(joined.process); });
+}
+
+bool LeftMemory::has(ProcId process, Memory what) const {
+    SFT_ASSERT(process != kNoProc);
+    if (lives(process)) {
+        return true;
+    }
+    const MemoryHolder& holder = *shape_.memory;
+    if (holder.dies_with_process(what)) {
+        return false;
+    }
+    return !holder.dies_with_node(what) || is_anybody_on(shape_.node_of(state_, process));
+}
+
+}  // namespace sft

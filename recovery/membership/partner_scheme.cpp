@@ -1,0 +1,160 @@
+#include "recovery/membership/partner_scheme.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "recovery/membership/placement.hpp"
+#include "recovery/membership/scheme.hpp"
+
+namespace sft {
+namespace {
+
+// Of a job of several PEs.
+class PartnerShares final : public Shares {
+public:
+    PartnerShares(const JobShape& shape, const JobState& state, std::span<const Replacement> layout)
+        : shape_(shape), placement_(shape, state, layout) {
+        layout_.replacements.assign(layout.begin(), layout.end());
+    }
+
+    [[nodiscard]] std::vector<Share> of(PeId pe) const override { return {{.holder = keeper_of(pe)}}; }
+    [[nodiscard]] std::vector<PeId> kept_by(ProcId process) const override {
+        const PeId pe = shape_.held_by(layout_, process);
+        return pe == kNoPe ? std::vector<PeId>{} : placement_.kept_by(pe);
+    }
+    [[nodiscard]] bool can_rebuild(PeId pe, const LeftMemory& left) const override {
+        return left.has(keeper_of(pe), Memory::kept_shadows);
+    }
+
+private:
+    [[nodiscard]] ProcId keeper_of(PeId pe) const { return shape_.holder(layout_, placement_.keeper_of(pe)); }
+
+    JobShape shape_;
+    JobState layout_;  // nothing of it but who holds what
+    Placement placement_;
+};
+
+// Of an only PE, wherever it is.
+class WitnessShares final : public Shares {
+public:
+    explicit WitnessShares(ProcId witness) : witness_(witness) {}
+
+    [[nodiscard]] std::vector<Share> of(PeId /*pe*/) const override {
+        return witness_ == kNoProc ? std::vector<Share>{} : std::vector<Share>{{.holder = witness_}};
+    }
+    [[nodiscard]] std::vector<PeId> kept_by(ProcId process) const override {
+        return process != kNoProc && process == witness_ ? std::vector{PeId(0)} : std::vector<PeId>{};
+    }
+    [[nodiscard]] bool can_rebuild(PeId /*pe*/, const LeftMemory& left) const override {
+        return witness_ != kNoProc && left.has(witness_, Memory::kept_shadows);
+    }
+
+private:
+    ProcId witness_;
+};
+
+class NoShares final : public Shares {
+public:
+    [[nodiscard]] std::vector<Share> of(PeId /*pe*/) const override { return {}; }
+    [[nodiscard]] std::vector<PeId> kept_by(ProcId /*process*/) const override { return {}; }
+    [[nodiscard]] bool can_rebuild(PeId /*pe*/, const LeftMemory& /*left*/) const override { return false; }
+};
+
+class PartnerScheme final : public Scheme {
+public:
+    [[nodiscard]] std::unique_ptr<const Shares> place(const JobShape& shape, const JobState& state,
+                                                      std::span<const Replacement> layout) const override;
+    [[nodiscard]] std::int32_t losses_survived(const JobShape& shape, const JobState& state) const override;
+    [[nodiscard]] bool can_go_on(const JobState& before, const JobState& now) const override;
+    [[nodiscard]] ProcId witness_for(const JobShape& shape, const JobState& state) const override;
+    [[nodiscard]] std::vector<ProcId> substitutes(const JobShape& shape, const JobState& state,
+                                                  std::span<const Death> dead) const override;
+};
+
+class NoCopies final : public Scheme {
+public:
+    [[nodiscard]] std::unique_ptr<const Shares> place(const JobShape& /*shape*/, const JobState& /*state*/,
+                                                      std::span<const Replacement> /*layout*/) const override {
+        return std::make_unique<NoShares>();
+    }
+    [[nodiscard]] std::int32_t losses_survived(const JobShape& /*shape*/, const JobState& /*state*/) const override {
+        return 0;
+    }
+    [[nodiscard]] bool can_go_on(const JobState& before, const JobState& now) const override {
+        return one_partner().can_go_on(before, now);
+    }
+    [[nodiscard]] ProcId witness_for(const JobShape& shape, const JobState& state) const override {
+        return one_partner().witness_for(shape, state);
+    }
+    [[nodiscard]] std::vector<ProcId> substitutes(const JobShape& shape, const JobState& state,
+                                                  std::span<const Death> dead) const override {
+        return one_partner().substitutes(shape, state, dead);
+    }
+};
+
+constexpr PartnerScheme kPartnerScheme;
+constexpr NoCopies kNoCopies;
+
+std::unique_ptr<const Shares> PartnerScheme::place(const JobShape& shape, const JobState& state,
+                                                   std::span<const Replacement> layout) const {
+    if (shape.n_pes == 1) {
+        return std::make_unique<WitnessShares>(state.witness);
+    }
+    return std::make_unique<PartnerShares>(shape, state, layout);
+}
+
+std::int32_t PartnerScheme::losses_survived(const JobShape& /*shape*/, const JobState& state) const {
+    return state.unprotected.empty() ? 1 : 0;
+}
+
+// Only a witness keeps anything and holds no PE: a copy on its way there would never arrive.
+bool PartnerScheme::can_go_on(const JobState& before, const JobState& now) const {
+    return before.witness == now.witness;
+}
+
+// Of the spares that may take part after the holder (the order of leaders needs higher numbers) the lowest one on
+// another node, so that the loss of a node leaves a copy; else the lowest. (Not one in another memory domain: those who
+// do not take part in a job on one node expect the lowest one to lead after the holder, and would wait for each other.)
+ProcId PartnerScheme::witness_for(const JobShape& shape, const JobState& state) const {
+    if (shape.n_pes > 1) {
+        return kNoProc;
+    }
+    if (state.witness != kNoProc && shape.held_by(state, state.witness) == kNoPe) {
+        return state.witness;
+    }
+    const ProcId holder = shape.holder(state, PeId(0));
+    std::vector<Death> dead;
+    for (const Death& death : state.deaths) {
+        insert_sorted(dead, death);
+    }
+    ProcId lowest = kNoProc;
+    for (const ProcId spare : shape.idle_spares(state, dead)) {
+        if (spare < holder) {
+            continue;
+        }
+        if (shape.node_of(state, spare) != shape.node_of(state, holder)) {
+            return spare;
+        }
+        lowest = lowest == kNoProc ? spare : lowest;
+    }
+    SFT_ASSERT(lowest == kNoProc || lowest > holder);  // leaders follow each other in the order of numbers
+    return lowest;
+}
+
+// The lowest numbers: leaders follow each other in the order of numbers, so whoever begins to take part has to have a
+// higher one than everybody who has before. (oshrun spreads spares over the nodes, so the lowest ones are on different
+// nodes.) An only PE goes to its witness, which has the copy and takes part already.
+std::vector<ProcId> PartnerScheme::substitutes(const JobShape& shape, const JobState& state,
+                                               std::span<const Death> dead) const {
+    if (shape.n_pes > 1) {
+        return shape.idle_spares(state, dead);
+    }
+    return state.witness == kNoProc ? std::vector<ProcId>{} : std::vector{state.witness};
+}
+
+}  // namespace
+
+const Scheme& one_partner() noexcept { return kPartnerScheme; }
+const Scheme& no_copies() noexcept { return kNoCopies; }
+
+}  // namespace sft

@@ -1,0 +1,62 @@
+#include "recovery/membership/scheme.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "recovery/membership/mutation.hpp"
+
+namespace sft {
+namespace {
+
+bool is_unprotected(const JobState& state, PeId pe) {
+    return std::binary_search(state.unprotected.begin(), state.unprotected.end(), pe);
+}
+
+// Where the shares are: with those who were to keep them when everybody was protected last.
+std::unique_ptr<const Shares> shares_that_exist(const JobShape& shape, const JobState& state) {
+    const auto& layout = is_mutated(Mutation::forget_protected_layout) ? state.replacements : state.protected_layout;
+    return shape.scheme->place(shape, state, layout);
+}
+
+}  // namespace
+
+bool can_be_rebuilt(const JobShape& shape, const JobState& state, PeId pe) {
+    return !is_unprotected(state, pe) && shares_that_exist(shape, state)->can_rebuild(pe, LeftMemory(shape, state));
+}
+
+std::vector<Share> sources_of(const JobShape& shape, const JobState& state, PeId pe) {
+    if (is_unprotected(state, pe)) {
+        return {};
+    }
+    const LeftMemory left(shape, state);
+    std::vector<Share> shares = shares_that_exist(shape, state)->of(pe);
+    std::erase_if(shares, [&](const Share& share) { return !left.has(share.holder, Memory::kept_shadows); });
+    return shares;
+}
+
+std::vector<Share> targets_of(const JobShape& shape, const JobState& state, PeId pe) {
+    std::vector<Share> shares = shape.scheme->place(shape, state, state.replacements)->of(pe);
+    // A share with its original is none; while an only PE moves to its witness there is no better place.
+    SFT_ASSERT(std::all_of(shares.begin(), shares.end(), [&](const Share& share) {
+        return share.holder != kNoProc && (share.holder != shape.holder(state, pe) || share.holder == state.witness);
+    }));
+    return shares;
+}
+
+std::vector<Share> missing_shares(const JobShape& shape, const JobState& state, PeId pe) {
+    const std::vector<Share> there = sources_of(shape, state, pe);
+    if (is_mutated(Mutation::skip_moved_shadow) && !there.empty()) {
+        return {};
+    }
+    std::vector<Share> missing = targets_of(shape, state, pe);
+    std::erase_if(missing,
+                  [&](const Share& share) { return std::find(there.begin(), there.end(), share) != there.end(); });
+    return missing;
+}
+
+ProcId sole_holder(std::span<const Share> shares) noexcept {
+    SFT_ASSERT(shares.size() <= 1);
+    return shares.empty() ? kNoProc : shares.front().holder;
+}
+
+}  // namespace sft
