@@ -227,7 +227,7 @@ void Startup::expose_pointed(const StartupCall& call) const noexcept {
         return;
     }
     const WriteMarks there = memory_.marks.at_distance(distance);
-    const AddressRange object = job::symmetric_object(call.pointed);
+    const AddressRange object = memory_.symmetric->object_at(call.pointed);
     if (object.bytes == 0 || object.bytes > kComparedMax) {
         there.expose_unseen();
     } else {

@@ -141,9 +141,9 @@ public:
         std::byte* record = nullptr;
         std::size_t record_bytes = 0;
         WriteMarks marks;
+        WriteQueues queues;
         SymmetricMemory* symmetric = nullptr;
         PeerMap* peers = nullptr;
-        WriteQueues queues;
         std::atomic<std::uint32_t>* told = nullptr;  // of the node: somebody has said that a record is of no use
     };
 
