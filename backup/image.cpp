@@ -92,6 +92,10 @@ struct Image::Pass {
         if (number < frozen_blocks) {
             return false;
         }
+        if (storing.differing == nullptr && storing.may_differ != nullptr && !storing.may_differ->contains(number)) {
+            SFT_ASSERT_SLOW(raw_equal(stored, live, bytes));  // a tracker has missed a write
+            return false;
+        }
         return storing.differing != nullptr ? storing.differing->contains(number) : !raw_equal(stored, live, bytes);
     }
 };

@@ -96,6 +96,7 @@ public:
     struct Storing {
         FaultPoint middle = FaultPoint::update_middle;  // between the heap and the globals
         const BlockSet* differing = nullptr;            // the blocks that differ, if that is known already
+        const BlockSet* may_differ = nullptr;           // else, if known: no others differ from what the image holds
         BlockSet* copied = nullptr;                     // if given, gets the blocks that were copied
     };
     ImageStats store(Version version, const LiveState& live) noexcept { return store(version, live, Storing()); }
@@ -106,6 +107,7 @@ public:
         const Image* local = nullptr;            // a sound local copy, of whatever version
         const BlockSet* slot_differs = nullptr;  // with it: what may differ between it and the far image
         BlockSet* live_differs = nullptr;        // with it: gets what differs between it and live memory
+        const BlockSet* may_differ = nullptr;    // with it, if known: in no others they differ
         ImageStats stats;
     };
     // False: the process with the far image is dead. `live_differs` is complete in both cases.

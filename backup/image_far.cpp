@@ -232,7 +232,7 @@ private:
             return false;
         }
         if (shipping_.local != nullptr) {
-            if (shipping_.local->differs(number, live)) {
+            if (may_differ_from_local(number, live) && shipping_.local->differs(number, live)) {
                 shipping_.live_differs->insert(number);
                 differs = true;
             }
@@ -250,6 +250,12 @@ private:
         shipping_.stats.bytes_copied += own.bytes;
         add_to_run(image_.offset_of(own.data), live, own.bytes);
         return true;
+    }
+
+    [[nodiscard]] bool may_differ_from_local(std::size_t number, const std::byte* live) const {
+        const bool may = shipping_.may_differ == nullptr || shipping_.may_differ->contains(number);
+        SFT_ASSERT_SLOW(may || !shipping_.local->differs(number, live));  // a tracker has missed a write
+        return may;
     }
 
     void add_to_run(std::size_t offset, const std::byte* from, std::size_t bytes) {

@@ -14,6 +14,18 @@
 
 namespace sft {
 
+void BackupStore::track_changes_by(ChangeTracker& tracker) noexcept {
+    const Use use(*this);
+    SFT_ASSERT(committed_ == kNoVersion);
+    tracker_ = &tracker;
+}
+
+void BackupStore::give_versions_to(VersionStore& versions) noexcept {
+    const Use use(*this);
+    SFT_ASSERT(committed_ == kNoVersion);
+    versions_ = &versions;
+}
+
 bool BackupStore::create(BackupMode mode, const LiveState& live, std::int32_t n_pes, std::string& error) {
     SFT_ASSERT(n_pes > 0 && kept_.fd() < 0);  // once
     mode_ = mode;
@@ -140,11 +152,16 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     SFT_ASSERT(version == committed_ || committed_ == kNoVersion || (version.value() - committed_.value()) % 2 == 1);
     shadow_versions_[version.value() % 2] = kNoVersion;
     fault_point(FaultPoint::replicate_begin);
+    if (tracker_ != nullptr) {
+        tracker_->begin(version);
+    }
     Replicated replicated;
     if (far_ == nullptr) {
+        Image image = slot(shadow_.address(), version, live);
         Image::Storing storing;
         storing.middle = FaultPoint::replicate_middle;
-        static_cast<ImageStats&>(replicated) = slot(shadow_.address(), version, live).store(version, live, storing);
+        storing.may_differ = may_differ(image.version(), version);
+        static_cast<ImageStats&>(replicated) = image.store(version, live, storing);
     } else {
         replicated.keeper_gone = !replicate_far(version, live, replicated);
     }
@@ -166,6 +183,9 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     SFT_ASSERT(committed_ == kNoVersion || version.value() - committed_.value() <= 1);
     committed_ = version;
     if (!has_local_copy()) {
+        if (versions_ != nullptr && shadow_readable_) {
+            versions_->committed(pe_, version, shadow_slot(version, live));
+        }
         return {};
     }
     SFT_ASSERT(local_.address() != nullptr);
@@ -173,6 +193,7 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     local_version_ = version;
     Image local(local_.address(), live);
     Image::Storing storing;
+    storing.may_differ = may_differ(local.version(), version);
     BlockSet copied;
     copied.reset(local.blocks());
     storing.copied = &copied;
@@ -184,6 +205,9 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     slot_differs_[(version.value() + 1) % 2].merge(copied);
     changed_in_ = kNoVersion;
     fault_point(FaultPoint::update_end);
+    if (versions_ != nullptr) {
+        versions_->committed(pe_, version, local);
+    }
     return stats;
 }
 
@@ -219,7 +243,15 @@ bool BackupStore::roll_back(Version version, const LiveState& live) {
     committed_ = version;
     local_version_ = has_local ? version : kNoVersion;
     changed_in_ = kNoVersion;
+    if (tracker_ != nullptr) {
+        tracker_->restart(version);
+    }
     return true;
+}
+
+// A copy with the number of the new one is of an attempt that was not committed.
+const BlockSet* BackupStore::may_differ(Version then, Version now) const {
+    return tracker_ == nullptr || then == kNoVersion || then == now ? nullptr : tracker_->changed_since(then);
 }
 
 template <class Load>

@@ -31,8 +31,10 @@
 #include <mutex>
 #include <string>
 
+#include "backup/change_tracker.hpp"
 #include "backup/far_shadow.hpp"
 #include "backup/image.hpp"
+#include "backup/version_store.hpp"
 #include "base/assert.hpp"
 #include "base/config.hpp"
 #include "base/ids.hpp"
@@ -58,6 +60,9 @@ public:
     // Lets processes of other nodes write and read what they keep here. Until release(), which the network outlives.
     [[nodiscard]] bool serve(Network& network, std::string& error);
     void release() noexcept;
+    // From the first version on; both outlive this.
+    void track_changes_by(ChangeTracker& tracker) noexcept;
+    void give_versions_to(VersionStore& versions) noexcept;
     [[nodiscard]] int fd() const noexcept { return kept_.fd(); }
     // The memory file with the shadows that are kept here.
     [[nodiscard]] const Segment& segment() const noexcept { return kept_; }
@@ -139,6 +144,8 @@ private:
     };
     [[nodiscard]] Pair copies(const LiveState& live) const noexcept;
     [[nodiscard]] bool has_local_copy() const noexcept { return mode_ == BackupMode::double_copy; }
+    // What may differ between live memory, of which copies are made as `now`, and a copy of `then`. Null: not known.
+    [[nodiscard]] const BlockSet* may_differ(Version then, Version now) const;
     [[nodiscard]] Image shadow_slot(Version version, const LiveState& live) const noexcept;
     [[nodiscard]] static Reach open_far(FarShadow& far, const KeeperLocation& location, PeId pe, const LiveState& live,
                                         Trouble& trouble);
@@ -156,7 +163,9 @@ private:
     class Use;
 
     BackupMode mode_ = BackupMode::none;
-    Segment kept_;  // shadows kept for others; not mapped here
+    ChangeTracker* tracker_ = nullptr;  // null: everything is compared
+    VersionStore* versions_ = nullptr;  // null: copies are all there is
+    Segment kept_;                      // shadows kept for others; not mapped here
     Network* served_ = nullptr;
     Window shadow_;                   // own shadow, in the keeper's memory
     std::unique_ptr<FarShadow> far_;  // or on another node; not null: this is the one that counts

@@ -56,6 +56,7 @@ bool BackupStore::replicate_far(Version version, const LiveState& live, ImageSta
         shipping.local = &local;
         shipping.slot_differs = &slot_differs;
         shipping.live_differs = &changed_;
+        shipping.may_differ = may_differ(local_version_, version);
     }
     const bool is_there = image.ship(version, live, shipping);
     SFT_ASSERT(is_there || image.gone());

@@ -1,0 +1,28 @@
+// Who knows which blocks of live memory may have changed since a version. A copy of that version needs nothing else
+// than these; without a tracker, or an answer, everything is compared with the copy.
+//
+// A tracker may name too much, and never too little: a block that has changed and is not named is missing in the copy.
+// Builds with slow assertions compare what was not named as well.
+//
+// Threads: those of BackupStore, under its mutex.
+#pragma once
+
+#include "backup/block_set.hpp"
+#include "base/ids.hpp"
+
+namespace sft {
+
+class ChangeTracker {
+public:
+    virtual ~ChangeTracker() = default;
+    // What is written from here on is a change since `version`, whose copies are made now. Often with the number of one
+    // before, whose copies were not committed or went to a keeper that has died.
+    virtual void begin(Version version) = 0;
+    // Live memory has been given the contents of `version`, and what was known is of no use.
+    virtual void restart(Version version) = 0;
+    // Contains every block (numbered as in Image) that has been written since the beginning of `version`, or since the
+    // restart with it. Null: that is not known, as of a version it was not told of. Valid until the next call.
+    [[nodiscard]] virtual const BlockSet* changed_since(Version version) = 0;
+};
+
+}  // namespace sft

@@ -1,0 +1,21 @@
+// Where committed versions go besides memory: files, a burst buffer, an object store. Today nowhere.
+//
+// Threads: that of the protocols, which waits for it while the application stands still; what takes long belongs into a
+// thread of the store's own, which reads the copy later.
+#pragma once
+
+#include "backup/image.hpp"
+#include "base/ids.hpp"
+
+namespace sft {
+
+class VersionStore {
+public:
+    virtual ~VersionStore() = default;
+    // `version` of `pe` is committed, and `copy` has it. The copy is this process's local one if there is one, and
+    // stays as it is until the next version is committed; else its shadow, which stays until the one after that is
+    // replicated. May be called again for a version that was committed before.
+    virtual void committed(PeId pe, Version version, const Image& copy) = 0;
+};
+
+}  // namespace sft

@@ -1,0 +1,140 @@
+// A store asks a tracker what may have changed, looks at nothing else, and has the same copies as one that compares.
+#include "backup/change_tracker.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <map>
+
+#include "backup/store.hpp"
+#include "base/assert.hpp"
+#include "tests/backup/fake_wire.hpp"
+#include "tests/backup/live_memory.hpp"
+
+namespace sft {
+namespace {
+
+constexpr PeId kMe{1};
+constexpr std::size_t kHeapBlocks = 20;
+
+// Is told of every write by the test.
+class ToldTracker final : public ChangeTracker {
+public:
+    explicit ToldTracker(std::size_t blocks) : blocks_(blocks) {}
+
+    void wrote(std::size_t block) {
+        for (auto& [version, changed] : since_) {
+            changed.insert(block);
+        }
+    }
+    void begin(Version version) override { since_[version] = empty(); }
+    void restart(Version version) override {
+        since_.clear();
+        begin(version);
+    }
+    const BlockSet* changed_since(Version version) override {
+        const auto found = since_.find(version);
+        n_known += found != since_.end() ? 1 : 0;
+        return found == since_.end() ? nullptr : &found->second;
+    }
+
+    int n_known = 0;
+
+private:
+    [[nodiscard]] BlockSet empty() const {
+        BlockSet none;
+        none.reset(blocks_);
+        return none;
+    }
+
+    std::size_t blocks_;
+    std::map<Version, BlockSet> since_;
+};
+
+class TrackedStore : public testing::TestWithParam<bool> {
+protected:
+    TrackedStore() {
+        std::string error;
+        EXPECT_TRUE(keeper_.create(BackupMode::double_copy, live_.state, 3, error)) << error;
+        EXPECT_TRUE(owner_.create(BackupMode::double_copy, live_.state, 3, error)) << error;
+        Trouble trouble;
+        EXPECT_EQ(owner_.use_keeper(location(), kMe, live_.state, trouble), Reach::opened) << trouble.what;
+        owner_.track_changes_by(tracker_);
+    }
+    [[nodiscard]] BackupStore::KeeperLocation location() {
+        BackupStore::KeeperLocation at{::getpid(), process_start_time(::getpid()), keeper_.fd()};
+        at.wire = GetParam() ? &wire_ : nullptr;
+        return at;
+    }
+    void write(std::size_t block, std::byte value, bool is_told = true) {
+        live_.heap.address()[block * kBlockBytes + 7] = value;
+        if (is_told) {
+            tracker_.wrote(block);
+        }
+    }
+    void checkpoint(std::uint32_t version) {
+        owner_.replicate(Version(version), live_.state);
+        owner_.update_local_copy(Version(version), live_.state);
+    }
+    // By a substitute, from the shadow.
+    [[nodiscard]] std::vector<std::byte> fetched(std::uint32_t version) {
+        LiveMemory substitute(kHeapBlocks);
+        EXPECT_EQ(BackupStore::fetch(location(), kMe, Version(version), substitute.state), BackupStore::Fetched::done);
+        return substitute.heap_bytes();
+    }
+
+    LiveMemory live_{kHeapBlocks};
+    FakeWire wire_{3 * 2 * Image::bytes_for(live_.state)};
+    ToldTracker tracker_{Image(wire_.memory.data(), live_.state).blocks()};
+    BackupStore keeper_;
+    BackupStore owner_;
+};
+
+// With rollbacks, after which a number is used again, and versions that were replicated in vain.
+TEST_P(TrackedStore, HasTheSameCopiesAsOneThatCompares) {
+    std::mt19937 random(3);
+    std::uint32_t version = 0;
+    std::vector<std::byte> committed;
+    for (int round = 0; round < 200; ++round) {
+        for (int i = 0; i < 5; ++i) {
+            write(random() % kHeapBlocks, std::byte(random()));
+        }
+        switch (version == 0 ? 0 : random() % 4) {
+            case 0:
+            case 1:
+                checkpoint(++version);
+                committed = live_.heap_bytes();
+                break;
+            case 2: owner_.replicate(Version(version + 1), live_.state); break;
+            default:
+                ASSERT_TRUE(owner_.roll_back(Version(version), live_.state)) << owner_.explanation();
+                ASSERT_EQ(live_.heap_bytes(), committed);
+        }
+        ASSERT_EQ(fetched(version), committed) << "round " << round;
+    }
+    EXPECT_GT(tracker_.n_known, 50) << "then this shows nothing";
+    ASSERT_TRUE(owner_.roll_back(Version(version), live_.state));
+    EXPECT_EQ(live_.heap_bytes(), committed);
+}
+
+#if !SFT_SLOW_ASSERTIONS  // which find the missing name
+TEST_P(TrackedStore, DoesNotLookAtWhatIsNotNamed) {
+    for (std::size_t block = 0; block < kHeapBlocks; ++block) {
+        write(block, std::byte(1));
+    }
+    checkpoint(1);
+    checkpoint(2);
+    write(3, std::byte(2));
+    write(4, std::byte(2), false);
+    checkpoint(3);
+    ASSERT_TRUE(owner_.roll_back(Version(3), live_.state));
+    EXPECT_EQ(live_.heap.address()[3 * kBlockBytes + 7], std::byte(2));
+    EXPECT_EQ(live_.heap.address()[4 * kBlockBytes + 7], std::byte(1)) << "it has been compared";
+}
+#endif
+
+INSTANTIATE_TEST_SUITE_P(NearAndFar, TrackedStore, testing::Bool(),
+                         [](const auto& which) { return which.param ? std::string("far") : std::string("near"); });
+
+}  // namespace
+}  // namespace sft
