@@ -1,6 +1,7 @@
 """oshrun on several hosts (tools/cluster): placement, exit codes, streams, losses of hosts and links, nothing left. The
 processes play what a test tells them (fake_pe). Exit code 77: no cluster can be made here."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -182,7 +183,8 @@ class Running(Base):
                 self.assertEqual((len(oshruns), len(launchers)), (2, 1))
                 for pid in {"told": [], "front": oshruns[:1], "guardian": oshruns[1:], "both": oshruns,
                             "launcher": launchers, "all": oshruns + launchers}[who]:
-                    os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):  # it ends with the one before, and may have done so
+                        os.kill(pid, signal.SIGKILL)
                 if who == "told":
                     job.program.signal(signal.SIGTERM)
                 self.assertNotEqual(job.wait(), 0)
