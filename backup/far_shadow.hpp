@@ -12,6 +12,7 @@
 #include "backup/image.hpp"
 #include "base/assert.hpp"
 #include "base/ids.hpp"
+#include "base/result.hpp"
 #include "symheap/segment.hpp"
 
 namespace sft {
@@ -22,8 +23,8 @@ public:
 
     // `wire` leads to the keeper's store, in which the shadow begins at `offset`. Whatever is there is unknown yet.
     // Without `own_wire`, the owner of `wire` keeps it until this ends.
-    [[nodiscard]] bool open(StoreWire& wire, std::unique_ptr<StoreWire> own_wire, std::size_t offset,
-                            const LiveState& live, std::string& error);
+    [[nodiscard]] Result<> open(StoreWire& wire, std::unique_ptr<StoreWire> own_wire, std::size_t offset,
+                                const LiveState& live);
     // Fills the mirror of the slot of `version`. False: the keeper is dead.
     [[nodiscard]] bool read_front(Version version, const LiveState& live);
 

@@ -24,9 +24,8 @@ Result<> result_of(BackupStore::Fetched fetched, Trouble trouble) {
 
 Result<> Protector::create(BackupMode mode, std::int32_t n_pes) {
     SFT_ASSERT(n_pes > 0 && live_.heap.bytes != 0);
-    std::string error;
-    if (!store_.create(mode, live_, n_pes, error)) {
-        return fails(std::move(error));
+    if (Result<> done = store_.create(mode, live_, n_pes); !done) {
+        return done;
     }
     return {};
 }

@@ -26,44 +26,45 @@ void BackupStore::give_versions_to(VersionStore& versions) noexcept {
     versions_ = &versions;
 }
 
-bool BackupStore::create(BackupMode mode, const LiveState& live, std::int32_t n_pes, std::string& error) {
+Result<> BackupStore::create(BackupMode mode, const LiveState& live, std::int32_t n_pes) {
     SFT_ASSERT(n_pes > 0 && kept_.fd() < 0);  // once
     mode_ = mode;
     if (mode == BackupMode::none) {
-        return true;
+        return {};
     }
-    if (!kept_.create("shmem-ft-store", room_bytes(live) * static_cast<std::size_t>(n_pes), error)) {
-        return false;
+    if (Result<> done = kept_.create("shmem-ft-store", room_bytes(live) * static_cast<std::size_t>(n_pes)); !done) {
+        return done;
     }
     if (mode == BackupMode::double_copy) {
-        if (!local_.reserve(Image::bytes_for(live), error)) {
-            return false;
+        if (Result<> done = local_.reserve(Image::bytes_for(live)); !done) {
+            return done;
         }
         // Private pages, huge where the kernel grants them: faulting in small ones takes longer than the copy itself.
         if (::mprotect(local_.address(), local_.bytes(), PROT_READ | PROT_WRITE) != 0) {
-            error =
-                format("cannot get %zu bytes for the local copy: %s", local_.bytes(), describe_error(errno).c_str());
-            return false;
+            return fails(
+                format("cannot get %zu bytes for the local copy: %s", local_.bytes(), describe_error(errno).c_str()));
         }
         ::madvise(local_.address(), local_.bytes(), MADV_HUGEPAGE);
         ::madvise(local_.address(), local_.bytes(), MADV_DONTFORK);
     }
-    return true;
+    return {};
 }
 
-bool BackupStore::serve(Network& network, std::string& error) {
+Result<> BackupStore::serve(Network& network) {
     const Use use(*this);
     if (mode_ == BackupMode::none) {
-        return true;
+        return {};
     }
-    if (kept_.address() == nullptr && !kept_.map_at(nullptr, error)) {
-        return false;
+    if (kept_.address() == nullptr) {
+        if (Result<> done = kept_.map_at(nullptr); !done) {
+            return done;
+        }
     }
     ::madvise(kept_.address(), kept_.bytes(), MADV_DONTFORK);
     SFT_ASSERT(served_ == nullptr || served_ == &network);
     network.set_store(kept_.address(), kept_.bytes());
     served_ = &network;
-    return true;
+    return {};
 }
 
 void BackupStore::release() noexcept {
@@ -102,13 +103,13 @@ Reach BackupStore::show_room(Window& window, const KeeperLocation& location, PeI
                    opening.error};
         return opening.reach;
     }
-    std::string error;
-    const bool is_shown = (window.address() != nullptr || window.reserve(room, error)) &&
-                          window.show(opening.fd, pe.index() * room, error);
-    const int problem = errno;
+    const Result<> shown = (window.address() != nullptr ? Result<>() : window.reserve(room)).then([&] {
+        return window.show(opening.fd, pe.index() * room);
+    });
     ::close(opening.fd);
-    if (!is_shown) {
-        trouble = {format("the store of %s: %s", of_keeper().c_str(), error.c_str()), problem};
+    if (!shown) {
+        trouble = {format("the store of %s: %s", of_keeper().c_str(), shown.error().line.c_str()),
+                   shown.error().number};
         return Reach::cannot_be_opened;
     }
     return Reach::opened;

@@ -39,6 +39,7 @@
 #include "base/config.hpp"
 #include "base/ids.hpp"
 #include "base/process_watch.hpp"
+#include "base/result.hpp"
 #include "symheap/segment.hpp"
 
 namespace sft {
@@ -56,9 +57,9 @@ public:
         [[nodiscard]] bool is_far() const noexcept { return network != nullptr || wire != nullptr; }
     };
 
-    [[nodiscard]] bool create(BackupMode mode, const LiveState& live, std::int32_t n_pes, std::string& error);
+    [[nodiscard]] Result<> create(BackupMode mode, const LiveState& live, std::int32_t n_pes);
     // Lets processes of other nodes write and read what they keep here. Until release(), which the network outlives.
-    [[nodiscard]] bool serve(Network& network, std::string& error);
+    [[nodiscard]] Result<> serve(Network& network);
     void release() noexcept;
     // From the first version on; both outlive this.
     void track_changes_by(ChangeTracker& tracker) noexcept;

@@ -18,8 +18,8 @@ Reach BackupStore::open_far(FarShadow& far, const KeeperLocation& location, PeId
         own = make_network_wire(*location.network, location.process);
     }
     StoreWire& wire = location.wire != nullptr ? *location.wire : *own;
-    if (!far.open(wire, std::move(own), pe.index() * room_bytes(live), live, trouble.what)) {
-        trouble.error = errno;
+    if (Result<> opened = far.open(wire, std::move(own), pe.index() * room_bytes(live), live); !opened) {
+        trouble = {std::move(opened.error().line), opened.error().number};
         return Reach::cannot_be_opened;
     }
     return Reach::opened;

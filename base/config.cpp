@@ -384,17 +384,16 @@ bool is_known(std::string_view name) noexcept {
                        [name](const SettingInfo& setting) { return name == setting.name; });
 }
 
-// The first variable that begins like one of ours and is none.
-bool find_unknown_variable(std::string& error_line) {
+// Of the first variable that begins like one of ours and is none; empty if there is none.
+std::string unknown_variable() {
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view text(*entry);
         const std::string_view name = text.substr(0, text.find('='));
         if (name.starts_with(kPrefix) && !is_known(name)) {
-            error_line = unknown_variable_line(name);
-            return true;
+            return unknown_variable_line(name);
         }
     }
-    return false;
+    return {};
 }
 
 struct Found {
@@ -441,17 +440,16 @@ std::string setting_value(const SettingInfo& setting, const Config& config) {
     return {};
 }
 
-bool parse_setting(const SettingInfo& setting, const char* text, Config& config, std::string& error_line) {
+Result<> parse_setting(const SettingInfo& setting, const char* text, Config& config) {
     if (!parse_into(setting, text, config)) {
-        error_line = bad_value_line(setting.name, text, setting);
-        return false;
+        return fails(bad_value_line(setting.name, text, setting));
     }
-    return true;
+    return {};
 }
 
-bool load_config(Config& config, std::string& error_line) {
-    if (find_unknown_variable(error_line)) {
-        return false;
+Result<> load_config(Config& config) {
+    if (std::string line = unknown_variable(); !line.empty()) {
+        return fails(std::move(line));
     }
     Config loaded;
     for (const SettingInfo& setting : kSettings) {
@@ -465,8 +463,7 @@ bool load_config(Config& config, std::string& error_line) {
         }
         if (!parse_into(setting, found.text, loaded)) {
             SFT_ASSERT(!is_default);  // nobody but the table is to blame for it
-            error_line = bad_value_line(found.variable, found.text, setting);
-            return false;
+            return fails(bad_value_line(found.variable, found.text, setting));
         }
     }
     if (is_thread_sanitized() &&
@@ -474,11 +471,11 @@ bool load_config(Config& config, std::string& error_line) {
         loaded.heap_base_address = kHeapBaseUnderThreadSanitizer;
     }
     // What is inside these texts has errors of its own, more exact than a row of the table could be.
-    if (!load_fault_schedule(loaded.faults, loaded.faults_file, loaded.fault_schedule, error_line)) {
-        return false;
+    if (Result<> done = load_fault_schedule(loaded.faults, loaded.faults_file, loaded.fault_schedule); !done) {
+        return done;
     }
     config = std::move(loaded);
-    return true;
+    return {};
 }
 
 }  // namespace sft

@@ -10,6 +10,7 @@
 
 #include "base/fault_action.hpp"
 #include "base/faults/fault_schedule.hpp"
+#include "base/result.hpp"
 
 namespace sft {
 
@@ -73,7 +74,7 @@ struct Config {
 // names the variable, the value and what would be accepted. Unknown SHMEM_FT_* variables are reported the same way (a
 // typing error in a setting must not be lost silently). The line has neither the "shmem-ft: error: " in front nor the
 // newline: whoever prints it adds them.
-[[nodiscard]] bool load_config(Config& config, std::string& error_line);
+[[nodiscard]] Result<> load_config(Config& config);
 
 // A row of config.def, for printing. All strings are constants; alias and unit may be empty.
 struct SettingInfo {
@@ -97,6 +98,6 @@ struct SettingInfo {
 [[nodiscard]] std::string setting_value(const SettingInfo& setting, const Config& config);
 
 // Parses one value as load_config does. False: error_line is set and config unchanged.
-[[nodiscard]] bool parse_setting(const SettingInfo& setting, const char* text, Config& config, std::string& error_line);
+[[nodiscard]] Result<> parse_setting(const SettingInfo& setting, const char* text, Config& config);
 
 }  // namespace sft

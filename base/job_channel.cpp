@@ -24,43 +24,40 @@ std::string problem(const std::string& socket_name, const char* what) {
 
 JobChannel::~JobChannel() { close(); }
 
-bool JobChannel::connect(const std::string& socket_name, std::string& error_line) {
+Result<> JobChannel::connect(const std::string& socket_name) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     // An abstract name: a zero byte, then the name without a terminator.
     if (socket_name.empty() || socket_name.size() + 1 > sizeof address.sun_path) {
-        error_line = problem(socket_name, "not a name that a socket can have");
-        return false;
+        return fails(problem(socket_name, "not a name that a socket can have"));
     }
     std::memcpy(address.sun_path + 1, socket_name.data(), socket_name.size());
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + socket_name.size());
 
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        error_line = problem(socket_name, strerrordesc_np(errno));
-        return false;
+        return fails(problem(socket_name, strerrordesc_np(errno)));
     }
     int result;
     do {
         result = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), length);
     } while (result != 0 && errno == EINTR);
     if (result != 0) {
-        error_line = problem(socket_name, strerrordesc_np(errno));
+        const int number = errno;
         ::close(fd);
-        return false;
+        return fails(problem(socket_name, strerrordesc_np(number)), number);
     }
     // Abstract names are open to everybody on the machine: somebody else's process could have taken this one.
     ucred guardian{};
     socklen_t bytes = sizeof guardian;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &guardian, &bytes) != 0 || guardian.uid != geteuid()) {
-        error_line = problem(socket_name, "it belongs to another user");
         ::close(fd);
-        return false;
+        return fails(problem(socket_name, "it belongs to another user"));
     }
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout, sizeof kSendTimeout);
     close();
     fd_ = fd;
-    return true;
+    return {};
 }
 
 void JobChannel::report(JobEvent event) noexcept {

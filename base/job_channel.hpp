@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "base/ids.hpp"
+#include "base/result.hpp"
 
 namespace sft {
 
@@ -69,7 +70,7 @@ public:
     JobChannel& operator=(const JobChannel&) = delete;
 
     // Connects and checks that the guardian belongs to the same user. False: error_line says why.
-    [[nodiscard]] bool connect(const std::string& socket_name, std::string& error_line);
+    [[nodiscard]] Result<> connect(const std::string& socket_name);
     [[nodiscard]] bool is_connected() const noexcept { return fd_ >= 0; }
     // For the service thread's poll: readable or hung up means that the guardian is gone.
     [[nodiscard]] int fd() const noexcept { return fd_; }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
+#include <type_traits>
 #include <utility>
 
 namespace sft {
@@ -26,16 +27,19 @@ template <class T = void>
 class [[nodiscard]] Result : public tl::expected<T, Error> {
 public:
     using tl::expected<T, Error>::expected;
+    // What `next` gives if all is well so far. (and_then() of the base knows no other class.)
+    template <class Next>
+    [[nodiscard]] std::invoke_result_t<Next> then(Next&& next) && {
+        if (!*this) {
+            return tl::unexpected<Error>(std::move(this->error()));
+        }
+        return std::forward<Next>(next)();
+    }
 };
 
 // `return fails("...")` in a function that returns a Result.
 [[nodiscard]] inline tl::unexpected<Error> fails(std::string line, int number = 0) {
     return tl::unexpected<Error>(Error{Failure::failed, std::move(line), number});
-}
-// Where a plain line is wanted still.
-[[nodiscard]] inline bool holds(const Result<>& result, std::string& error) {
-    error = result ? error : result.error().line;
-    return result.has_value();
 }
 [[nodiscard]] inline tl::unexpected<Error> fails(Error error) { return tl::unexpected<Error>(std::move(error)); }
 

@@ -71,7 +71,7 @@ Segments read_segments(const ElfFile& file) {
 }
 
 // The one contiguous range behind the part that is read-only after relocation.
-bool find_range(const Segments& segments, ElfImage& image, std::string& error) {
+Result<> find_range(const Segments& segments, ElfImage& image) {
     for (ElfRange range : segments.writable) {
         if (segments.relro.begin <= range.begin && segments.relro.end > range.begin) {
             range.begin = segments.relro.end;
@@ -80,9 +80,8 @@ bool find_range(const Segments& segments, ElfImage& image, std::string& error) {
             continue;
         }
         if (image.end != 0 && range.begin != image.end) {
-            error =
-                "its globals lie in several separate segments, which is not supported: link with the default script";
-            return false;
+            return fails(
+                "its globals lie in several separate segments, which is not supported: link with the default script");
         }
         if (image.end == 0) {
             image.begin = range.begin;
@@ -90,7 +89,7 @@ bool find_range(const Segments& segments, ElfImage& image, std::string& error) {
         image.end = range.end;
         SFT_ASSERT(image.begin < image.end && image.begin % kPage == 0 && image.end % kPage == 0);
     }
-    return true;
+    return {};
 }
 
 bool is_foreign(std::string_view name) {
@@ -125,16 +124,15 @@ bool exports_sanitizer(const ElfFile& file) {
 }
 
 // The table of all symbols, which may be long, is read for such programs only.
-bool collect_sanitizer_state(const ElfFile& file, const std::string& path, ElfImage& image, std::string& error) {
+Result<> collect_sanitizer_state(const ElfFile& file, const std::string& path, ElfImage& image) {
     if (!exports_sanitizer(file)) {
-        return true;
+        return {};
     }
     const std::vector<ElfRange> state = find_sanitizer_state(read_data_symbols(path));
     if (state.empty()) {
-        error =
+        return fails(
             "a sanitizer is linked into it and its symbols are stripped, so its globals cannot be told from the "
-            "sanitizer's: do not strip it, or link with -shared-libsan";
-        return false;
+            "sanitizer's: do not strip it, or link with -shared-libsan");
     }
     for (const ElfRange& range : state) {
         const ElfRange inside{std::max(range.begin, image.begin), std::min(range.end, image.end), range.what};
@@ -142,7 +140,7 @@ bool collect_sanitizer_state(const ElfFile& file, const std::string& path, ElfIm
             image.left_out.push_back(inside);
         }
     }
-    return true;
+    return {};
 }
 
 // saved = candidates minus left_out; both get sorted.
@@ -167,16 +165,14 @@ void subtract_left_out(ElfImage& image, std::vector<ElfRange>& candidates) {
     }
 }
 
-bool read_header(const ElfFile& file, const std::string& path, GElf_Ehdr& header, std::string& error) {
+Result<> read_header(const ElfFile& file, const std::string& path, GElf_Ehdr& header) {
     if (!file.is_open()) {
-        error = format("cannot open %s: %s", path.c_str(), std::strerror(errno));
-        return false;
+        return fails(format("cannot open %s: %s", path.c_str(), std::strerror(errno)));
     }
     if (!file.is_executable() || gelf_getehdr(file.get(), &header) == nullptr || header.e_machine != EM_X86_64) {
-        error = format("%s is not an x86-64 ELF executable", path.c_str());
-        return false;
+        return fails(format("%s is not an x86-64 ELF executable", path.c_str()));
     }
-    return true;
+    return {};
 }
 
 // Where in the file the bytes of an address are; the end of the file if nowhere.
@@ -267,11 +263,11 @@ bool has_private_section(const ElfFile& file) {
 
 }  // namespace
 
-bool read_library_use(const std::string& path, LibraryUse& use, std::string& error) {
+Result<> read_library_use(const std::string& path, LibraryUse& use) {
     const ElfFile file(path);
     GElf_Ehdr header;
-    if (!read_header(file, path, header, error)) {
-        return false;
+    if (Result<> done = read_header(file, path, header); !done) {
+        return done;
     }
     use = LibraryUse{};
     for (const std::string& name : needed_libraries(file)) {
@@ -288,37 +284,36 @@ bool read_library_use(const std::string& path, LibraryUse& use, std::string& err
             use = {true, "it refers to " + routine};
         }
     }
-    return true;
+    return {};
 }
 
-bool read_elf_image(const std::string& path, ElfImage& image, std::string& error) {
+Result<> read_elf_image(const std::string& path, ElfImage& image) {
     const ElfFile file(path);
     GElf_Ehdr header;
-    if (!read_header(file, path, header, error)) {
-        return false;
+    if (Result<> done = read_header(file, path, header); !done) {
+        return done;
     }
     image = ElfImage{};
     image.position_independent = header.e_type == ET_DYN;
-    if (!find_range(read_segments(file), image, error)) {
-        return false;
+    if (Result<> found = find_range(read_segments(file), image); !found) {
+        return found;
     }
     std::vector<ElfRange> candidates;
     collect_sections(file, image, candidates);
     if (candidates.empty() && image.begin != image.end) {
-        error =
+        return fails(
             "it has no section headers, so its globals cannot be told from the loader's data: do not strip them, or "
-            "set SHMEM_FT_GLOBALS=no if none of them is symmetric";
-        return false;
+            "set SHMEM_FT_GLOBALS=no if none of them is symmetric");
     }
     collect_linked_addresses(file, image);
     if (has_private_section(file)) {
         collect_private_guards(read_data_symbols(path), image);
     }
-    if (!collect_sanitizer_state(file, path, image, error)) {
-        return false;
+    if (Result<> done = collect_sanitizer_state(file, path, image); !done) {
+        return done;
     }
     subtract_left_out(image, candidates);
-    return true;
+    return {};
 }
 
 bool refers_to(const std::string& path, std::string_view name) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/result.hpp"
 
 namespace sft {
 
@@ -49,7 +50,7 @@ struct ElfImage {
 };
 
 // False: error says why, in words for the user of the program.
-[[nodiscard]] bool read_elf_image(const std::string& path, ElfImage& image, std::string& error);
+[[nodiscard]] Result<> read_elf_image(const std::string& path, ElfImage& image);
 
 // Whether the executable itself uses this library: it names it among the libraries that it needs, refers to one of the
 // routines (a program that was linked with another OpenSHMEM, say), or has the library or its marks inside. What its
@@ -58,7 +59,7 @@ struct LibraryUse {
     bool is_used = false;
     std::string how;  // for the user of the program
 };
-[[nodiscard]] bool read_library_use(const std::string& path, LibraryUse& use, std::string& error);
+[[nodiscard]] Result<> read_library_use(const std::string& path, LibraryUse& use);
 
 // Whether the executable expects this symbol from a shared library.
 [[nodiscard]] bool refers_to(const std::string& path, std::string_view name);

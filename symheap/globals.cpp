@@ -28,23 +28,28 @@ std::uintptr_t load_bias() {
 
 }  // namespace
 
-bool has_symmetric_globals(GlobalsMode mode, std::string& error) {
+Result<bool> has_symmetric_globals(GlobalsMode mode) {
     LibraryUse use;
     if (mode != GlobalsMode::automatic) {
         return mode == GlobalsMode::yes;
     }
-    return read_library_use("/proc/self/exe", use, error) && use.is_used;
+    if (Result<> read = read_library_use("/proc/self/exe", use); !read) {
+        return fails(read.error());
+    }
+    return use.is_used;
 }
 
-bool Globals::share(GlobalsMode mode, std::string& error) {
+Result<> Globals::share(GlobalsMode mode) {
     ElfImage image;
-    error.clear();
-    if (!has_symmetric_globals(mode, error)) {
-        return error.empty();
+    const Result<bool> has = has_symmetric_globals(mode);
+    if (!has) {
+        return fails(has.error());
     }
-    if (!read_elf_image("/proc/self/exe", image, error)) {
-        error = "this program cannot be used: " + error;
-        return false;
+    if (!*has) {
+        return {};
+    }
+    if (const Result<> read = read_elf_image("/proc/self/exe", image); !read) {
+        return fails("this program cannot be used: " + read.error().line);
     }
     range_ = {image.begin + load_bias(), image.end - image.begin};
     saved_.clear();
@@ -57,22 +62,21 @@ bool Globals::share(GlobalsMode mode, std::string& error) {
                         return a.offset + a.bytes > b.offset;
                     }) == saved_.end());
     if (range_.bytes == 0) {
-        return true;
+        return {};
     }
     SFT_ASSERT(range_.begin % kPage == 0 && range_.bytes % kPage == 0);  // pages are replaced
     auto* pages = reinterpret_cast<void*>(range_.begin);
-    if (!segment_.create("shmem-ft-globals", range_.bytes, error)) {
-        return false;
+    if (Result<> done = segment_.create("shmem-ft-globals", range_.bytes); !done) {
+        return done;
     }
     void* copy = ::mmap(nullptr, range_.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, segment_.fd(), 0);
     if (copy == MAP_FAILED) {
-        error = "cannot map the copy of the globals";
-        return false;
+        return fails("cannot map the copy of the globals");
     }
     SFT_ASSERT(segment_.bytes() == range_.bytes);  // else the pages behind it would be replaced as well
     raw_copy(copy, pages, range_.bytes);
     ::munmap(copy, range_.bytes);
-    return segment_.map_over(pages, error);
+    return segment_.map_over(pages);
 }
 
 void Globals::unshare() noexcept {

@@ -21,17 +21,18 @@
 
 #include "base/address_range.hpp"
 #include "base/config.hpp"
+#include "base/result.hpp"
 #include "symheap/elf_image.hpp"
 #include "symheap/segment.hpp"
 
 namespace sft {
 
 // Whether the globals of this process's executable are symmetric. False with an error: the executable cannot be read.
-[[nodiscard]] bool has_symmetric_globals(GlobalsMode mode, std::string& error);
+[[nodiscard]] Result<bool> has_symmetric_globals(GlobalsMode mode);
 
 class Globals {
 public:
-    [[nodiscard]] bool share(GlobalsMode mode, std::string& error);
+    [[nodiscard]] Result<> share(GlobalsMode mode);
     // Gives the pages back to the process as private memory, with their content.
     void unshare() noexcept;
 

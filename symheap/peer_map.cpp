@@ -48,10 +48,13 @@ Result<> PeerMap::reserve(PeId me) {
             entries_[i].globals_difference.store(0);
             continue;
         }
-        std::string error;
-        if (!heap_windows_[i].reserve(options_.heap_window_bytes, error) ||
-            (options_.globals.bytes != 0 && !globals_windows_[i].reserve(options_.globals.bytes, error))) {
-            return fails(std::move(error));
+        if (Result<> reserved = heap_windows_[i].reserve(options_.heap_window_bytes); !reserved) {
+            return reserved;
+        }
+        if (options_.globals.bytes != 0) {
+            if (Result<> reserved = globals_windows_[i].reserve(options_.globals.bytes); !reserved) {
+                return reserved;
+            }
         }
     }
     return {};
@@ -77,13 +80,12 @@ Result<> PeerMap::map_memory(PeId pe, ProcId holder) {
                                  is_gone ? "it is gone" : describe_error(opening.error).c_str()),
                           opening.error});
         }
-        std::string error;
-        const bool is_shown = part.window.show(opening.fd, 0, error);
-        const int problem = errno;
+        const Result<> shown = part.window.show(opening.fd, 0);
         ::close(opening.fd);
-        if (!is_shown) {
+        if (!shown) {
             return fails({Failure::cannot_be_opened,
-                          format("the %s of process %d: %s", part.name, holder.value(), error.c_str()), problem});
+                          format("the %s of process %d: %s", part.name, holder.value(), shown.error().line.c_str()),
+                          shown.error().number});
         }
     }
     return {};

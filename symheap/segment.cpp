@@ -36,48 +36,49 @@ Segment& Segment::operator=(Segment&& other) noexcept {
     return *this;
 }
 
-bool Segment::create(const char* name, std::size_t bytes, std::string& error) {
+Result<> Segment::create(const char* name, std::size_t bytes) {
     SFT_ASSERT(fd_ < 0 && address_ == nullptr);  // what it had would be lost
     SFT_ASSERT(bytes > 0);
     fd_ = fails(FaultPoint::call_make_memory) ? -1 : ::memfd_create(name, MFD_CLOEXEC);
     if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) {
-        error = format("cannot create %zu bytes of shared memory (%s): %s", bytes, name, describe_error(errno).c_str());
-        return false;
+        return fails(format("cannot create %zu bytes of shared memory (%s): %s", bytes, name,
+                            describe_error(errno).c_str()),
+                     errno);
     }
     bytes_ = bytes;
-    return true;
+    return {};
 }
 
-bool Segment::map_at(void* address, std::string& error) {
+Result<> Segment::map_at(void* address) {
     SFT_ASSERT(fd_ >= 0 && address_ == nullptr && bytes_ > 0);
     const int fixed = address == nullptr ? 0 : MAP_FIXED_NOREPLACE;
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
                        : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed, fd_, 0);
     if (mapped == MAP_FAILED || (address != nullptr && mapped != address)) {
-        error = format("cannot map %zu bytes of shared memory at %p: %s", bytes_, address,
-                       mapped == MAP_FAILED ? describe_error(errno).c_str() : "the address is taken");
+        const int number = mapped == MAP_FAILED ? errno : 0;
         if (mapped != MAP_FAILED) {
             ::munmap(mapped, bytes_);
         }
-        return false;
+        return fails(format("cannot map %zu bytes of shared memory at %p: %s", bytes_, address,
+                            number != 0 ? describe_error(number).c_str() : "the address is taken"),
+                     number);
     }
     address_ = mapped;
-    return true;
+    return {};
 }
 
-bool Segment::map_over(void* address, std::string& error) {
+Result<> Segment::map_over(void* address) {
     SFT_ASSERT(fd_ >= 0 && address_ == nullptr && bytes_ > 0);
     SFT_ASSERT(address != nullptr && reinterpret_cast<std::uintptr_t>(address) % kPage == 0);  // what is there goes
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
                        : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0);
     if (mapped == MAP_FAILED) {
-        error = format("cannot map shared memory over %p: %s", address, describe_error(errno).c_str());
-        return false;
+        return fails(format("cannot map shared memory over %p: %s", address, describe_error(errno).c_str()), errno);
     }
     address_ = mapped;
-    return true;
+    return {};
 }
 
 void Segment::release() noexcept {
@@ -96,33 +97,32 @@ Window::~Window() { release(); }
 Window::Window(Window&& other) noexcept
     : address_(std::exchange(other.address_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
 
-bool Window::reserve(std::size_t bytes, std::string& error) {
+Result<> Window::reserve(std::size_t bytes) {
     SFT_ASSERT(address_ == nullptr && bytes > 0);  // addresses that were given out stay
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
                        : ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) {
-        error = format("cannot reserve %zu bytes of addresses: %s", bytes, describe_error(errno).c_str());
-        return false;
+        return fails(format("cannot reserve %zu bytes of addresses: %s", bytes, describe_error(errno).c_str()), errno);
     }
     address_ = mapped;
     bytes_ = bytes;
-    return true;
+    return {};
 }
 
-bool Window::show(int fd, std::size_t offset, std::string& error) {
+Result<> Window::show(int fd, std::size_t offset) {
     SFT_ASSERT(address_ != nullptr && fd >= 0 && offset % kPage == 0);
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
                        : ::mmap(address_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
                                 static_cast<off_t>(offset));
     if (mapped == MAP_FAILED) {
-        error = format("cannot map %zu bytes of another process: %s", bytes_, describe_error(errno).c_str());
-        return false;
+        return fails(format("cannot map %zu bytes of another process: %s", bytes_, describe_error(errno).c_str()),
+                     errno);
     }
     // A child made by fork() must not reach into other PEs.
     ::madvise(address_, bytes_, MADV_DONTFORK);
-    return true;
+    return {};
 }
 
 void Window::release() noexcept {

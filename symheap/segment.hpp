@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <string>
 
+#include "base/result.hpp"
+
 namespace sft {
 
 class Segment {
@@ -19,11 +21,11 @@ public:
     Segment& operator=(Segment&& other) noexcept;
 
     // Creates a file of that size; pages never touched cost nothing. Not mapped yet.
-    [[nodiscard]] bool create(const char* name, std::size_t bytes, std::string& error);
+    [[nodiscard]] Result<> create(const char* name, std::size_t bytes);
     // Maps the file at `address` (which must be free, or null: anywhere).
-    [[nodiscard]] bool map_at(void* address, std::string& error);
+    [[nodiscard]] Result<> map_at(void* address);
     // Maps the file over whatever is mapped at `address` now, in one step.
-    [[nodiscard]] bool map_over(void* address, std::string& error);
+    [[nodiscard]] Result<> map_over(void* address);
     // Leaves the mapping in place without owning it any more.
     void forget_mapping() noexcept { address_ = nullptr; }
     void release() noexcept;
@@ -49,9 +51,9 @@ public:
     Window(Window&& other) noexcept;
     Window& operator=(Window&&) = delete;
 
-    [[nodiscard]] bool reserve(std::size_t bytes, std::string& error);
+    [[nodiscard]] Result<> reserve(std::size_t bytes);
     // Maps the first bytes() of `fd` (from file offset `offset`) into the window, replacing what was there.
-    [[nodiscard]] bool show(int fd, std::size_t offset, std::string& error);
+    [[nodiscard]] Result<> show(int fd, std::size_t offset);
     void release() noexcept;
 
     [[nodiscard]] std::byte* address() const noexcept { return static_cast<std::byte*>(address_); }

@@ -49,9 +49,8 @@ std::size_t bytes_of(const HeapRecord& record) {
 
 Result<> SymmetricMemory::create(const Options& options) {
     SFT_ASSERT(heap_segment_.fd() < 0);
-    std::string error;
-    if (!globals_.share(options.globals, error)) {
-        return fails(std::move(error));
+    if (Result<> done = globals_.share(options.globals); !done) {
+        return done;
     }
     // What the library keeps in the heap comes on top, so that the program has what it has asked for.
     const std::uint64_t bytes =
@@ -66,11 +65,11 @@ Result<> SymmetricMemory::create(const Options& options) {
     const std::size_t all_bytes = record_bytes_ + bytes + (has_block_table_ ? BlockTable::kBytes : 0);
     const std::size_t marks_bytes =
         record_bytes_ == 0 ? 0 : WriteMarks::bytes_for(all_bytes, globals_.range().bytes) + WriteQueues::kBytes;
-    if (!heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes, error)) {
-        return fails(std::move(error));
+    if (Result<> done = heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes); !done) {
+        return done;
     }
-    if (!heap_segment_.map_at(reinterpret_cast<void*>(options.heap_base), error)) {
-        return fails(error +
+    if (const Result<> mapped = heap_segment_.map_at(reinterpret_cast<void*>(options.heap_base)); !mapped) {
+        return fails(mapped.error().line +
                      " (the symmetric heap needs the same address in every process; SHMEM_FT_HEAP_BASE chooses "
                      "another)");
     }

@@ -105,34 +105,29 @@ std::string to_string(const MailAddress& address) {
     return text;
 }
 
-bool find_interface(const std::string& wanted, bool is_pretending, NodeInterface& found, std::string& error_line) {
+Result<> find_interface(const std::string& wanted, bool is_pretending, NodeInterface& found) {
     ifaddrs* all = nullptr;
     if (getifaddrs(&all) != 0) {
-        error_line = format("cannot list the network interfaces: %s", strerrordesc_np(errno));
-        return false;
+        return fails(format("cannot list the network interfaces: %s", strerrordesc_np(errno)));
     }
     const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
     const ifaddrs* item = choose(all, wanted, is_pretending);
     if (item == nullptr) {
-        error_line = wanted.empty() ? std::string(
-                                          "this node has no network interface with an address by which others "
-                                          "could reach it (SHMEM_FT_INTERFACE)")
-                                    : format(
-                                          "SHMEM_FT_INTERFACE=%s: this node has no such network interface that is "
-                                          "up and has an address",
-                                          wanted.c_str());
-        return false;
+        return fails(wanted.empty() ? std::string("this node has no network interface with an address by which others "
+                                                  "could reach it (SHMEM_FT_INTERFACE)")
+                                    : format("SHMEM_FT_INTERFACE=%s: this node has no such network interface that is "
+                                             "up and has an address",
+                                             wanted.c_str()));
     }
     if (is_loopback(*item) && !is_pretending) {
-        error_line = format(
-            "SHMEM_FT_INTERFACE=%s: the loopback interface leads to no other node, and the job is on several: "
-            "name one that does",
-            item->ifa_name);
-        return false;
+        return fails(
+            format("SHMEM_FT_INTERFACE=%s: the loopback interface leads to no other node, and the job is on several: "
+                   "name one that does",
+                   item->ifa_name));
     }
     found.name = item->ifa_name;
     found.address = mail_address_of(item->ifa_addr);
-    return true;
+    return {};
 }
 
 }  // namespace sft

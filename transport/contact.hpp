@@ -16,6 +16,7 @@
 
 #include "base/assert.hpp"
 #include "base/ids.hpp"
+#include "base/result.hpp"
 #include "transport/fabric.hpp"
 
 struct sockaddr;
@@ -84,7 +85,6 @@ struct NodeInterface {
     std::string name;
     MailAddress address;
 };
-[[nodiscard]] bool find_interface(const std::string& wanted, bool is_pretending, NodeInterface& found,
-                                  std::string& error_line);
+[[nodiscard]] Result<> find_interface(const std::string& wanted, bool is_pretending, NodeInterface& found);
 
 }  // namespace sft

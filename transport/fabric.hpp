@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "base/result.hpp"
 
 namespace sft {
 
@@ -91,7 +92,7 @@ public:
     virtual ~Fabric() = default;
 
     // False: error_line says why (one clause).
-    [[nodiscard]] virtual bool open(const Options& options, std::string& error_line) = 0;
+    [[nodiscard]] virtual Result<> open(const Options& options) = 0;
     virtual void close() noexcept = 0;
 
     // By which others reach this process; at most kFabricAddressBytes.

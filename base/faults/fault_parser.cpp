@@ -334,11 +334,10 @@ private:
     std::string problem_;
 };
 
-bool read_file(const std::string& path, std::string& text, std::string& error) {
+Result<> read_file(const std::string& path, std::string& text) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        error = "cannot read " + quoted(path) + ": " + std::strerror(errno);
-        return false;
+        return fails("cannot read " + quoted(path) + ": " + std::strerror(errno));
     }
     std::string contents;
     char buffer[4096];
@@ -349,20 +348,18 @@ bool read_file(const std::string& path, std::string& text, std::string& error) {
     const int problem = errno;
     ::close(fd);
     if (got < 0) {
-        error = "cannot read " + quoted(path) + ": " + std::strerror(problem);
-        return false;
+        return fails("cannot read " + quoted(path) + ": " + std::strerror(problem));
     }
     if (contents.size() > kFileBytesMax) {
-        error = quoted(path) + " is too long for a schedule";
-        return false;
+        return fails(quoted(path) + " is too long for a schedule");
     }
     text = std::move(contents);
-    return true;
+    return {};
 }
 
 }  // namespace
 
-bool parse_fault_schedule(std::string_view text, FaultSchedule& schedule, std::string& error) {
+Result<> parse_fault_schedule(std::string_view text, FaultSchedule& schedule) {
     FaultSchedule parsed;
     std::size_t number = 0;
     while (!text.empty()) {
@@ -383,44 +380,40 @@ bool parse_fault_schedule(std::string_view text, FaultSchedule& schedule, std::s
             EntryParser parser(entry_text);
             FaultEntry entry;
             if (!parser.parse(entry)) {
-                error = "entry " + std::to_string(number) + " " + quoted(entry_text) + ": " + parser.problem();
-                return false;
+                return fails("entry " + std::to_string(number) + " " + quoted(entry_text) + ": " + parser.problem());
             }
             parsed.push_back(entry);
         }
     }
     if (parsed.size() > kFaultEntriesMax) {
-        error = std::to_string(parsed.size()) + " entries; a schedule has at most " + std::to_string(kFaultEntriesMax);
-        return false;
+        return fails(std::to_string(parsed.size()) + " entries; a schedule has at most " +
+                     std::to_string(kFaultEntriesMax));
     }
     schedule = std::move(parsed);
-    return true;
+    return {};
 }
 
-bool load_fault_schedule(const std::string& entries, const std::string& path, FaultSchedule& schedule,
-                         std::string& error) {
+Result<> load_fault_schedule(const std::string& entries, const std::string& path, FaultSchedule& schedule) {
     FaultSchedule loaded;
-    std::string problem;
-    if (!parse_fault_schedule(entries, loaded, problem)) {
-        error = "SHMEM_FT_FAULTS: " + problem;
-        return false;
+    if (const Result<> parsed = parse_fault_schedule(entries, loaded); !parsed) {
+        return fails("SHMEM_FT_FAULTS: " + parsed.error().line);
     }
     if (!path.empty()) {
         std::string text;
         FaultSchedule of_file;
-        if (!read_file(path, text, problem) || !parse_fault_schedule(text, of_file, problem)) {
-            error = "SHMEM_FT_FAULTS_FILE: " + problem;
-            return false;
+        const Result<> read = read_file(path, text).then([&] { return parse_fault_schedule(text, of_file); });
+        if (!read) {
+            return fails("SHMEM_FT_FAULTS_FILE: " + read.error().line);
         }
         loaded.insert(loaded.end(), of_file.begin(), of_file.end());
         if (loaded.size() > kFaultEntriesMax) {
-            error = "SHMEM_FT_FAULTS_FILE: together with SHMEM_FT_FAULTS there are " + std::to_string(loaded.size()) +
-                    " entries; a schedule has at most " + std::to_string(kFaultEntriesMax);
-            return false;
+            return fails("SHMEM_FT_FAULTS_FILE: together with SHMEM_FT_FAULTS there are " +
+                         std::to_string(loaded.size()) + " entries; a schedule has at most " +
+                         std::to_string(kFaultEntriesMax));
         }
     }
     schedule = std::move(loaded);
-    return true;
+    return {};
 }
 
 }  // namespace sft

@@ -176,10 +176,9 @@ void announce(const FaultEntry& entry, const FaultVisit& visit) noexcept {
 
 // The name comes from the environment, and the process may be root's. So nothing that exists is written to but counters
 // of an earlier job of the same user: no link is followed, and no other file loses its contents.
-int open_visits_file(const std::string& path, std::string& error) {
+Result<int> open_visits_file(const std::string& path) {
     const auto fail = [&](const char* why) {
-        error = format("SHMEM_FT_FAULT_VISITS: cannot write %s: %s", path.c_str(), why);
-        return -1;
+        return fails(format("SHMEM_FT_FAULT_VISITS: cannot write %s: %s", path.c_str(), why));
     };
     if (::getauxval(AT_SECURE) != 0) {
         return fail("the program has other rights than its user");
@@ -210,14 +209,15 @@ int open_visits_file(const std::string& path, std::string& error) {
     return fd;
 }
 
-bool create_counters(FaultLab& lab, const std::string& prefix, ProcId process, std::string& error) {
+Result<> create_counters(FaultLab& lab, const std::string& prefix, ProcId process) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS;
     int fd = -1;
     if (!prefix.empty()) {
-        fd = open_visits_file(prefix + "." + std::to_string(process.value()), error);
-        if (fd < 0) {
-            return false;
+        const Result<int> opened = open_visits_file(prefix + "." + std::to_string(process.value()));
+        if (!opened) {
+            return fails(opened.error());
         }
+        fd = *opened;
         flags = MAP_SHARED;
     }
     void* memory = ::mmap(nullptr, sizeof(FaultVisits), PROT_READ | PROT_WRITE, flags, fd, 0);
@@ -225,8 +225,7 @@ bool create_counters(FaultLab& lab, const std::string& prefix, ProcId process, s
         ::close(fd);
     }
     if (memory == MAP_FAILED) {
-        error = format("SHMEM_FT_FAULT_VISITS: cannot map the counters: %s", std::strerror(errno));
-        return false;
+        return fails(format("SHMEM_FT_FAULT_VISITS: cannot map the counters: %s", std::strerror(errno)));
     }
     lab.counted = new (memory) FaultVisits{};  // all zeros, as the file is
     lab.counted->magic = kFaultVisitsMagic;
@@ -234,7 +233,7 @@ bool create_counters(FaultLab& lab, const std::string& prefix, ProcId process, s
     lab.counted->process = process.value();
     lab.counted->pid = ::getpid();
     lab.counted->pe.store(kNoPe.value());
-    return true;
+    return {};
 }
 
 }  // namespace
@@ -356,9 +355,9 @@ int detail::visit_fault_point(FaultPoint point) noexcept {
     return error;
 }
 
-bool start_fault_points(const Config& config, ProcId process, std::string& error) {
+Result<> start_fault_points(const Config& config, ProcId process) {
     if (g_lab != nullptr || (config.fault_schedule.empty() && config.fault_visits.empty())) {
-        return true;
+        return {};
     }
     auto* lab = new FaultLab;
     lab->schedule = config.fault_schedule;
@@ -367,16 +366,16 @@ bool start_fault_points(const Config& config, ProcId process, std::string& error
         const Locked lock(lab->mutex);
         lab->self.process = process;
     }
-    if (!create_counters(*lab, config.fault_visits, process, error)) {
+    if (Result<> created = create_counters(*lab, config.fault_visits, process); !created) {
         delete lab;
-        return false;
+        return created;
     }
     g_lab = lab;
     if (process == ProcId(0) && !lab->schedule.empty()) {
         say("fault schedule: %s", to_string(lab->schedule).c_str());
     }
     detail::g_fault_points_on.store(true);
-    return true;
+    return {};
 }
 
 FaultSelf fault_self() noexcept {

@@ -24,6 +24,7 @@
 #include "base/faults/fault_schedule.hpp"
 #include "base/faults/fault_visits.hpp"
 #include "base/ids.hpp"
+#include "base/result.hpp"
 
 namespace sft {
 
@@ -74,7 +75,7 @@ struct FaultSelf {
 
 // Switches the points on if the settings have a schedule or ask for counted visits; otherwise does nothing.
 // False: error says why the file for the visits cannot be had.
-[[nodiscard]] bool start_fault_points(const Config& config, ProcId process, std::string& error);
+[[nodiscard]] Result<> start_fault_points(const Config& config, ProcId process);
 
 [[nodiscard]] FaultSelf fault_self() noexcept;
 void set_fault_self(const FaultSelf& self) noexcept;

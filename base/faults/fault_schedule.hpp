@@ -49,6 +49,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "base/result.hpp"
 
 namespace sft {
 
@@ -108,10 +109,10 @@ struct FaultEntry {
 using FaultSchedule = std::vector<FaultEntry>;
 
 // False: error is one line that quotes the entry and says what is wrong and what is accepted; schedule is unchanged.
-[[nodiscard]] bool parse_fault_schedule(std::string_view text, FaultSchedule& schedule, std::string& error);
+[[nodiscard]] Result<> parse_fault_schedule(std::string_view text, FaultSchedule& schedule);
 // The schedule of both settings together, the file's entries after the others. An empty path is no file.
-[[nodiscard]] bool load_fault_schedule(const std::string& entries, const std::string& path, FaultSchedule& schedule,
-                                       std::string& error);
+[[nodiscard]] Result<> load_fault_schedule(const std::string& entries, const std::string& path,
+                                           FaultSchedule& schedule);
 
 // In the language above; parsing it gives the same again.
 [[nodiscard]] std::string to_string(const FaultEntry& entry);

@@ -116,8 +116,7 @@ __attribute__((constructor)) void load_at_fixed_address(int, char** arguments, c
         return;
     }
     Config config;  // if it cannot be read, shmem_init says why
-    std::string error;
-    if (load_config(config, error) && !has_symmetric_globals(config.globals, error)) {
+    if (load_config(config) && !has_symmetric_globals(config.globals).value_or(true)) {
         return;
     }
     if (::personality(static_cast<unsigned long>(persona) | ADDR_NO_RANDOMIZE) >= 0 &&

@@ -107,9 +107,7 @@ void ProgramStart::show() noexcept {
 void ProgramStart::take_input() noexcept {
     JobChannel line;
     line.set_rank(o_.self.value());
-    std::string ignored;
-    if (o_.me->get() != PeId(0) || o_.life != 1 || !o_.channel->is_connected() ||
-        !line.connect(o_.job_socket, ignored)) {
+    if (o_.me->get() != PeId(0) || o_.life != 1 || !o_.channel->is_connected() || !line.connect(o_.job_socket)) {
         return;
     }
     const bool is_substitute = o_.me->is_substitute();

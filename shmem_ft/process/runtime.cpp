@@ -27,10 +27,8 @@ constexpr std::int64_t kNsPerMs = 1'000'000;
 // ---- the start ----
 
 Result<> Runtime::start(int generation) {
-    std::string error;
-    if (!may_be_member(error) || !load_config(config_, error) || !check_mpi(config_.spares, error) ||
-        !start_fault_points(config_, ProcId(Bootstrap::rank_by_environment()), error)) {
-        return fails(std::move(error));
+    if (Result<> read = read_settings(); !read) {
+        return read;
     }
     if (Result<> said = rendezvous_.say_hello(); !said) {
         return said;
@@ -85,6 +83,13 @@ Result<> Runtime::start(int generation) {
     return protector_.start_scrubber(config_);
 }
 
+Result<> Runtime::read_settings() {
+    return may_be_member()
+        .then([this] { return load_config(config_); })
+        .then([this] { return check_mpi(config_.spares); })
+        .then([this] { return start_fault_points(config_, ProcId(Bootstrap::rank_by_environment())); });
+}
+
 // A process that starts with the job, or a spare that joins it.
 Result<> Runtime::meet_others(int generation) {
     const bool joins = !config_.join.empty();
@@ -137,11 +142,7 @@ Result<> Runtime::open_links(const JobCard& first) {
                                           .gate = &engine_.gate,
                                           .marks = memory_.has_startup_record() ? memory_.write_marks() : WriteMarks(),
                                           .message_bytes_max = kMessageBytesMax});
-    std::string error;
-    if (opened && links_.network() != nullptr && !protector_.store().serve(*links_.network(), error)) {
-        return fails(std::move(error));
-    }
-    return opened;
+    return opened && links_.network() != nullptr ? protector_.store().serve(*links_.network()) : opened;
 }
 
 // ---- the owners ----

@@ -66,6 +66,7 @@ public:
     [[nodiscard]] JobExit& job_exit() noexcept { return job_exit_; }
 
 private:
+    [[nodiscard]] Result<> read_settings();
     [[nodiscard]] Result<> meet_others(int generation);
     [[nodiscard]] Result<> create_memory();
     [[nodiscard]] Rendezvous::Own own_for_others();

@@ -55,7 +55,7 @@ struct Key {
     Key(const char* what, int generation) { std::snprintf(text, sizeof text, "shmem-ft.%s.%d", what, generation); }
 };
 
-bool put_bytes(const Key& key, Bytes bytes, std::string& error) {
+Result<> put_bytes(const Key& key, Bytes bytes) {
     const OthersLeaks leaks;
     pmix_value_t value;
     std::vector<std::byte> copy(bytes.begin(), bytes.end());
@@ -64,10 +64,9 @@ bool put_bytes(const Key& key, Bytes bytes, std::string& error) {
     const pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key.text, &value);
     PMIX_VALUE_DESTRUCT(&value);
     if (status != PMIX_SUCCESS || PMIx_Commit() != PMIX_SUCCESS) {
-        error = "cannot publish start-up data through PMIx";
-        return false;
+        return fails("cannot publish start-up data through PMIx");
     }
-    return true;
+    return {};
 }
 
 // False: there is nothing, or something else than `take` can take.
@@ -115,23 +114,22 @@ std::int32_t launched_by_oshrun() noexcept {
 
 SFT_LIBRARY_STATE std::atomic<bool> Bootstrap::is_launcher_needed_{false};
 
-bool Bootstrap::connect(JobChannel& oshrun, std::uint32_t pretend_nodes, std::string& error) {
+Result<> Bootstrap::connect(JobChannel& oshrun, std::uint32_t pretend_nodes) {
     fault_point(FaultPoint::init_begin);
     if (const std::int32_t launched = launched_by_oshrun(); launched > 0 && oshrun.is_connected()) {
         oshrun_ = &oshrun;
         self_ = ProcId(rank_by_environment());
         n_processes_ = launched;
         fault_point(FaultPoint::init_connected);
-        return true;
+        return {};
     }
     const OthersLeaks leaks;
     pmix_proc_t self;
     const pmix_status_t status = PMIx_Init(&self, nullptr, 0);
     // Without a launcher PMIx is usable but has no server: a job of this one process.
     if (status != PMIX_SUCCESS && status != PMIX_ERR_UNREACH) {
-        error = format("cannot reach the launcher's PMIx server (%s): start the program with oshrun",
-                       PMIx_Error_string(status));
-        return false;
+        return fails(format("cannot reach the launcher's PMIx server (%s): start the program with oshrun",
+                            PMIx_Error_string(status)));
     }
     std::snprintf(name_space_, sizeof name_space_, "%s", self.nspace);
     self_ = ProcId(static_cast<std::int32_t>(self.rank));
@@ -146,8 +144,7 @@ bool Bootstrap::connect(JobChannel& oshrun, std::uint32_t pretend_nodes, std::st
     }
     is_one_node_ = n_on_node == n_processes_;
     if (pretend_nodes != 0 && !is_one_node_) {
-        error = "SHMEM_FT_PRETEND_NODES is for jobs on one node, and this one is on several";
-        return false;
+        return fails("SHMEM_FT_PRETEND_NODES is for jobs on one node, and this one is on several");
     }
     if (pretend_nodes != 0) {
         is_one_node_ = pretend_nodes == 1 || n_processes_ == 1;
@@ -155,13 +152,12 @@ bool Bootstrap::connect(JobChannel& oshrun, std::uint32_t pretend_nodes, std::st
     } else if (!is_one_node_) {
         std::int32_t lowest = 0;
         if (!get_number(job, PMIX_LOCALLDR, lowest)) {
-            error = "the launcher does not tell which processes share a node (PMIX_LOCALLDR)";
-            return false;
+            return fails("the launcher does not tell which processes share a node (PMIX_LOCALLDR)");
         }
         node_leader_ = ProcId(lowest);
     }
     fault_point(FaultPoint::init_connected);
-    return true;
+    return {};
 }
 
 bool Bootstrap::is_slurm_step() const noexcept { return std::strncmp(name_space_, "slurm.pmix.", 11) == 0; }
@@ -173,7 +169,7 @@ void Bootstrap::join_existing(ProcId self, std::int32_t n_processes, bool is_one
     is_one_node_ = is_one_node;
 }
 
-bool Bootstrap::find_nodes(std::vector<NodeId>& nodes, std::string& error) const {
+Result<> Bootstrap::find_nodes(std::vector<NodeId>& nodes) const {
     SFT_ASSERT(n_processes_ > 0 && self_.value() >= 0);
     nodes.clear();
     std::unordered_map<std::string, NodeId> numbers;
@@ -186,15 +182,14 @@ bool Bootstrap::find_nodes(std::vector<NodeId>& nodes, std::string& error) const
         PMIX_PROC_LOAD(&whose, name_space_, static_cast<pmix_rank_t>(process));
         std::string name;
         if (!get_text(whose, PMIX_HOSTNAME, name)) {
-            error = format("the launcher does not tell on which node process %d runs (PMIX_HOSTNAME)", process);
-            return false;
+            return fails(format("the launcher does not tell on which node process %d runs (PMIX_HOSTNAME)", process));
         }
         const auto next = NodeId(static_cast<std::int32_t>(numbers.size()));
         nodes.push_back(numbers.emplace(name, next).first->second);
     }
     SFT_ASSERT(nodes.size() == static_cast<std::size_t>(n_processes_));
     SFT_ASSERT(nodes.front() == NodeId(0));  // in the order of their lowest processes
-    return true;
+    return {};
 }
 
 std::int32_t Bootstrap::rank_by_environment() noexcept {
@@ -210,7 +205,7 @@ void Bootstrap::disconnect() noexcept {
 }
 
 // What rank 0 shares, all have afterwards.
-bool Bootstrap::meet(std::span<std::byte> shared, std::string& error) noexcept {
+Result<> Bootstrap::meet(std::span<std::byte> shared) noexcept {
     SFT_ASSERT(oshrun_ != nullptr && shared.size() < sizeof JobEvent::text);
     JobEvent event;
     event.kind = JobEventKind::meeting;
@@ -218,29 +213,26 @@ bool Bootstrap::meet(std::span<std::byte> shared, std::string& error) noexcept {
         std::memcpy(event.text, shared.data(), shared.size());
     }
     if (!oshrun_->exchange(event)) {
-        error = "oshrun is gone";
-        return false;
+        return fails("oshrun is gone");
     }
     if (event.code != 0) {
-        error = "process 0 ended inside shmem_init";
-        return false;
+        return fails("process 0 ended inside shmem_init");
     }
     if (!shared.empty()) {
         std::memcpy(shared.data(), event.text, shared.size());
     }
-    return true;
+    return {};
 }
 
 bool Bootstrap::fence(Collect collect) noexcept {
-    std::string ignored;
     return n_processes_ == 1 ||
-           (oshrun_ != nullptr ? meet({}, ignored) : fence_of(name_space_, collect == Collect::yes));
+           (oshrun_ != nullptr ? meet({}).has_value() : fence_of(name_space_, collect == Collect::yes));
 }
 
-bool Bootstrap::share_cards(JobCard& card, SegmentCard& segment, int generation, std::string& error) {
+Result<> Bootstrap::share_cards(JobCard& card, SegmentCard& segment, int generation) {
     SFT_ASSERT(generation >= 0 && n_processes_ > 0);
     if (n_processes_ == 1) {
-        return true;
+        return {};
     }
     if (oshrun_ != nullptr) {
         struct Cards {
@@ -249,39 +241,42 @@ bool Bootstrap::share_cards(JobCard& card, SegmentCard& segment, int generation,
         } cards{card, segment};
         // With room for the zero that report() puts at its end.
         static_assert(std::is_trivially_copyable_v<Cards> && sizeof cards < sizeof JobEvent::text);
-        if (!meet(std::as_writable_bytes(std::span(&cards, 1)), error)) {
-            return false;
+        if (Result<> done = meet(std::as_writable_bytes(std::span(&cards, 1))); !done) {
+            return done;
         }
         card = cards.card;
         segment = cards.segment;
-        return true;
+        return {};
     }
     const Key card_key("card", generation);
     const Key segment_key("segment", generation);
-    if ((self_ == ProcId(0) && !put_bytes(card_key, std::as_bytes(std::span(&card, 1)), error)) ||
-        (self_ == node_leader_ && !put_bytes(segment_key, std::as_bytes(std::span(&segment, 1)), error))) {
-        return false;
+    Result<> put;
+    if (self_ == ProcId(0)) {
+        put = put_bytes(card_key, std::as_bytes(std::span(&card, 1)));
+    }
+    if (put && self_ == node_leader_) {
+        put = put_bytes(segment_key, std::as_bytes(std::span(&segment, 1)));
+    }
+    if (!put) {
+        return put;
     }
     if (!fence_of(name_space_, true)) {
-        error = "a process of the job ended inside shmem_init";
-        return false;
+        return fails("a process of the job ended inside shmem_init");
     }
     if (!get_record(name_space_, ProcId(0), card_key, card)) {
-        error = "process 0 ended inside shmem_init, or runs another version of this library";
-        return false;
+        return fails("process 0 ended inside shmem_init, or runs another version of this library");
     }
     if (!get_record(name_space_, node_leader_, segment_key, segment)) {
-        error = format("process %d ended inside shmem_init", node_leader_.value());
-        return false;
+        return fails(format("process %d ended inside shmem_init", node_leader_.value()));
     }
-    return true;
+    return {};
 }
 
-bool Bootstrap::publish_contact(const Contact& contact, int generation, std::string& error) {
-    return put_bytes(Key("contact", generation), contact.bytes(), error);
+Result<> Bootstrap::publish_contact(const Contact& contact, int generation) {
+    return put_bytes(Key("contact", generation), contact.bytes());
 }
 
-bool Bootstrap::read_contact_of(ProcId process, int generation, Contact& contact, std::string& error) const {
+Result<> Bootstrap::read_contact_of(ProcId process, int generation, Contact& contact) const {
     const bool is_there = get_bytes(name_space_, process, Key("contact", generation), [&](Bytes bytes) {
         const std::optional<Contact> read = read_contact(bytes);
         if (read) {
@@ -290,9 +285,9 @@ bool Bootstrap::read_contact_of(ProcId process, int generation, Contact& contact
         return read.has_value();
     });
     if (!is_there) {
-        error = format("process %d ended inside shmem_init", process.value());
+        return fails(format("process %d ended inside shmem_init", process.value()));
     }
-    return is_there;
+    return {};
 }
 
 void Bootstrap::watch_launcher(void (*lost)()) noexcept {

@@ -18,6 +18,7 @@
 
 #include "base/ids.hpp"
 #include "base/job_channel.hpp"
+#include "base/result.hpp"
 #include "shmem_ft/start/job_card.hpp"
 #include "transport/contact.hpp"
 
@@ -35,7 +36,7 @@ class Bootstrap {
 public:
     // Connects to the PMIx server of the launcher, or, if oshrun has started the job itself, goes by `oshrun`, which
     // has to be connected then and to outlive this. pretend_nodes: SHMEM_FT_PRETEND_NODES.
-    [[nodiscard]] bool connect(JobChannel& oshrun, std::uint32_t pretend_nodes, std::string& error);
+    [[nodiscard]] Result<> connect(JobChannel& oshrun, std::uint32_t pretend_nodes);
     // What self() will be, known before connect().
     [[nodiscard]] static std::int32_t rank_by_environment() noexcept;
     // Instead of connect(): this process comes to a job that runs, as one more.
@@ -53,14 +54,14 @@ public:
     [[nodiscard]] ProcId node_leader() const noexcept { return node_leader_; }
     // By process. Nodes are numbered in the order of their lowest processes. Looks at all processes, so for the lowest
     // of each node only.
-    [[nodiscard]] bool find_nodes(std::vector<NodeId>& nodes, std::string& error) const;
+    [[nodiscard]] Result<> find_nodes(std::vector<NodeId>& nodes) const;
 
     // Collective: process 0's card becomes `card` everywhere, the one of the lowest process of the node `segment`.
     // `generation` counts the initialisations of the library.
-    [[nodiscard]] bool share_cards(JobCard& card, SegmentCard& segment, int generation, std::string& error);
+    [[nodiscard]] Result<> share_cards(JobCard& card, SegmentCard& segment, int generation);
     // To be read by others after the next fence.
-    [[nodiscard]] bool publish_contact(const Contact& contact, int generation, std::string& error);
-    [[nodiscard]] bool read_contact_of(ProcId process, int generation, Contact& contact, std::string& error) const;
+    [[nodiscard]] Result<> publish_contact(const Contact& contact, int generation);
+    [[nodiscard]] Result<> read_contact_of(ProcId process, int generation, Contact& contact) const;
     // Collective. collects: what was published before can be read afterwards. False: a process of the job has ended.
     enum class Collect { no, yes };
     [[nodiscard]] bool fence(Collect collect = Collect::no) noexcept;
@@ -70,7 +71,7 @@ public:
     static void forget_launcher() noexcept { is_launcher_needed_.store(false); }
 
 private:
-    [[nodiscard]] bool meet(std::span<std::byte> shared, std::string& error) noexcept;
+    [[nodiscard]] Result<> meet(std::span<std::byte> shared) noexcept;
 
     JobChannel* oshrun_ = nullptr;  // null: PMIx
     ProcId self_ = kNoProc;

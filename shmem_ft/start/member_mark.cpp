@@ -25,19 +25,18 @@ std::string place() {
 
 }  // namespace
 
-bool may_be_member(std::string& error) {
+Result<> may_be_member() {
     const std::string mark = variable(kMark);
     const std::size_t space = mark.find(' ');
     const long pid = std::strtol(mark.c_str(), nullptr, 10);
     const std::string here = place();
     if (space == std::string::npos || pid == ::getpid() || here.empty() || mark.substr(space + 1) != here) {
-        return true;
+        return {};
     }
-    error = format(
-        "this program is no member of a job: it was started by process %s of one that runs (pid %ld), whose "
-        "environment it has; start it by oshrun",
-        variable("PMIX_RANK").c_str(), pid);
-    return false;
+    return fails(
+        format("this program is no member of a job: it was started by process %s of one that runs (pid %ld), whose "
+               "environment it has; start it by oshrun",
+               variable("PMIX_RANK").c_str(), pid));
 }
 
 void mark_member() noexcept {

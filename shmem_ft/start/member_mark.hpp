@@ -8,10 +8,12 @@
 
 #include <string>
 
+#include "base/result.hpp"
+
 namespace sft {
 
 // False: error says whose environment this is.
-[[nodiscard]] bool may_be_member(std::string& error);
+[[nodiscard]] Result<> may_be_member();
 // REQUIRES: no other thread uses the environment.
 void mark_member() noexcept;
 

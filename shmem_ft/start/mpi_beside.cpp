@@ -20,14 +20,13 @@ bool has_mpi() noexcept { return ::dlsym(RTLD_DEFAULT, "MPI_Init") != nullptr; }
 
 bool is_inside_mpi() noexcept { return ask("MPI_Initialized") && !ask("MPI_Finalized"); }
 
-bool check_mpi(std::uint32_t spares, std::string& error) {
+Result<> check_mpi(std::uint32_t spares) {
     if (spares == 0 || !is_inside_mpi()) {
-        return true;
+        return {};
     }
-    error = with_doc_paths(
+    return fails(with_doc_paths(
         "this program has called MPI_Init, and MPI would count the spares and wait for them: start the job without "
-        "spares (docs/launchers.md)");
-    return false;
+        "spares (docs/launchers.md)"));
 }
 
 }  // namespace sft

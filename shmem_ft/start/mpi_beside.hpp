@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/result.hpp"
+
 namespace sft {
 
 // An MPI library is loaded. It need not be in use.
@@ -16,6 +18,6 @@ namespace sft {
 [[nodiscard]] bool is_inside_mpi() noexcept;
 
 // False with an error: MPI is in use, and the job has spares.
-[[nodiscard]] bool check_mpi(std::uint32_t spares, std::string& error);
+[[nodiscard]] Result<> check_mpi(std::uint32_t spares);
 
 }  // namespace sft

@@ -47,13 +47,12 @@ bool NodeLinks::is_remote(ProcId process) const noexcept {
 // Mailbox, and network if there is more than one node.
 Result<> NodeLinks::open(const JobCard& first, const Own& own) {
     SFT_ASSERT(network_ == nullptr);
-    std::string error;
     Mailbox::Options options{.token = {first.mail_name, first.mail_secret},
                              .self = o_.bootstrap->self(),
                              .bytes_max = own.message_bytes_max};
     if (!o_.bootstrap->is_one_node()) {
-        if (!find_interface(o_.config->interface, o_.config->pretend_nodes != 0, interface_, error)) {
-            return fails(std::move(error));
+        if (Result<> done = find_interface(o_.config->interface, o_.config->pretend_nodes != 0, interface_); !done) {
+            return done;
         }
         options.remote.listen_on = interface_.address;
         options.remote.is_signed = o_.config->port_guard == PortGuard::signatures;
@@ -68,17 +67,16 @@ Result<> NodeLinks::open(const JobCard& first, const Own& own) {
             }
         };
     }
-    if (!o_.mailbox->open(options, error)) {
-        return fails(std::move(error));
+    if (Result<> done = o_.mailbox->open(options); !done) {
+        return done;
     }
     return o_.bootstrap->is_one_node() ? Result<>() : open_network(first, own);
 }
 
 Result<> NodeLinks::open_network(const JobCard& first, const Own& own) {
-    std::string error;
-    std::unique_ptr<Fabric> fabric = make_fabric(fabric_name(o_.config->transport), error);
-    if (fabric == nullptr) {
-        return fails(std::move(error));
+    Result<std::unique_ptr<Fabric>> fabric = make_fabric(fabric_name(o_.config->transport));
+    if (!fabric) {
+        return fails(std::move(fabric.error()));
     }
     network_ = std::make_unique<Network>();
     Network::Options options;
@@ -86,7 +84,7 @@ Result<> NodeLinks::open_network(const JobCard& first, const Own& own) {
     options.n_pes = o_.control->n_pes();
     options.n_slots = o_.control->n_slots();
     options.secret = first.mail_secret;
-    options.fabric = std::move(fabric);
+    options.fabric = std::move(*fabric);
     options.interface = interface_.name;
     options.address = to_string(interface_.address);
     options.starts_shut = o_.config->port_guard != PortGuard::none;
@@ -107,11 +105,11 @@ Result<> NodeLinks::open_network(const JobCard& first, const Own& own) {
         std::max(kSessionLostMs, std::int64_t{3} * o_.config->node_timeout_ms + o_.config->hang_timeout_ms);
     options.connection_lost = [this](ProcId process) { note_lost(process); };
     network_->set_marks(own.marks);
-    if (!network_->open(std::move(options), error)) {
+    Result<> opened = network_->open(std::move(options));
+    if (!opened) {
         network_.reset();
-        return fails(std::move(error));
     }
-    return {};
+    return opened;
 }
 
 Contact NodeLinks::own_contact() const {
@@ -139,12 +137,11 @@ Contact NodeLinks::own_contact() const {
 
 // By the lowest process of the node.
 Result<> NodeLinks::gather_contacts(int generation) {
-    std::string error;
     Contact first;
     for (std::int32_t process = 0; process < o_.control->n_processes(); ++process) {
         Contact contact;
-        if (!o_.bootstrap->read_contact_of(ProcId(process), generation, contact, error)) {
-            return fails(std::move(error));
+        if (Result<> done = o_.bootstrap->read_contact_of(ProcId(process), generation, contact); !done) {
+            return done;
         }
         first = process == 0 ? contact : first;
         if (std::strcmp(contact.fabric_name, first.fabric_name) != 0) {

@@ -45,10 +45,9 @@ Result<> Rendezvous::say_hello() {
     if (o_.config->job_socket.empty()) {
         return {};  // nobody to say it to
     }
-    std::string error;
     o_.channel->set_rank(Bootstrap::rank_by_environment());
-    if (!o_.channel->connect(o_.config->job_socket, error)) {
-        return fails(std::move(error));
+    if (Result<> done = o_.channel->connect(o_.config->job_socket); !done) {
+        return done;
     }
     o_.channel->report({.kind = JobEventKind::hello, .begin_ns = now_ns()});
     return {};
@@ -80,9 +79,8 @@ void Rendezvous::enter(StartStep step) noexcept {
 // ---- with the job ----
 
 Result<> Rendezvous::connect() {
-    std::string error;
-    if (!o_.bootstrap->connect(*o_.channel, o_.config->pretend_nodes, error)) {
-        return fails(std::move(error));
+    if (Result<> done = o_.bootstrap->connect(*o_.channel, o_.config->pretend_nodes); !done) {
+        return done;
     }
     o_.bootstrap->watch_launcher(&launcher_lost);
     enter(StartStep::making_memory);
@@ -95,9 +93,10 @@ Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment) {
         return {};
     }
     std::vector<NodeId> nodes;
-    std::string error;
-    if (!o_.bootstrap->find_nodes(nodes, error) || !o_.control->create(n_pes(), o_.bootstrap->n_processes(), error)) {
-        return fails(std::move(error));
+    Result<> created = o_.bootstrap->find_nodes(nodes).then(
+        [this] { return o_.control->create(n_pes(), o_.bootstrap->n_processes()); });
+    if (!created) {
+        return created;
     }
     o_.control->header().node = nodes[self().index()].value();
     o_.control->header().n_nodes = NodeMap(nodes).n_nodes();
@@ -126,9 +125,8 @@ Result<> Rendezvous::share_cards(const JobCard& mine, JobCard& first, int genera
         return prepared;
     }
     enter(StartStep::meeting);
-    std::string error;
-    if (!o_.bootstrap->share_cards(first, segment, generation, error)) {
-        return fails(std::move(error));
+    if (Result<> done = o_.bootstrap->share_cards(first, segment, generation); !done) {
+        return done;
     }
     if (Result<> compared = compare_cards(mine, first, self()); !compared) {
         return compared;
@@ -136,10 +134,10 @@ Result<> Rendezvous::share_cards(const JobCard& mine, JobCard& first, int genera
     if (self() == o_.bootstrap->node_leader()) {
         static_assert(sizeof first <= kCardBytesMax);
         std::memcpy(o_.control->header().card, &first, sizeof first);
-    } else if (!o_.control->attach(segment.pid, segment.start_time, segment.control_fd, error)) {
-        return fails(error + " (in shmem_init)");
+        return {};
     }
-    return {};
+    Result<> attached = o_.control->attach(segment.pid, segment.start_time, segment.control_fd);
+    return attached ? attached : fails(attached.error().line + " (in shmem_init)");
 }
 
 Result<> Rendezvous::meet(int generation, const Own& own) {
@@ -164,10 +162,11 @@ Result<> Rendezvous::meet(int generation, const Own& own) {
 
 Result<> Rendezvous::tell_others(int generation) {
     enter(StartStep::publishing);
-    std::string error;
     const bool is_one_node = o_.bootstrap->is_one_node();
-    if (!is_one_node && !o_.bootstrap->publish_contact(o_.links->own_contact(), generation, error)) {
-        return fails(std::move(error));
+    if (!is_one_node) {
+        if (Result<> done = o_.bootstrap->publish_contact(o_.links->own_contact(), generation); !done) {
+            return done;
+        }
     }
     if (!o_.bootstrap->fence(is_one_node ? Bootstrap::Collect::no : Bootstrap::Collect::yes)) {
         return fails("a process of the job ended inside shmem_init");
@@ -232,9 +231,8 @@ Result<> Rendezvous::attach() {
     if (std::sscanf(o_.config->join.c_str(), "%d:%d", &pid, &descriptor) != 2) {
         return fails(format("SHMEM_FT_JOIN=%s: not PID:DESCRIPTOR", o_.config->join.c_str()));
     }
-    std::string error;
-    if (!o_.control->attach(pid, process_start_time(pid), descriptor, error)) {
-        return fails(std::move(error));
+    if (Result<> done = o_.control->attach(pid, process_start_time(pid), descriptor); !done) {
+        return done;
     }
     if (Result<> checked = check_segment(pid); !checked) {
         return checked;

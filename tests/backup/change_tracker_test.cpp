@@ -10,6 +10,7 @@
 #include "base/assert.hpp"
 #include "tests/backup/fake_wire.hpp"
 #include "tests/backup/live_memory.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 namespace {
@@ -54,9 +55,8 @@ private:
 class TrackedStore : public testing::TestWithParam<bool> {
 protected:
     TrackedStore() {
-        std::string error;
-        EXPECT_TRUE(keeper_.create(BackupMode::double_copy, live_.state, 3, error)) << error;
-        EXPECT_TRUE(owner_.create(BackupMode::double_copy, live_.state, 3, error)) << error;
+        EXPECT_TRUE(good(keeper_.create(BackupMode::double_copy, live_.state, 3)));
+        EXPECT_TRUE(good(owner_.create(BackupMode::double_copy, live_.state, 3)));
         Trouble trouble;
         EXPECT_EQ(owner_.use_keeper(location(), kMe, live_.state, trouble), Reach::opened) << trouble.what;
         owner_.track_changes_by(tracker_);

@@ -43,6 +43,12 @@ void report(const char* what, double ms, std::size_t bytes) {
                 static_cast<double>(bytes) / ms / 1000);
 }
 
+void require(const Result<>& result) {
+    if (!result) {
+        die("%s", result.error().line.c_str());
+    }
+}
+
 struct Bench {
     Segment heap;
     LiveState live;
@@ -50,10 +56,7 @@ struct Bench {
     std::uint32_t version = 0;
 
     explicit Bench(std::size_t bytes) {
-        std::string error;
-        if (!heap.create("speed-heap", bytes, error) || !heap.map_at(nullptr, error)) {
-            die("%s", error.c_str());
-        }
+        require(heap.create("speed-heap", bytes).then([this] { return heap.map_at(nullptr); }));
         live.heap = {reinterpret_cast<std::uintptr_t>(heap.address()), bytes};
         live.heap_fd = heap.fd();
     }
@@ -69,10 +72,7 @@ struct Bench {
 void keep(NetNode& node, std::size_t bytes) {
     const Bench bench(bytes);
     BackupStore store;
-    std::string error;
-    if (!store.create(BackupMode::single_copy, bench.live, 1, error) || !store.serve(node.network, error)) {
-        die("%s", error.c_str());
-    }
+    require(store.create(BackupMode::single_copy, bench.live, 1).then([&] { return store.serve(node.network); }));
     node.board.values[0] = 1;
     while (node.board.step == 0) {
         ::poll(nullptr, 0, 10);  // and takes no time from the processor
@@ -101,11 +101,10 @@ void measure(NetNode& node, std::size_t bytes) {
     BackupStore::KeeperLocation location;
     location.process = kKeeper;
     location.network = &node.network;
-    std::string error;
     Trouble trouble;
-    if (!store.create(BackupMode::double_copy, bench.live, 1, error) ||
-        store.use_keeper(location, kMe, bench.live, trouble) != Reach::opened) {
-        die("%s", error.c_str());
+    require(store.create(BackupMode::double_copy, bench.live, 1));
+    if (store.use_keeper(location, kMe, bench.live, trouble) != Reach::opened) {
+        die("%s", trouble.what.c_str());
     }
     const auto ship = [&] { store.replicate(Version(++bench.version), bench.live); };
     const auto fold = [&] { store.update_local_copy(Version(bench.version), bench.live); };

@@ -10,6 +10,7 @@
 #include "backup/store.hpp"
 #include "tests/backup/fake_wire.hpp"
 #include "tests/backup/live_memory.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 namespace {
@@ -31,8 +32,7 @@ protected:
         return location;
     }
     void use(BackupMode mode) {
-        std::string error;
-        ASSERT_TRUE(owner.create(mode, live.state, 3, error)) << error;
+        ASSERT_TRUE(good(owner.create(mode, live.state, 3)));
         Trouble trouble;
         ASSERT_EQ(owner.use_keeper(location(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
     }
@@ -99,7 +99,6 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
             }
             case 1: {  // another keeper, which may have old versions
                 std::swap(keeper, unused);
-                std::string error;
                 Trouble trouble;
                 ASSERT_EQ(owner.use_keeper(location(*keeper), kMe, live.state, trouble), Reach::opened) << trouble.what;
                 ASSERT_FALSE(owner.replicate(version, live.state).keeper_gone);
@@ -112,8 +111,7 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
                 live.scribble(random, 30);
                 ASSERT_EQ(BackupStore::fetch(location(*keeper), kMe, version, live.state), Fetched::done);
                 ASSERT_TRUE(State(live) == stored);
-                std::string error;
-                ASSERT_TRUE(owner.create(GetParam(), live.state, 3, error)) << error;
+                ASSERT_TRUE(good(owner.create(GetParam(), live.state, 3)));
                 owner.update_local_copy(version, live.state);
                 Trouble trouble;
                 ASSERT_EQ(owner.use_keeper(location(*keeper), kMe, live.state, trouble), Reach::opened) << trouble.what;
@@ -152,8 +150,7 @@ TEST_P(Far, ASubstituteKnowsWhatItsPredecessorHasShipped) {
     checkpoint();
     checkpoint();
     BackupStore substitute;
-    std::string error;
-    ASSERT_TRUE(substitute.create(GetParam(), live.state, 3, error)) << error;
+    ASSERT_TRUE(good(substitute.create(GetParam(), live.state, 3)));
     substitute.update_local_copy(version, live.state);
     Trouble trouble;
     ASSERT_EQ(substitute.use_keeper(location(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
@@ -168,9 +165,8 @@ TEST_P(Far, EntriesBehindAHeapThatShrankDoNotComeBack) {
     LiveMemory large(kLargeBlocks);
     FakeWire keeper(store_bytes(large.state));
     BackupStore store;
-    std::string error;
     const auto begin = [&] {
-        ASSERT_TRUE(store.create(GetParam(), large.state, 3, error)) << error;
+        ASSERT_TRUE(good(store.create(GetParam(), large.state, 3)));
         Trouble trouble;
         ASSERT_EQ(store.use_keeper(location(keeper), kMe, large.state, trouble), Reach::opened) << trouble.what;
     };
@@ -218,8 +214,7 @@ TEST_P(Far, AShipMayEndAnywhere) {
         FakeWire dying(0, static_cast<std::uint32_t>(steps));
         dying.memory = memory;
         BackupStore store;
-        std::string error;
-        ASSERT_TRUE(store.create(GetParam(), live.state, 3, error)) << error;
+        ASSERT_TRUE(good(store.create(GetParam(), live.state, 3)));
         Trouble trouble;
         ASSERT_EQ(store.use_keeper(location(dying), kMe, live.state, trouble), Reach::opened) << trouble.what;
         dying.lives_for = steps;
@@ -238,7 +233,7 @@ TEST_P(Far, AShipMayEndAnywhere) {
         // What the torn slot says of itself must not keep the substitute from writing over it.
         ASSERT_EQ(BackupStore::fetch(location(found), kMe, version, substitute.state), Fetched::done);
         BackupStore successor;
-        ASSERT_TRUE(successor.create(GetParam(), substitute.state, 3, error)) << error;
+        ASSERT_TRUE(good(successor.create(GetParam(), substitute.state, 3)));
         successor.update_local_copy(version, substitute.state);
         ASSERT_EQ(successor.use_keeper(location(found), kMe, substitute.state, trouble), Reach::opened) << trouble.what;
         ASSERT_FALSE(successor.replicate(version.next(), substitute.state).keeper_gone);
@@ -256,7 +251,6 @@ TEST_P(Far, AKeeperMayDieAnywhereInAShip) {
     bool survived = false;
     for (std::size_t steps = 1; !survived; ++steps) {
         wire.memory = memory;
-        std::string error;
         Trouble trouble;
         ASSERT_EQ(owner.use_keeper(location(wire), kMe, live.state, trouble), Reach::opened) << trouble.what;
         wire.lives_for = steps;
@@ -274,7 +268,6 @@ TEST_P(Far, AKeeperMayDieAnywhereInAShip) {
     }
     // A new keeper gets everything.
     FakeWire fresh(store_bytes(live.state));
-    std::string error;
     Trouble trouble;
     ASSERT_EQ(owner.use_keeper(location(fresh), kMe, live.state, trouble), Reach::opened) << trouble.what;
     const BackupStore::Replicated all = owner.replicate(version, live.state);
@@ -320,8 +313,7 @@ TEST_P(Far, TheFrontAloneCanBeFetched) {
 TEST_P(Far, KeepersChangeBetweenNodes) {
     use(GetParam());
     BackupStore near;
-    std::string error;
-    ASSERT_TRUE(near.create(GetParam(), live.state, 3, error)) << error;
+    ASSERT_TRUE(good(near.create(GetParam(), live.state, 3)));
     BackupStore::KeeperLocation near_location;
     near_location.pid = ::getpid();
     near_location.start_time = process_start_time(::getpid());
@@ -476,7 +468,6 @@ TEST_F(FarDamage, ADeadKeeperIsNotTakenForDamage) {
         EXPECT_EQ(owner.counters().bad, 0U);
         survived = wire.is_alive();
         wire.lives_for = SIZE_MAX;
-        std::string error;
         Trouble trouble;
         ASSERT_TRUE(survived || owner.use_keeper(location(wire), kMe, live.state, trouble) == Reach::opened)
             << trouble.what;

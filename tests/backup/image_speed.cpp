@@ -48,20 +48,23 @@ struct Bench {
     std::uint32_t version = 0;
     int fill = 1;
 
-    bool set_up(std::size_t bytes, std::string& error) {
+    Result<> set_up(std::size_t bytes) {
         live.heap.bytes = bytes;
         const std::size_t room = Image::bytes_for(live);
-        if (!heap.create("speed-heap", bytes, error) || !heap.map_at(nullptr, error) ||
-            !shared.create("speed-image", room, error) || !shared.map_at(nullptr, error) ||
-            !local.reserve(room, error)) {
-            return false;
+        Result<> made = heap.create("speed-heap", bytes)
+                            .then([this] { return heap.map_at(nullptr); })
+                            .then([&] { return shared.create("speed-image", room); })
+                            .then([this] { return shared.map_at(nullptr); })
+                            .then([&] { return local.reserve(room); });
+        if (!made) {
+            return made;
         }
         ::mprotect(local.address(), room, PROT_READ | PROT_WRITE);
         ::madvise(local.address(), room, MADV_HUGEPAGE);
         live.heap.begin = reinterpret_cast<std::uintptr_t>(heap.address());
         live.heap_fd = heap.fd();
         change();
-        return true;
+        return {};
     }
     void change() { std::memset(heap.address(), ++fill, heap.bytes()); }
     [[nodiscard]] Version next() { return Version(++version); }
@@ -84,10 +87,9 @@ struct Bench {
 
 int run(std::size_t mib) {
     Bench bench;
-    std::string error;
     const std::size_t bytes = mib << 20;
-    if (!bench.set_up(bytes, error)) {
-        std::fprintf(stderr, "image_speed: error: %s\n", error.c_str());
+    if (const Result<> made = bench.set_up(bytes); !made) {
+        std::fprintf(stderr, "image_speed: error: %s\n", made.error().line.c_str());
         return 1;
     }
     for (const auto& [kind, memory] :

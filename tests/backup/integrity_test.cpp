@@ -11,6 +11,7 @@
 #include "backup/scrubber.hpp"
 #include "backup/store.hpp"
 #include "tests/backup/live_memory.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 namespace {
@@ -107,8 +108,8 @@ TEST_F(ImageDamage, WhatIsGoodIsNotTouchedByMending) {
 
 TEST_F(ImageDamage, ATornImageHoldsNothing) {
     Segment segment;
-    std::string error;
-    ASSERT_TRUE(segment.create("image", memory.size(), error) && segment.map_at(nullptr, error)) << error;
+    ASSERT_TRUE(good(segment.create("image", memory.size())));
+    ASSERT_TRUE(good(segment.map_at(nullptr)));
     Image shared(segment.address(), live.state);
     shared.store(Version(1), live.state);
     ASSERT_EQ(shared.version(), Version(1));
@@ -136,9 +137,8 @@ protected:
     using Copy = BackupStore::Copy;
 
     void use(BackupMode mode) {
-        std::string error;
-        ASSERT_TRUE(keeper.create(mode, live.state, 3, error)) << error;
-        ASSERT_TRUE(owner.create(mode, live.state, 3, error)) << error;
+        ASSERT_TRUE(good(keeper.create(mode, live.state, 3)));
+        ASSERT_TRUE(good(owner.create(mode, live.state, 3)));
         Trouble trouble;
         ASSERT_EQ(owner.use_keeper(location(), kMe, live.state, trouble), Reach::opened) << trouble.what;
         live.scribble(random, 30);
@@ -283,10 +283,9 @@ TEST_F(Damage, AStoreTornByADeathStaysDetectedAndLeavesNothingBehind) {
     if (child == 0) {
         ::signal(SIGSEGV, SIG_DFL);
         ::signal(SIGBUS, SIG_DFL);
-        std::string error;
         Trouble trouble;
         BackupStore dying;
-        if (!dying.create(BackupMode::single_copy, live.state, 3, error) ||
+        if (!dying.create(BackupMode::single_copy, live.state, 3) ||
             dying.use_keeper(location(), kMe, live.state, trouble) != Reach::opened) {
             ::_exit(1);
         }
@@ -309,8 +308,7 @@ TEST_F(Damage, AStoreTornByADeathStaysDetectedAndLeavesNothingBehind) {
     successor.heap.address()[0] = std::byte{1};
     successor.heap.address()[39 * kBlockBytes] = std::byte{2};
     BackupStore store;
-    std::string error;
-    ASSERT_TRUE(store.create(BackupMode::double_copy, successor.state, 3, error)) << error;
+    ASSERT_TRUE(good(store.create(BackupMode::double_copy, successor.state, 3)));
     Trouble trouble;
     ASSERT_EQ(store.use_keeper(location(), kMe, successor.state, trouble), Reach::opened) << trouble.what;
     store.replicate(next, successor.state);

@@ -10,13 +10,14 @@
 
 #include "backup/image.hpp"
 #include "symheap/segment.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 
 struct LiveMemory {
     explicit LiveMemory(std::size_t heap_blocks) : globals(3 * kBlockBytes + 4096), library(1000) {
-        std::string error;
-        EXPECT_TRUE(heap.create("live", heap_blocks * kBlockBytes, error) && heap.map_at(nullptr, error)) << error;
+        EXPECT_TRUE(good(heap.create("live", heap_blocks * kBlockBytes)));
+        EXPECT_TRUE(good(heap.map_at(nullptr)));
         state.heap = {reinterpret_cast<std::uintptr_t>(heap.address()), heap.bytes()};
         state.heap_fd = heap.fd();
         state.globals = {reinterpret_cast<std::uintptr_t>(globals.data()), globals.size()};

@@ -8,6 +8,7 @@
 
 #include "backup/store.hpp"
 #include "tests/backup/live_memory.hpp"
+#include "tests/result.hpp"
 #include "tests/transport/net_test.hpp"
 
 namespace sft {
@@ -67,9 +68,8 @@ protected:
         start(kKeeper, n, [heap_blocks, step](NetNode& node) {
             const LiveMemory layout(heap_blocks);
             BackupStore keeper;
-            std::string error;
-            ASSERT_TRUE(keeper.create(BackupMode::single_copy, layout.state, kPes, error)) << error;
-            ASSERT_TRUE(keeper.serve(node.network, error)) << error;
+            ASSERT_TRUE(good(keeper.create(BackupMode::single_copy, layout.state, kPes)));
+            ASSERT_TRUE(good(keeper.serve(node.network)));
             node.board.values[0] = 1;
             await([&] { return node.board.step >= step; });
             node.network.close();
@@ -78,8 +78,7 @@ protected:
     }
     static void begin(NetNode& node, BackupStore& owner, const LiveMemory& live) {
         await([&] { return node.board.values[0] == 1; });
-        std::string error;
-        ASSERT_TRUE(owner.create(BackupMode::double_copy, live.state, kPes, error)) << error;
+        ASSERT_TRUE(good(owner.create(BackupMode::double_copy, live.state, kPes)));
         Trouble trouble;
         ASSERT_EQ(owner.use_keeper(location(node), kMe, live.state, trouble), Reach::opened) << trouble.what;
     }

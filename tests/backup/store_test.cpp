@@ -6,6 +6,7 @@
 
 #include "base/report.hpp"
 #include "tests/backup/live_memory.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 namespace {
@@ -15,9 +16,8 @@ constexpr PeId kMe{1};
 class StoreTest : public testing::TestWithParam<BackupMode> {
 protected:
     void SetUp() override {
-        std::string error;
-        ASSERT_TRUE(keeper.create(GetParam(), live.state, 3, error)) << error;
-        ASSERT_TRUE(owner.create(GetParam(), live.state, 3, error)) << error;
+        ASSERT_TRUE(good(keeper.create(GetParam(), live.state, 3)));
+        ASSERT_TRUE(good(owner.create(GetParam(), live.state, 3)));
         Trouble trouble;
         ASSERT_EQ(owner.use_keeper(location(), kMe, live.state, trouble), Reach::opened) << trouble.what;
     }

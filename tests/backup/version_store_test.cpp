@@ -9,6 +9,7 @@
 #include "backup/store.hpp"
 #include "tests/backup/fake_wire.hpp"
 #include "tests/backup/live_memory.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 namespace {
@@ -43,9 +44,8 @@ TEST_P(VersionStoreTest, GetsWhatIsCommitted) {
     Collection collection;
     BackupStore keeper;
     BackupStore owner;
-    std::string error;
-    ASSERT_TRUE(keeper.create(GetParam().mode, live.state, 3, error)) << error;
-    ASSERT_TRUE(owner.create(GetParam().mode, live.state, 3, error)) << error;
+    ASSERT_TRUE(good(keeper.create(GetParam().mode, live.state, 3)));
+    ASSERT_TRUE(good(owner.create(GetParam().mode, live.state, 3)));
     BackupStore::KeeperLocation location{::getpid(), process_start_time(::getpid()), keeper.fd()};
     location.wire = GetParam().is_far ? &wire : nullptr;
     Trouble trouble;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/result.hpp"
+
 namespace sft {
 namespace {
 
@@ -31,11 +33,10 @@ protected:
     static void set(const char* name, const char* value) { setenv(name, value, 1); }
 
     Config config;
-    std::string error_line;
 };
 
 TEST_F(ConfigTest, EveryDefaultIsAccepted) {
-    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    ASSERT_TRUE(good(load_config(config)));
     EXPECT_EQ(config.symmetric_size_bytes, 512U << 20);
     EXPECT_EQ(config.spares, 0U);
     EXPECT_EQ(config.scrub_seconds, 0U) << "off";
@@ -59,11 +60,10 @@ TEST_F(ConfigTest, EveryDefaultIsAccepted) {
 
 TEST_F(ConfigTest, TheTwoMoreFaultActionsAreForProgramsOnly) {
     set("SHMEM_FT_ON_FAULT", "abort");
-    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    ASSERT_TRUE(good(load_config(config)));
     EXPECT_EQ(config.on_fault, FaultAction::abort);
     set("SHMEM_FT_ON_FAULT", "throw");
-    EXPECT_FALSE(load_config(config, error_line));
-    EXPECT_EQ(error_line, "SHMEM_FT_ON_FAULT=throw: not one of jump, return, abort");
+    EXPECT_EQ(line_of(load_config(config)), "SHMEM_FT_ON_FAULT=throw: not one of jump, return, abort");
 }
 
 struct SizeCase {
@@ -83,7 +83,7 @@ TEST_F(ConfigTest, SizesOfTheSpecification) {
     };
     for (const SizeCase& item : cases) {
         set("SHMEM_SYMMETRIC_SIZE", item.text);
-        EXPECT_TRUE(load_config(config, error_line)) << error_line;
+        EXPECT_TRUE(good(load_config(config)));
         EXPECT_EQ(config.symmetric_size_bytes, item.bytes) << item.text;
     }
 }
@@ -95,8 +95,7 @@ TEST_F(ConfigTest, BadSizes) {
           "5 M", "M",   ".",    ".M",  "inf",  "nan",  "infinity", "1e30", "1e999", "9999999T", "0x10", "--5"}) {
         config.symmetric_size_bytes = 7;
         set("SHMEM_SYMMETRIC_SIZE", text);
-        EXPECT_FALSE(load_config(config, error_line)) << text;
-        EXPECT_EQ(error_line,
+        EXPECT_EQ(line_of(load_config(config)),
                   std::string("SHMEM_SYMMETRIC_SIZE=") + text +
                       ": not a number from 0 with a suffix k, M, G or T (powers of 1024), or a whole one without");
         EXPECT_EQ(config.symmetric_size_bytes, 7U) << "changed by a failed load";
@@ -106,7 +105,7 @@ TEST_F(ConfigTest, BadSizes) {
 TEST_F(ConfigTest, TheDecimalPointIsAPointInEveryLocale) {
     set("SHMEM_SYMMETRIC_SIZE", "1.5k");
     setlocale(LC_ALL, "de_DE.UTF-8");
-    EXPECT_TRUE(load_config(config, error_line)) << error_line;
+    EXPECT_TRUE(good(load_config(config)));
     setlocale(LC_ALL, "C");
     EXPECT_EQ(config.symmetric_size_bytes, 1536U);
 }
@@ -114,20 +113,21 @@ TEST_F(ConfigTest, TheDecimalPointIsAPointInEveryLocale) {
 TEST_F(ConfigTest, OldNamesWorkAndTheNewOnesWin) {
     set("SMA_SYMMETRIC_SIZE", "1k");
     set("SMA_DEBUG", "");
-    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    ASSERT_TRUE(good(load_config(config)));
     EXPECT_EQ(config.symmetric_size_bytes, 1024U);
     EXPECT_TRUE(config.debug);
     EXPECT_STREQ(setting_origin(settings()[0]), "SMA_SYMMETRIC_SIZE");
 
     set("SHMEM_SYMMETRIC_SIZE", "2k");
-    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    ASSERT_TRUE(good(load_config(config)));
     EXPECT_EQ(config.symmetric_size_bytes, 2048U);
     EXPECT_STREQ(setting_origin(settings()[0]), "SHMEM_SYMMETRIC_SIZE");
 }
 
 TEST_F(ConfigTest, ABadValueUnderAnOldNameIsNamedByIt) {
     set("SMA_SYMMETRIC_SIZE", "much");
-    EXPECT_FALSE(load_config(config, error_line));
+    const std::string error_line = line_of(load_config(config));
+    EXPECT_NE(error_line, "");
     EXPECT_TRUE(error_line.starts_with("SMA_SYMMETRIC_SIZE=much: not a number")) << error_line;
 }
 
@@ -135,7 +135,7 @@ TEST_F(ConfigTest, AnyValueSetsTheVariablesOfTheSpecification) {
     set("SHMEM_VERSION", "");
     set("SHMEM_INFO", "0");
     set("SHMEM_DEBUG", "no");
-    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    ASSERT_TRUE(good(load_config(config)));
     EXPECT_TRUE(config.version);
     EXPECT_TRUE(config.info);
     EXPECT_TRUE(config.debug);
@@ -143,19 +143,19 @@ TEST_F(ConfigTest, AnyValueSetsTheVariablesOfTheSpecification) {
 
 TEST_F(ConfigTest, ZeroSwitchesAFlagOff) {
     set("SHMEM_FT_EVENTS", "1");
-    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    ASSERT_TRUE(good(load_config(config)));
     EXPECT_TRUE(config.events);
     set("SHMEM_FT_EVENTS", "0");
-    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    ASSERT_TRUE(good(load_config(config)));
     EXPECT_FALSE(config.events);
 }
 
 TEST_F(ConfigTest, BackupModes) {
     set("SHMEM_FT_BACKUP_MODE", "none");
-    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    ASSERT_TRUE(good(load_config(config)));
     EXPECT_EQ(config.backup_mode, BackupMode::none);
     set("SHMEM_FT_BACKUP_MODE", "single");
-    ASSERT_TRUE(load_config(config, error_line)) << error_line;
+    ASSERT_TRUE(good(load_config(config)));
     EXPECT_EQ(config.backup_mode, BackupMode::single_copy);
 }
 
@@ -183,46 +183,44 @@ TEST_F(ConfigTest, BadValuesNameTheVariableAndWhatIsAccepted) {
     };
     for (const BadCase& item : cases) {
         set(item.name, item.value);
-        EXPECT_FALSE(load_config(config, error_line)) << item.name << '=' << item.value;
-        EXPECT_EQ(error_line, item.line);
+        EXPECT_EQ(line_of(load_config(config)), item.line);
         unsetenv(item.name);
     }
 }
 
 TEST_F(ConfigTest, LongBadValuesAreCutShort) {
     set("SHMEM_FT_SPARES", std::string(5000, '7').c_str());
-    EXPECT_FALSE(load_config(config, error_line));
+    const std::string error_line = line_of(load_config(config));
+    EXPECT_NE(error_line, "");
     EXPECT_LT(error_line.size(), 200U);
 }
 
 TEST_F(ConfigTest, HeapBase) {
     for (const char* text : {"0x300000000000", "300000000000", "0X300000000000"}) {
         set("SHMEM_FT_HEAP_BASE", text);
-        ASSERT_TRUE(load_config(config, error_line)) << error_line;
+        ASSERT_TRUE(good(load_config(config)));
         EXPECT_EQ(config.heap_base_address, 0x300000000000U);
     }
 }
 
 TEST_F(ConfigTest, UnknownVariablesAreErrorsWithAHint) {
     set("SHMEM_FT_SPARE", "1");
-    EXPECT_FALSE(load_config(config, error_line));
-    EXPECT_EQ(error_line, "SHMEM_FT_SPARE: no such setting; did you mean SHMEM_FT_SPARES?");
+    EXPECT_EQ(line_of(load_config(config)), "SHMEM_FT_SPARE: no such setting; did you mean SHMEM_FT_SPARES?");
     unsetenv("SHMEM_FT_SPARE");
 
     set("SHMEM_FT_BACKUPMODE", "double");
-    EXPECT_FALSE(load_config(config, error_line));
-    EXPECT_EQ(error_line, "SHMEM_FT_BACKUPMODE: no such setting; did you mean SHMEM_FT_BACKUP_MODE?");
+    EXPECT_EQ(line_of(load_config(config)), "SHMEM_FT_BACKUPMODE: no such setting; did you mean SHMEM_FT_BACKUP_MODE?");
     unsetenv("SHMEM_FT_BACKUPMODE");
 
     set("SHMEM_FT_XYZZYXYZZYXYZZY", "1");
-    EXPECT_FALSE(load_config(config, error_line));
-    EXPECT_EQ(error_line, "SHMEM_FT_XYZZYXYZZYXYZZY: no such setting; `shmem-ft config` lists them all");
+    EXPECT_EQ(line_of(load_config(config)),
+              "SHMEM_FT_XYZZYXYZZYXYZZY: no such setting; `shmem-ft config` lists them all");
 }
 
 TEST_F(ConfigTest, VariablesOfOthersAreLeftAlone) {
     set("SHMEM_FTP", "1");
     set("SHMEM_OTHER", "1");
-    EXPECT_TRUE(load_config(config, error_line)) << error_line;
+    EXPECT_TRUE(good(load_config(config)));
 }
 
 TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
@@ -262,7 +260,7 @@ TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
     ASSERT_EQ(std::size(values), settings().size());
     std::size_t index = 0;
     for (const SettingInfo& setting : settings()) {
-        ASSERT_TRUE(parse_setting(setting, values[index], config, error_line)) << error_line;
+        ASSERT_TRUE(good(parse_setting(setting, values[index], config)));
         EXPECT_EQ(setting_value(setting, config), values[index]);
         ++index;
     }

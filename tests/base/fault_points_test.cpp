@@ -19,6 +19,7 @@
 #include "base/clock.hpp"
 #include "base/config.hpp"
 #include "base/faults/fault_visits.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 namespace {
@@ -42,11 +43,12 @@ protected:
         const pid_t child = ::fork();
         if (child == 0) {
             Config config;
-            std::string error;
             config.fault_visits = prefix_;
-            if (!parse_fault_schedule(schedule, config.fault_schedule, error) ||
-                !start_fault_points(config, ProcId(process), error)) {
-                ADD_FAILURE() << error;
+            const Result<> started = parse_fault_schedule(schedule, config.fault_schedule).then([&] {
+                return start_fault_points(config, ProcId(process));
+            });
+            if (!started) {
+                ADD_FAILURE() << started.error().line;
                 ::_exit(1);
             }
             set_fault_self(self_of(process, process < 4 ? process : -1, 0));
@@ -82,8 +84,7 @@ TEST_F(FaultPointsTest, OffNothingHappens) {
     EXPECT_FALSE(detail::g_fault_points_on.load());
     visit(FaultPoint::arrived, 3);
     Config config;
-    std::string error;
-    EXPECT_TRUE(start_fault_points(config, ProcId(0), error));
+    EXPECT_TRUE(good(start_fault_points(config, ProcId(0))));
     EXPECT_FALSE(detail::g_fault_points_on.load());
 }
 
@@ -253,8 +254,8 @@ TEST_F(FaultPointsTest, AFileThatCannotBeWrittenIsNamed) {
     Config config;
     config.fault_visits = testing::TempDir() + "no/such/folder/visits";
     std::string error;
-    EXPECT_FALSE(start_fault_points(config, ProcId(3), error));
-    EXPECT_EQ(error, "SHMEM_FT_FAULT_VISITS: cannot write " + config.fault_visits + ".3: No such file or directory");
+    EXPECT_EQ(line_of(start_fault_points(config, ProcId(3))),
+              "SHMEM_FT_FAULT_VISITS: cannot write " + config.fault_visits + ".3: No such file or directory");
 }
 
 // The variable wrote wherever it was told: over any file, and through links that others had laid.
@@ -273,9 +274,9 @@ TEST_F(FaultPointsTest, WhatIsNoFileOfCountersIsLeftAlone) {
     write_victim();
     const auto refuses = [&](const char* what) {
         error.clear();
-        EXPECT_FALSE(start_fault_points(config, ProcId(3), error)) << what;
-        EXPECT_EQ(error, "SHMEM_FT_FAULT_VISITS: cannot write " + path +
-                             ": there is something else under that name: remove it, or give another name")
+        EXPECT_EQ(line_of(start_fault_points(config, ProcId(3))),
+                  "SHMEM_FT_FAULT_VISITS: cannot write " + path +
+                      ": there is something else under that name: remove it, or give another name")
             << what;
         EXPECT_EQ(read_victim(), "dear to somebody") << what;
         ::unlink(path.c_str());

@@ -8,20 +8,22 @@
 #include <set>
 #include <string>
 
+#include "tests/result.hpp"
+
 namespace sft {
 namespace {
 
 FaultSchedule parsed(const std::string& text) {
     FaultSchedule schedule;
-    std::string error;
-    EXPECT_TRUE(parse_fault_schedule(text, schedule, error)) << error;
+    EXPECT_TRUE(good(parse_fault_schedule(text, schedule)));
     return schedule;
 }
 
 std::string error_of(const std::string& text) {
     FaultSchedule schedule(1);
     std::string error;
-    EXPECT_FALSE(parse_fault_schedule(text, schedule, error)) << text;
+    error = line_of(parse_fault_schedule(text, schedule));
+    EXPECT_NE(error, "") << text;
     EXPECT_EQ(schedule.size(), 1U) << "changed by a failed parse";
     EXPECT_EQ(error.find('\n'), std::string::npos) << error;
     return error;
@@ -159,11 +161,12 @@ TEST(FaultSchedule, FilesAndEntriesAreOneSchedule) {
     std::fclose(file);
     FaultSchedule schedule;
     std::string error;
-    ASSERT_TRUE(load_fault_schedule("kill pe 1 at arrived", path, schedule, error)) << error;
+    ASSERT_TRUE(good(load_fault_schedule("kill pe 1 at arrived", path, schedule)));
     EXPECT_EQ(to_string(schedule), "kill pe 1 at arrived; abort pe 0 at query");
-    EXPECT_FALSE(load_fault_schedule("", path + ".gone", schedule, error));
-    EXPECT_EQ(error, "SHMEM_FT_FAULTS_FILE: cannot read '" + path + ".gone': No such file or directory");
-    EXPECT_FALSE(load_fault_schedule("kill", path, schedule, error));
+    EXPECT_EQ(line_of(load_fault_schedule("", path + ".gone", schedule)),
+              "SHMEM_FT_FAULTS_FILE: cannot read '" + path + ".gone': No such file or directory");
+    error = line_of(load_fault_schedule("kill", path, schedule));
+    EXPECT_NE(error, "");
     EXPECT_TRUE(error.starts_with("SHMEM_FT_FAULTS: entry 1 'kill': ")) << error;
     std::remove(path.c_str());
 }
@@ -245,8 +248,7 @@ TEST(FailingCalls, AreReadAndWrittenAlike) {
          {"fail EMFILE pe 1 at call_open_memory", "fail EINTR 20 times process 0 at call_send visit 3",
           "fail ENOMEM spare 0 at call_map_memory visit 2 every"}) {
         FaultSchedule schedule;
-        std::string error;
-        ASSERT_TRUE(parse_fault_schedule(text, schedule, error)) << error;
+        ASSERT_TRUE(good(parse_fault_schedule(text, schedule)));
         EXPECT_EQ(to_string(schedule), text);
     }
 }
@@ -256,14 +258,14 @@ TEST(FailingCalls, OnlyCallsFail) {
     std::string error;
     for (const char* text : {"fail EMFILE pe 1 at replicate_begin", "fail pe 1 at call_send",
                              "fail EINTR 0 times pe 1 at call_send", "fail EINTR 3 pe 1 at call_send"}) {
-        EXPECT_FALSE(parse_fault_schedule(text, schedule, error)) << text;
+        error = line_of(parse_fault_schedule(text, schedule));
+        EXPECT_NE(error, "") << text;
     }
 }
 
 TEST(FailingCalls, FailAsOftenAsTheScheduleSays) {
     FaultSchedule schedule;
-    std::string error;
-    ASSERT_TRUE(parse_fault_schedule("fail EINTR 3 times process 2 at call_send visit 4", schedule, error)) << error;
+    ASSERT_TRUE(good(parse_fault_schedule("fail EINTR 3 times process 2 at call_send visit 4", schedule)));
     FaultVisit visit;
     visit.point = FaultPoint::call_send;
     visit.process = ProcId(2);

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "tests/result.hpp"
+
 namespace sft {
 namespace {
 
@@ -36,8 +38,7 @@ std::string test_name(const char* part) { return "shmem-ft-test-" + std::to_stri
 TEST(JobChannel, EventsArriveWhole) {
     const Listener listener(test_name("whole"));
     JobChannel channel;
-    std::string error_line;
-    ASSERT_TRUE(channel.connect(test_name("whole"), error_line)) << error_line;
+    ASSERT_TRUE(good(channel.connect(test_name("whole"))));
     EXPECT_TRUE(channel.is_connected());
     channel.set_rank(3);
     JobEvent sent;
@@ -68,10 +69,9 @@ TEST(JobChannel, EventsArriveWhole) {
 
 TEST(JobChannel, TheEndOfTheGuardianWakesThePoll) {
     JobChannel channel;
-    std::string error_line;
     {
         const Listener listener(test_name("end"));
-        ASSERT_TRUE(channel.connect(test_name("end"), error_line)) << error_line;
+        ASSERT_TRUE(good(channel.connect(test_name("end"))));
         close(listener.accept_one());
     }
     pollfd entry{.fd = channel.fd(), .events = POLLIN, .revents = 0};
@@ -82,9 +82,9 @@ TEST(JobChannel, TheEndOfTheGuardianWakesThePoll) {
 TEST(JobChannel, NobodyListens) {
     JobChannel channel;
     std::string error_line;
-    EXPECT_FALSE(channel.connect(test_name("nobody"), error_line));
-    EXPECT_EQ(error_line, "cannot reach oshrun on its socket " + test_name("nobody") +
-                              " (SHMEM_FT_JOB_SOCKET): Connection refused");
+    EXPECT_EQ(line_of(channel.connect(test_name("nobody"))), "cannot reach oshrun on its socket " +
+                                                                 test_name("nobody") +
+                                                                 " (SHMEM_FT_JOB_SOCKET): Connection refused");
     EXPECT_FALSE(channel.is_connected());
     channel.report({});
 }
@@ -92,8 +92,10 @@ TEST(JobChannel, NobodyListens) {
 TEST(JobChannel, NamesThatNoSocketCanHave) {
     JobChannel channel;
     std::string error_line;
-    EXPECT_FALSE(channel.connect("", error_line));
-    EXPECT_FALSE(channel.connect(std::string(200, 'x'), error_line));
+    error_line = line_of(channel.connect(""));
+    EXPECT_NE(error_line, "");
+    error_line = line_of(channel.connect(std::string(200, 'x')));
+    EXPECT_NE(error_line, "");
     EXPECT_NE(error_line.find("not a name"), std::string::npos);
 }
 

@@ -52,15 +52,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
 
     Config config;
     config.spares = 7777;
-    std::string error;
-    if (!load_config(config, error)) {
+    if (const Result<> loaded = load_config(config); !loaded) {
+        const std::string& error = loaded.error().line;
         require(config.spares == 7777 && !error.empty() && error.find('\n') == std::string::npos);
     } else {
         for (const SettingInfo& setting : settings()) {
             const std::string value = setting_value(setting, config);
             Config again;
             require(value == "unset" || value == "none" || value.empty() ||
-                    parse_setting(setting, value.c_str(), again, error));
+                    parse_setting(setting, value.c_str(), again).has_value());
             require(value == "unset" || value.empty() || value == "none" || setting_value(setting, again) == value);
         }
     }

@@ -23,15 +23,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t byte
     using namespace sft;
     const std::string text(reinterpret_cast<const char*>(data), bytes);
     FaultSchedule schedule;
-    std::string error;
-    if (!parse_fault_schedule(text, schedule, error)) {
+    if (const Result<> parsed = parse_fault_schedule(text, schedule); !parsed) {
+        const std::string& error = parsed.error().line;
         require(schedule.empty() && !error.empty() && error.size() < 500);
         require(error.find('\n') == std::string::npos && error.find('\0') == std::string::npos);
         return 0;
     }
-    require(error.empty());
     FaultSchedule again;
-    require(parse_fault_schedule(to_string(schedule), again, error) && again == schedule);
+    require(parse_fault_schedule(to_string(schedule), again).has_value() && again == schedule);
     for (const FaultEntry& entry : schedule) {
         for (const std::int32_t process : {0, 1, 5}) {
             // Only defined behaviour counts here: what is due has tests of its own.

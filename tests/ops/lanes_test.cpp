@@ -10,6 +10,7 @@
 #include "shmem_ft/ops/reductions.hpp"
 #include "shmem_ft/ops/teams.hpp"
 #include "tests/ops/harness.hpp"
+#include "tests/result.hpp"
 #include "transport/shm/control.hpp"
 
 namespace sft::testing {
@@ -188,8 +189,7 @@ TEST(ControlSegmentSize, LanesThatNobodyUsesTakeNoMemory) {
     constexpr std::int32_t kPes = 64;
     constexpr blkcnt_t kBlock = 512;
     ControlSegment control;
-    std::string error;
-    ASSERT_TRUE(control.create(kPes, kPes, error)) << error;
+    ASSERT_TRUE(sft::good(control.create(kPes, kPes)));
     struct stat info {};
     ASSERT_EQ(::fstat(control.fd(), &info), 0);
     EXPECT_LT(info.st_blocks * kBlock, 64 << 10);

@@ -15,6 +15,7 @@
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/report.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 namespace {
@@ -37,8 +38,7 @@ public:
         ::close(listener_);
     }
     void connect(JobChannel& channel) {
-        std::string error;
-        ASSERT_TRUE(channel.connect(name_, error)) << error;
+        ASSERT_TRUE(good(channel.connect(name_)));
         line_ = ::accept(listener_, nullptr, nullptr);
         ASSERT_GE(line_, 0);
     }

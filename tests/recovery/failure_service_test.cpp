@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "recovery/membership/message.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 namespace {
@@ -84,11 +85,10 @@ private:
 class OneChild : public ::testing::Test {
 protected:
     void SetUp() override {
-        std::string error;
-        ASSERT_TRUE(control_.create(1, 2, error)) << error;
+        ASSERT_TRUE(good(control_.create(1, 2)));
         const std::optional<MailToken> token = make_mail_token();
         ASSERT_TRUE(token);
-        ASSERT_TRUE(mailbox_.open({.token = *token, .self = kSelf, .bytes_max = kMessageBytesMax}, error)) << error;
+        ASSERT_TRUE(good(mailbox_.open({.token = *token, .self = kSelf, .bytes_max = kMessageBytesMax})));
         coordinator_ = std::make_unique<Coordinator>(Coordinator::Options{.shape = {.n_pes = 1, .n_processes = 2},
                                                                           .self = kSelf,
                                                                           .mailbox = &mailbox_,

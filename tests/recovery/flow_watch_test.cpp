@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "tests/result.hpp"
+
 namespace sft {
 namespace {
 

@@ -8,6 +8,7 @@
 
 #include "base/node_map.hpp"
 #include "recovery/detection/heartbeat.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 namespace {
@@ -19,8 +20,7 @@ constexpr std::int32_t kProcesses = 4;
 class HangWatchTest : public ::testing::Test {
 protected:
     HangWatchTest() {
-        std::string error;
-        EXPECT_TRUE(control_.create(2, kProcesses, error)) << error;
+        EXPECT_TRUE(good(control_.create(2, kProcesses)));
         control_.header().node = 1;
         control_.header().n_nodes = 2;
         for (const std::int32_t process : {2, 3}) {

@@ -11,14 +11,15 @@
 #include <vector>
 
 #include "symheap/segment.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 namespace {
 
 struct MappedHeap {
     explicit MappedHeap(std::size_t bytes) {
-        std::string error;
-        EXPECT_TRUE(segment.create("heap-test", bytes, error) && segment.map_at(nullptr, error)) << error;
+        EXPECT_TRUE(good(segment.create("heap-test", bytes)));
+        EXPECT_TRUE(good(segment.map_at(nullptr)));
         heap.create({reinterpret_cast<std::uintptr_t>(segment.address()), bytes}, segment.fd());
     }
     [[nodiscard]] std::size_t existing_bytes() const {
@@ -161,8 +162,8 @@ TEST(Heap, HolesAreMadeWhereTheHeapLies) {
     constexpr std::size_t kInFront = 8 * kMiB;
     constexpr std::size_t kBytes = 8 * kMiB;
     Segment segment;
-    std::string error;
-    ASSERT_TRUE(segment.create("heap-test", kInFront + kBytes, error) && segment.map_at(nullptr, error)) << error;
+    ASSERT_TRUE(good(segment.create("heap-test", kInFront + kBytes)));
+    ASSERT_TRUE(good(segment.map_at(nullptr)));
     std::memset(segment.address(), 0xab, kInFront);
     Heap heap;
     heap.create({reinterpret_cast<std::uintptr_t>(segment.address()) + kInFront, kBytes}, segment.fd(), kInFront);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/process_watch.hpp"
+#include "tests/result.hpp"
 
 namespace sft {
 namespace {
@@ -20,12 +21,11 @@ constexpr std::int32_t kProcesses = 5;
 class PeerMapTest : public testing::Test {
 protected:
     void SetUp() override {
-        std::string error;
-        ASSERT_TRUE(control_.create(kPes, kProcesses, error)) << error;
+        ASSERT_TRUE(good(control_.create(kPes, kProcesses)));
         for (std::int32_t process = 0; process < kProcesses; ++process) {
             for (Segment* const segment : {&heaps_[process], &globals_[process]}) {
-                ASSERT_TRUE(segment->create("peer-map-test", kBytes, error) && segment->map_at(nullptr, error))
-                    << error;
+                ASSERT_TRUE(good(segment->create("peer-map-test", kBytes)));
+                ASSERT_TRUE(good(segment->map_at(nullptr)));
             }
             ProcessSlot& slot = control_.slot(ProcId(process));
             slot.pid = ::getpid();

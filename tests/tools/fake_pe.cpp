@@ -53,9 +53,8 @@ struct Player {
 
     void say_hello() {
         const char* name = std::getenv("SHMEM_FT_JOB_SOCKET");
-        std::string error_line;
-        if (!channel.connect(name == nullptr ? "" : name, error_line)) {
-            std::fprintf(stderr, "fake_pe: %s\n", error_line.c_str());
+        if (const auto connected = channel.connect(name == nullptr ? "" : name); !connected) {
+            std::fprintf(stderr, "fake_pe: %s\n", connected.error().line.c_str());
             _exit(99);
         }
         channel.set_rank(rank);

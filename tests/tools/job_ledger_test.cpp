@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/result.hpp"
 #include "tests/tools/told_job.hpp"
 
 namespace sft::tools {

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "tests/result.hpp"
 #include "tools/shmem-ft/lab_draw.hpp"
 #include "tools/shmem-ft/lab_options.hpp"
 #include "tools/shmem-ft/lab_report.hpp"
@@ -15,8 +16,7 @@ namespace {
 
 FaultSchedule parsed(const std::string& text) {
     FaultSchedule schedule;
-    std::string error;
-    EXPECT_TRUE(parse_fault_schedule(text, schedule, error)) << error;
+    EXPECT_TRUE(good(parse_fault_schedule(text, schedule)));
     return schedule;
 }
 

@@ -62,20 +62,19 @@ public:
 
 std::unique_ptr<Fabric> opened(const std::string& name, bool is_raw, std::int32_t self, std::int32_t n_slots,
                                FabricReceiver& receiver) {
-    std::string error_line;
     std::unique_ptr<Fabric> fabric = fabric_called(name);
     if (!is_raw) {
         fabric = std::make_unique<SessionFabric>(std::move(fabric));
     }
-    if (!fabric->open({.self = ProcId(self),
-                       .n_slots = n_slots,
-                       .receiver = &receiver,
-                       .interface = "lo",
-                       .address = "127.0.0.1",
-                       .is_signed = std::getenv("SFT_TEST_SIGNED") != nullptr,
-                       .secret = 7},
-                      error_line)) {
-        die("%s", error_line.c_str());
+    const Result<> opened = fabric->open({.self = ProcId(self),
+                                          .n_slots = n_slots,
+                                          .receiver = &receiver,
+                                          .interface = "lo",
+                                          .address = "127.0.0.1",
+                                          .is_signed = std::getenv("SFT_TEST_SIGNED") != nullptr,
+                                          .secret = 7});
+    if (!opened) {
+        die("%s", opened.error().line.c_str());
     }
     return fabric;
 }

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/result.hpp"
 #include "tests/transport/fabric_test.hpp"
 #include "transport/net/listeners.hpp"
 #include "transport/net/signed_ways.hpp"
@@ -41,17 +42,14 @@ bool is_let_in(std::uint16_t port, const std::uint64_t* key) {
 
 std::unique_ptr<Fabric> opened(const std::string& name, bool is_signed, FabricReceiver& receiver) {
     std::unique_ptr<Fabric> fabric = fabric_called(name);
-    std::string error_line;
-    EXPECT_TRUE(fabric->open({.self = ProcId(0),
-                              .n_slots = 2,
-                              .receiver = &receiver,
-                              .interface = "lo",
-                              .address = "127.0.0.1",
-                              .is_signed = is_signed,
-                              .secret = kSecret,
-                              .is_in_session = true},
-                             error_line))
-        << error_line;
+    EXPECT_TRUE(good(fabric->open({.self = ProcId(0),
+                                   .n_slots = 2,
+                                   .receiver = &receiver,
+                                   .interface = "lo",
+                                   .address = "127.0.0.1",
+                                   .is_signed = is_signed,
+                                   .secret = kSecret,
+                                   .is_in_session = true})));
     return fabric;
 }
 
@@ -92,16 +90,13 @@ TEST_P(FabricSignedTest, NobodyIsAdmittedBeforeItIsSaidWho) {
     children.push_back(std::make_unique<Child>([&] {
         const std::unique_ptr<Fabric> fabric = fabric_called(GetParam());
         Recorder recorder;
-        std::string error_line;
-        EXPECT_TRUE(fabric->open({.self = ProcId(0),
-                                  .n_slots = 2,
-                                  .receiver = &recorder,
-                                  .interface = "lo",
-                                  .address = "127.0.0.1",
-                                  .starts_shut = true,
-                                  .is_in_session = true},
-                                 error_line))
-            << error_line;
+        EXPECT_TRUE(good(fabric->open({.self = ProcId(0),
+                                       .n_slots = 2,
+                                       .receiver = &recorder,
+                                       .interface = "lo",
+                                       .address = "127.0.0.1",
+                                       .starts_shut = true,
+                                       .is_in_session = true})));
         EXPECT_TRUE(fabric->has_listeners());
         Bytes address = fabric->address();
         const std::vector<Bytes> all{address};

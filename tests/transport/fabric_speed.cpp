@@ -85,14 +85,16 @@ double bandwidth_mb(Side& side, bool is_first, std::size_t bytes) {
 
 int run(const std::string& name, const std::string& interface, Board& board, std::int32_t self) {
     Side side;
-    std::string error_line;
     side.other = 1 - self;
-    side.fabric = make_fabric(name, error_line);
-    if (side.fabric == nullptr ||
-        !side.fabric->open(
-            {.self = ProcId(self), .n_slots = 2, .receiver = &side.counter, .interface = interface, .address = ""},
-            error_line)) {
-        die("%s", error_line.c_str());
+    auto made = make_fabric(name);
+    if (!made) {
+        die("%s", made.error().line.c_str());
+    }
+    side.fabric = std::move(*made);
+    const Result<> opened = side.fabric->open(
+        {.self = ProcId(self), .n_slots = 2, .receiver = &side.counter, .interface = interface, .address = ""});
+    if (!opened) {
+        die("%s", opened.error().line.c_str());
     }
     const Bytes address = side.fabric->address();
     std::copy(address.begin(), address.end(), board.addresses[self]);

@@ -5,6 +5,8 @@
 
 #include <cstdio>
 
+#include "tests/result.hpp"
+
 namespace sft {
 namespace {
 
@@ -194,13 +196,11 @@ TEST_P(FabricTest, SaysWhatItUses) {
 
 TEST_P(FabricTest, AnInterfaceThatDoesNotExistIsNamed) {
     children.push_back(std::make_unique<Child>([&] {
-        std::string error_line;
-        const std::unique_ptr<Fabric> fabric = make_fabric(GetParam(), error_line);
-        EXPECT_NE(fabric, nullptr) << error_line;
+        const std::unique_ptr<Fabric> fabric = fabric_called(GetParam());
         Recorder recorder;
-        EXPECT_FALSE(fabric->open(
-            {.self = ProcId(0), .n_slots = 2, .receiver = &recorder, .interface = "nowhere7", .address = ""},
-            error_line));
+        const std::string error_line = line_of(fabric->open(
+            {.self = ProcId(0), .n_slots = 2, .receiver = &recorder, .interface = "nowhere7", .address = ""}));
+        EXPECT_NE(error_line, "");
         EXPECT_NE(error_line.find("nowhere7"), std::string::npos) << error_line;
         EXPECT_EQ(error_line.find('\n'), std::string::npos) << error_line;
         return 0;
@@ -209,8 +209,7 @@ TEST_P(FabricTest, AnInterfaceThatDoesNotExistIsNamed) {
 }
 
 TEST(Fabrics, AnUnknownNameIsRefused) {
-    std::string error_line;
-    EXPECT_EQ(make_fabric("carrier-pigeon", error_line), nullptr);
+    const std::string error_line = line_of(make_fabric("carrier-pigeon"));
     EXPECT_NE(error_line.find("'carrier-pigeon'"), std::string::npos) << error_line;
 }
 

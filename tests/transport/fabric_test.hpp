@@ -145,12 +145,11 @@ private:
 };
 
 inline std::unique_ptr<Fabric> fabric_called(const std::string& name) {
-    std::string error_line;
-    std::unique_ptr<Fabric> fabric = make_fabric(name, error_line);
-    if (fabric == nullptr) {
-        die("%s", error_line.c_str());
+    auto fabric = make_fabric(name);
+    if (!fabric) {
+        die("%s", fabric.error().line.c_str());
     }
-    return fabric;
+    return std::move(*fabric);
 }
 
 // The tests are run with signed connections as well.
@@ -164,17 +163,16 @@ public:
     Node(std::unique_ptr<Fabric> unopened, Board& board, std::int32_t self, std::int32_t n,
          std::int64_t lost_ms = 60'000)
         : fabric(std::move(unopened)), board_(board), self_(self) {
-        std::string error_line;
-        if (!fabric->open({.self = ProcId(self),
-                           .n_slots = n,
-                           .receiver = &recorder,
-                           .interface = "lo",
-                           .address = "127.0.0.1",
-                           .is_signed = is_test_signed(),
-                           .secret = 7,
-                           .lost_ms = lost_ms},
-                          error_line)) {
-            die("%s", error_line.c_str());
+        const Result<> opened = fabric->open({.self = ProcId(self),
+                                              .n_slots = n,
+                                              .receiver = &recorder,
+                                              .interface = "lo",
+                                              .address = "127.0.0.1",
+                                              .is_signed = is_test_signed(),
+                                              .secret = 7,
+                                              .lost_ms = lost_ms});
+        if (!opened) {
+            die("%s", opened.error().line.c_str());
         }
         const Bytes address = fabric->address();
         std::copy(address.begin(), address.end(), board.addresses[self]);

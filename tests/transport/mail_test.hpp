@@ -35,9 +35,8 @@ inline Mailbox::Options options_of(const MailToken& token, std::int32_t self, in
 }
 
 inline void open_or_fail(Mailbox& mailbox, const Mailbox::Options& options) {
-    std::string error_line;
-    if (!mailbox.open(options, error_line)) {
-        die("%s", error_line.c_str());
+    if (const Result<> opened = mailbox.open(options); !opened) {
+        die("%s", opened.error().line.c_str());
     }
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "tests/result.hpp"
 #include "tests/transport/mail_test.hpp"
 
 namespace sft {
@@ -138,7 +139,8 @@ TEST_F(MailboxTest, WithoutRoomForItsMessagesItDoesNotOpen) {
     Mailbox::Options options = options_of(token_, 0);
     options.bytes_max = std::size_t{1} << 28;
     std::string error_line;
-    EXPECT_FALSE(mailbox.open(options, error_line));
+    error_line = line_of(mailbox.open(options));
+    EXPECT_NE(error_line, "");
     EXPECT_NE(error_line.find("net.core.wmem_max"), std::string::npos) << error_line;
     EXPECT_FALSE(mailbox.is_open());
 }
@@ -148,10 +150,11 @@ TEST_F(MailboxTest, ANameCannotBeTakenTwice) {
     Mailbox second;
     open_or_fail(first, options_of(token_, 0));
     std::string error_line;
-    EXPECT_FALSE(second.open(options_of(token_, 0), error_line));
+    error_line = line_of(second.open(options_of(token_, 0)));
+    EXPECT_NE(error_line, "");
     EXPECT_NE(error_line.find("in use"), std::string::npos) << error_line;
     first.close();
-    EXPECT_TRUE(second.open(options_of(token_, 0), error_line)) << "a name is free as soon as its owner is gone";
+    EXPECT_TRUE(good(second.open(options_of(token_, 0)))) << "a name is free as soon as its owner is gone";
 }
 
 TEST_F(MailboxTest, WhatItCosts) {

@@ -44,12 +44,11 @@ inline std::unique_ptr<Fabric> fabric_of(const std::string& name) {
     if (name == "socket") {
         return std::make_unique<SocketFabric>();
     }
-    std::string error_line;
-    auto fabric = make_fabric(name, error_line);
-    if (fabric == nullptr) {
-        die("%s", error_line.c_str());
+    auto fabric = make_fabric(name);
+    if (!fabric) {
+        die("%s", fabric.error().line.c_str());
     }
-    return fabric;
+    return std::move(*fabric);
 }
 
 inline void* map_shared(std::size_t bytes) {
@@ -155,9 +154,8 @@ public:
             return Bytes(board.addresses[process.index()], board.address_bytes[process.index()]);
         };
         options.connection_lost = [this](ProcId) { ++n_lost; };
-        std::string error_line;
-        if (!network.open(std::move(options), error_line)) {
-            die("%s", error_line.c_str());
+        if (const Result<> opened = network.open(std::move(options)); !opened) {
+            die("%s", opened.error().line.c_str());
         }
         const Bytes address = network.address();
         std::memcpy(board.addresses[self], address.data(), address.size());

@@ -5,6 +5,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/result.hpp"
 #include "tests/transport/net_test.hpp"
 #include "transport/net/wire.hpp"
 
@@ -209,10 +210,8 @@ struct Nobody : FabricReceiver {
 
 struct Attacker {
     explicit Attacker(const NetBoard& board, int self) {
-        std::string error_line;
-        EXPECT_TRUE(fabric.open(
-            {.self = ProcId(self), .n_slots = kProcessesMax, .receiver = &nobody, .interface = {}, .address = {}},
-            error_line));
+        EXPECT_TRUE(good(fabric.open(
+            {.self = ProcId(self), .n_slots = kProcessesMax, .receiver = &nobody, .interface = {}, .address = {}})));
         fabric.introduce(ProcId(0), Bytes(board.addresses[0], board.address_bytes[0]));
         head.secret = kSecret;
         head.from = self;

@@ -37,6 +37,8 @@ void require(bool is_good, const std::string& what) {
     }
 }
 
+void require(const Result<>& result) { require(result.has_value(), result ? "" : result.error().line); }
+
 // One of the two ways, in one of the two processes. Sizes and numbers of messages are known to both.
 class Way {
 public:
@@ -55,8 +57,7 @@ public:
     explicit BareWay(const std::string& address) : memory_(std::size_t{64} << 20) {
         Fabric::Options options;
         options.address = address;
-        std::string error_line;
-        require(device_.open(options, error_line), error_line);
+        require(device_.open(options));
     }
     std::vector<std::byte> address() const override { return device_.address(); }
     void introduce(Bytes address) override {
@@ -132,12 +133,12 @@ private:
 class FabricWay : public Way, FabricReceiver {
 public:
     FabricWay(const std::string& address, int self) : memory_(std::size_t{64} << 20), other_(1 - self) {
-        std::string error_line;
-        fabric_ = make_fabric("ofi", error_line);
-        require(fabric_ != nullptr, error_line);
+        auto made = make_fabric("ofi");
+        require(made.has_value(), made ? "" : made.error().line);
+        fabric_ = std::move(*made);
         const Fabric::Options options{
             .self = ProcId(self), .n_slots = 2, .receiver = this, .interface = "", .address = address};
-        require(fabric_->open(options, error_line), error_line);
+        require(fabric_->open(options));
         if (self == 0) {
             std::printf("%s\n", fabric_->describe().c_str());
         }

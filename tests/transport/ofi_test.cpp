@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "tests/result.hpp"
 #include "transport/fabric.hpp"
 #include "transport/net/listeners.hpp"
 #include "transport/net/network.hpp"
@@ -47,12 +48,11 @@ public:
     };
 
     explicit Side(std::int32_t self, const std::string& address = "127.0.0.1") {
-        std::string error_line;
-        fabric = make_fabric("ofi", error_line);
-        EXPECT_NE(fabric, nullptr) << error_line;
-        EXPECT_TRUE(fabric->open(
-            {.self = ProcId(self), .n_slots = 16, .receiver = this, .interface = "", .address = address}, error_line))
-            << error_line;
+        auto made = make_fabric("ofi");
+        EXPECT_TRUE(good(made));
+        fabric = std::move(*made);
+        EXPECT_TRUE(good(fabric->open(
+            {.self = ProcId(self), .n_slots = 16, .receiver = this, .interface = "", .address = address})));
     }
 
     // Heads say who sends and which large message this is: "from:text".
@@ -432,15 +432,14 @@ TEST(Ofi, OutlivesAFork) {
 }
 
 TEST(Ofi, SaysWhatItCannotDo) {
-    std::string error_line;
-    const std::unique_ptr<Fabric> fabric = make_fabric("ofi", error_line);
-    ASSERT_NE(fabric, nullptr) << error_line;
+    const auto fabric = make_fabric("ofi");
+    ASSERT_TRUE(good(fabric));
     Fabric::Options options{
         .self = ProcId(0), .n_slots = 1, .receiver = nullptr, .interface = "nosuch0", .address = ""};
-    EXPECT_FALSE(fabric->open(options, error_line));
+    std::string error_line = line_of((*fabric)->open(options));
     EXPECT_NE(error_line.find("nosuch0"), std::string::npos) << error_line;
     options = {.self = ProcId(0), .n_slots = 1, .receiver = nullptr, .interface = "", .address = "203.0.113.77"};
-    EXPECT_FALSE(fabric->open(options, error_line));
+    error_line = line_of((*fabric)->open(options));
     EXPECT_NE(error_line.find("203.0.113.77"), std::string::npos) << error_line;
 }
 

@@ -1,6 +1,7 @@
 // Messages survive their connections: exactly once, in order, whole.
 #include <random>
 
+#include "tests/result.hpp"
 #include "tests/transport/cut.hpp"
 #include "tests/transport/fabric_test.hpp"
 #include "tests/transport/socket_fabric.hpp"
@@ -153,7 +154,7 @@ struct Wire;
 class TestFabric final : public Fabric {
 public:
     TestFabric(Wire& wire, std::int32_t self) : wire_(wire), self_(self) {}
-    bool open(const Options& options, std::string&) override;
+    Result<> open(const Options& options) override;
     void close() noexcept override;
     Bytes address() const noexcept override { return {}; }
     void introduce(ProcId, Bytes) override {}
@@ -206,10 +207,10 @@ struct Wire {
     bool happens(int percent) { return std::uniform_int_distribution<int>(0, 99)(random) < percent; }
 };
 
-bool TestFabric::open(const Options& options, std::string&) {
+Result<> TestFabric::open(const Options& options) {
     options_ = options;
     wire_.receivers[static_cast<std::size_t>(self_)] = options.receiver;
-    return true;
+    return {};
 }
 
 // The other one may outlive this one, and break connections while it waits for acknowledgements.
@@ -252,13 +253,12 @@ public:
         for (std::int32_t self = 0; self < 2; ++self) {
             auto& session = sessions[static_cast<std::size_t>(self)];
             session = std::make_unique<SessionFabric>(std::make_unique<TestFabric>(wire, self));
-            std::string error_line;
             Fabric::Options options;
             options.self = ProcId(self);
             options.n_slots = 2;
             options.receiver = &recorders[static_cast<std::size_t>(self)];
             options.secret = 99;
-            EXPECT_TRUE(session->open(options, error_line));
+            EXPECT_TRUE(good(session->open(options)));
         }
     }
 

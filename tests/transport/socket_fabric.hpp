@@ -36,7 +36,7 @@ public:
     explicit SocketFabric(bool reconnects = false) : reconnects_(reconnects) {}
     ~SocketFabric() override { close(); }
 
-    bool open(const Options& options, std::string& error_line) override {
+    Result<> open(const Options& options) override {
         options_ = options;
         peers_.resize(static_cast<std::size_t>(options.n_slots));
         epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
@@ -46,13 +46,12 @@ public:
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
             ::listen(listener_, 64) != 0) {
-            error_line = std::strerror(errno);
-            return false;
+            return fails(std::strerror(errno));
         }
         socklen_t size = sizeof address_;
         ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address_), &size);
         watch(listener_, nullptr, EPOLLIN, EPOLL_CTL_ADD);
-        return true;
+        return {};
     }
 
     void close() noexcept override {

@@ -130,8 +130,10 @@ bool find_agent(const std::string& name, const GuardianAddress& guardian, int no
     constexpr timespec kBetweenBindAndListen{.tv_sec = 0, .tv_nsec = 1'000'000};
     const std::int64_t deadline_ns = now_ns() + kHandshake_ms * std::int64_t{1'000'000};
     while (true) {
-        if (channel.connect(name, error_line)) {
+        if (const Result<> connected = channel.connect(name)) {
             return true;
+        } else {
+            error_line = connected.error().line;
         }
         JobSocket socket;
         if (socket.open_as(name, error_line)) {
@@ -152,8 +154,12 @@ bool connect_to_watcher(int rank, JobChannel& channel, std::string& error_line) 
     const auto guardian = parse_guardian_address(variable(kGuardianVariable));
     const int node = guardian ? pretended_node(rank) : 0;
     unsetenv(kGuardianVariable);
-    if (node == 0 && channel.connect(name, error_line)) {
-        return true;
+    if (node == 0) {
+        const Result<> connected = channel.connect(name);
+        if (connected) {
+            return true;
+        }
+        error_line = connected.error().line;
     }
     if (!guardian) {
         error_line +=

@@ -87,9 +87,8 @@ int ask_to_join(const std::string& job, int count, const std::string& host) {
         return refuse("no job of that pid: the pid of an oshrun that runs is wanted");
     }
     JobChannel channel;
-    std::string error_line;
-    if (!channel.connect(*name, error_line)) {
-        return refuse(error_line);
+    if (const Result<> connected = channel.connect(*name); !connected) {
+        return refuse(connected.error().line);
     }
     JobEvent question;
     question.kind = kEventJoin;

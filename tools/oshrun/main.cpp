@@ -126,9 +126,8 @@ std::optional<Refusal> settle_counts(Options& options, const std::vector<HostSlo
     if (options.is_quiet) {
         set_for_job("SHMEM_FT_QUIET", "1");
     }
-    std::string error_line;
-    if (!load_config(config, error_line)) {
-        return Refusal{kExitUsage, error_line};
+    if (const Result<> loaded = load_config(config); !loaded) {
+        return Refusal{kExitUsage, loaded.error().line};
     }
     if (options.spares < 0 && (options.spare_nodes == 0 || std::getenv("SHMEM_FT_SPARES") != nullptr)) {
         options.spares = static_cast<int>(config.spares);

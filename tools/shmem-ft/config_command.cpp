@@ -93,9 +93,8 @@ int run_config(const ConfigCommand& command) {
         return 0;
     }
     Config config;
-    std::string error_line;
-    if (!load_config(config, error_line)) {
-        print_line("shmem-ft: error: " + error_line);
+    if (const Result<> loaded = load_config(config); !loaded) {
+        print_line("shmem-ft: error: " + loaded.error().line);
         return kExitUsage;
     }
     print_settings(config);

@@ -168,17 +168,17 @@ int run_globals(const GlobalsCommand& command) {
     ElfImage image;
     LibraryUse use;
     Config config;
-    std::string error;
-    if (!load_config(config, error) || !read_library_use(command.program, use, error)) {
-        print_line("shmem-ft: error: " + error);
+    const Result<> read = load_config(config).then([&] { return read_library_use(command.program, use); });
+    if (!read) {
+        print_line("shmem-ft: error: " + read.error().line);
         return 1;
     }
     if (config.globals == GlobalsMode::no || (config.globals == GlobalsMode::automatic && !use.is_used)) {
         print_private(command.program, config.globals);
         return 0;
     }
-    if (!read_elf_image(command.program, image, error)) {
-        print_line("shmem-ft: error: " + error);
+    if (const Result<> found = read_elf_image(command.program, image); !found) {
+        print_line("shmem-ft: error: " + found.error().line);
         return 1;
     }
     fmt::print("{}: {}\n", command.program,

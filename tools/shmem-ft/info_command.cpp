@@ -188,9 +188,8 @@ void print_settings(const Json& settings) {
 
 int run_info(const InfoCommand& command) {
     Config config;
-    std::string error_line;
-    if (!load_config(config, error_line)) {
-        print_line("shmem-ft: error: " + error_line);
+    if (const Result<> loaded = load_config(config); !loaded) {
+        print_line("shmem-ft: error: " + loaded.error().line);
         return kExitUsage;
     }
     const Json all = describe_all(config);

@@ -100,8 +100,11 @@ public:
         }
         std::string error;
         FaultSchedule given;
-        if (!options_.schedule_path.empty() && !load_fault_schedule("", options_.schedule_path, given, error)) {
-            return refuse("--schedule: " + error.substr(error.find(": ") + 2));
+        if (!options_.schedule_path.empty()) {
+            if (const Result<> loaded = load_fault_schedule("", options_.schedule_path, given); !loaded) {
+                const std::string& line = loaded.error().line;
+                return refuse("--schedule: " + line.substr(line.find(": ") + 2));
+            }
         }
         if (!measure(error)) {
             return is_cancelled_ ? kExitCancelled : refuse(error);

@@ -219,20 +219,19 @@ Sighting find_jobs(WhoseJobs whose) {
                 continue;  // of others: a process may have been given it
             }
             ControlSegment control;
-            std::string error;
-            bool is_readable = control.look(pid, fd, error);
-            if (!is_readable && !error.empty()) {
+            Result<> read = control.look(pid, fd);
+            if (!read && read.error().failure != Failure::gone) {
                 ::poll(nullptr, 0, kCreationMs);
                 control.detach();
-                is_readable = control.look(pid, fd, error);
+                read = control.look(pid, fd);
             }
-            if (!is_readable && error.empty()) {
-                continue;  // the process is gone, another one may have it
+            if (!read && read.error().failure == Failure::gone) {
+                continue;  // another one may have it
             }
             done.insert({info.st_dev, info.st_ino});
-            if (!is_readable) {
+            if (!read) {
                 sighting.unreadable.push_back(
-                    {pid, fmt::format("the memory file '{}' of process {} {}", kControlName, pid, error)});
+                    {pid, fmt::format("the memory file '{}' of process {} {}", kControlName, pid, read.error().line)});
             } else if (auto job = job_of(control, pid, info.st_uid)) {
                 sighting.jobs.push_back(std::move(*job));
             }

@@ -95,7 +95,7 @@ std::optional<MailToken> make_mail_token() noexcept {
     return token;
 }
 
-bool Mailbox::open(const Options& options, std::string& error_line) {
+Result<> Mailbox::open(const Options& options) {
     SFT_ASSERT(options.self != kNoProc && options.bytes_max != 0);
     SFT_ASSERT(!options.remote.listen_on.is_set() || (options.remote.is_remote && options.remote.address_of));
     close();
@@ -103,64 +103,58 @@ bool Mailbox::open(const Options& options, std::string& error_line) {
     SFT_ASSERT(epoll_fd_ < 0 && listener_ < 0 && timer_ < 0 && !remote_.is_open());
     options_ = options;
     owner_ = getpid();
+    const auto gives_up = [this](std::string line) {
+        close();
+        return fails(std::move(line));
+    };
     has_complained_ = false;
     trouble_ = LastingTrouble();
     lost_.clear();
     epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (epoll_fd_ < 0 || timer_ < 0) {
-        error_line = format("cannot wait for messages of other processes: %s", strerrordesc_np(errno));
-        close();
-        return false;
+        return gives_up(format("cannot wait for messages of other processes: %s", strerrordesc_np(errno)));
     }
-    if (!listen(options.backlog, error_line)) {
-        close();
-        return false;
+    if (const Result<> listening = listen(options.backlog); !listening) {
+        return gives_up(listening.error().line);
     }
     buffer_.resize(sizeof(FrameHead) + options.bytes_max);
     if (!watch(EPOLL_CTL_ADD, listener_, EPOLLIN, key_of(Source::listener, 0)) ||
         !watch(EPOLL_CTL_ADD, timer_, EPOLLIN, key_of(Source::timer, 0))) {
-        error_line = format("cannot wait for messages of other processes: %s", describe_error(errno).c_str());
-        close();
-        return false;
+        return gives_up(format("cannot wait for messages of other processes: %s", describe_error(errno).c_str()));
     }
     if (options_.remote.listen_on.is_set()) {
-        if (!remote_.open({.listen_on = options_.remote.listen_on,
-                           .self = options_.self,
-                           .secret = options_.token.secret,
-                           .is_signed = options_.remote.is_signed,
-                           .bytes_max = options_.bytes_max,
-                           .backlog = options_.backlog,
-                           .address_of = options_.remote.address_of,
-                           .introduced = options_.remote.introduced},
-                          error_line)) {
-            close();
-            return false;
+        const Result<> opened = remote_.open({.listen_on = options_.remote.listen_on,
+                                              .self = options_.self,
+                                              .secret = options_.token.secret,
+                                              .is_signed = options_.remote.is_signed,
+                                              .bytes_max = options_.bytes_max,
+                                              .backlog = options_.backlog,
+                                              .address_of = options_.remote.address_of,
+                                              .introduced = options_.remote.introduced});
+        if (!opened) {
+            return gives_up(opened.error().line);
         }
         if (!watch(EPOLL_CTL_ADD, remote_.fd(), EPOLLIN, key_of(Source::remote, 0))) {
-            error_line = format("cannot wait for messages of other nodes: %s", describe_error(errno).c_str());
-            close();
-            return false;
+            return gives_up(format("cannot wait for messages of other nodes: %s", describe_error(errno).c_str()));
         }
     }
-    return true;
+    return {};
 }
 
-bool Mailbox::listen(int backlog, std::string& error_line) {
+Result<> Mailbox::listen(int backlog) {
     const Address address(options_.token, options_.self);
     listener_ = make_socket();
     if (listener_ < 0 || bind(listener_, address.get(), address.bytes) != 0 || ::listen(listener_, backlog) != 0) {
-        error_line = format("cannot listen for messages of other processes on the abstract socket %s: %s",
-                            address.name.sun_path + 1, strerrordesc_np(errno));
-        return false;
+        return fails(format("cannot listen for messages of other processes on the abstract socket %s: %s",
+                            address.name.sun_path + 1, strerrordesc_np(errno)));
     }
     const std::size_t frame_bytes = sizeof(FrameHead) + options_.bytes_max;
     if (make_room(listener_, frame_bytes) < frame_bytes + kPacketOverhead) {
-        error_line = format("a socket has no room for messages of %zu bytes: raise the limit net.core.wmem_max",
-                            options_.bytes_max);
-        return false;
+        return fails(format("a socket has no room for messages of %zu bytes: raise the limit net.core.wmem_max",
+                            options_.bytes_max));
     }
-    return true;
+    return {};
 }
 
 void Mailbox::close() noexcept {

@@ -45,6 +45,7 @@
 
 #include "base/assert.hpp"
 #include "base/ids.hpp"
+#include "base/result.hpp"
 #include "transport/contact.hpp"
 #include "transport/mail/lasting_trouble.hpp"
 #include "transport/mail/remote_mail.hpp"
@@ -88,7 +89,7 @@ public:
     Mailbox& operator=(const Mailbox&) = delete;
 
     // Listens. False: error_line says why.
-    [[nodiscard]] bool open(const Options& options, std::string& error_line);
+    [[nodiscard]] Result<> open(const Options& options);
     // What still waits for room is lost.
     void close() noexcept;
 
@@ -171,7 +172,7 @@ private:
     };
 
     [[nodiscard]] bool is_mine() const noexcept;
-    [[nodiscard]] bool listen(int backlog, std::string& error_line);
+    [[nodiscard]] Result<> listen(int backlog);
     [[nodiscard]] Outcome connect(ProcId to, Peer& peer);
     [[nodiscard]] Outcome transmit(ProcId to, Peer& peer, iovec* parts, std::size_t n_parts);
     [[nodiscard]] Outcome drain(ProcId to, Peer& peer);

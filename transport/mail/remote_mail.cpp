@@ -37,7 +37,7 @@ static_assert(kTickNs < kAttemptNs && kAttemptNs < kAttemptMaxNs, "a tick ends a
 
 }  // namespace
 
-bool RemoteMail::open(Options options, std::string& error_line) {
+Result<> RemoteMail::open(Options options) {
     close();
     SFT_ASSERT(options.self != kNoProc && options.bytes_max != 0 && options.listen_on.is_set() && options.address_of);
     SFT_ASSERT(peers_.empty() && incoming_.empty());
@@ -45,18 +45,18 @@ bool RemoteMail::open(Options options, std::string& error_line) {
     epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
     timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (epoll_fd_ < 0 || timer_ < 0) {
-        error_line = format("cannot wait for messages of other nodes: %s", strerrordesc_np(errno));
+        const int number = errno;
         close();
-        return false;
+        return fails(format("cannot wait for messages of other nodes: %s", strerrordesc_np(number)), number);
     }
-    if (!listen(error_line)) {
+    if (Result<> listening = listen(); !listening) {
         close();
-        return false;
+        return listening;
     }
     watch(EPOLL_CTL_ADD, listener_, EPOLLIN, Source::listener, 0);
     watch(EPOLL_CTL_ADD, timer_, EPOLLIN, Source::timer, 0);
     watch(EPOLL_CTL_ADD, datagrams_, EPOLLIN, Source::datagrams, 0);
-    return true;
+    return {};
 }
 
 void RemoteMail::close() noexcept {

@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "base/result.hpp"
 #include "transport/contact.hpp"
 #include "transport/mail/frame_stream.hpp"
 #include "transport/mail/lasting_trouble.hpp"
@@ -73,7 +74,7 @@ public:
     RemoteMail(const RemoteMail&) = delete;
     RemoteMail& operator=(const RemoteMail&) = delete;
 
-    [[nodiscard]] bool open(Options options, std::string& error_line);
+    [[nodiscard]] Result<> open(Options options);
     void close() noexcept;
     [[nodiscard]] bool is_open() const noexcept { return epoll_fd_ >= 0; }
     [[nodiscard]] int fd() const noexcept { return epoll_fd_; }
@@ -177,8 +178,8 @@ private:
     void stop_knocking(Peer& peer) noexcept;
 
     // remote_mail_in.cpp: the receiver's side
-    [[nodiscard]] bool listen(std::string& error_line);
-    [[nodiscard]] bool bind_both(std::string& error_line);
+    [[nodiscard]] Result<> listen();
+    [[nodiscard]] Result<> bind_both();
     bool read_datagrams(const Sink& sink);
     void note_datagram(ProcId from);
     void accept_all();

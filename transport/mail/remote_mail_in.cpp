@@ -36,23 +36,22 @@ constexpr std::int64_t kSilenceNs = 800 * kNsPerMs;
 
 }  // namespace
 
-bool RemoteMail::listen(std::string& error_line) {
+Result<> RemoteMail::listen() {
     // The kernel chooses the number, and somebody else may have it for datagrams.
     constexpr int kAttempts = 100;
     const std::uint16_t wanted = options_.listen_on.port;
+    Result<> bound;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
         options_.listen_on.port = wanted;
-        if (bind_both(error_line)) {
-            return true;
-        }
-        if (errno != EADDRINUSE || wanted != 0) {
+        bound = bind_both();
+        if (bound || bound.error().number != EADDRINUSE || wanted != 0) {
             break;
         }
     }
-    return false;
+    return bound;
 }
 
-bool RemoteMail::bind_both(std::string& error_line) {
+Result<> RemoteMail::bind_both() {
     for (int* const fd : {&listener_, &datagrams_}) {
         if (*fd >= 0) {
             ::close(*fd);
@@ -73,12 +72,12 @@ bool RemoteMail::bind_both(std::string& error_line) {
         is_bound = ::bind(datagrams_, same.get(), same.bytes) == 0 && ::listen(listener_, options_.backlog) == 0;
     }
     if (!is_bound) {
-        const int error_number = errno;
-        error_line = format("cannot listen for messages of other nodes on %s: %s",
-                            to_string(options_.listen_on).c_str(), strerrordesc_np(error_number));
-        errno = error_number;
+        const int number = errno;
+        return fails(format("cannot listen for messages of other nodes on %s: %s",
+                            to_string(options_.listen_on).c_str(), strerrordesc_np(number)),
+                     number);
     }
-    return is_bound;
+    return {};
 }
 
 bool RemoteMail::admit(std::vector<HostAddress> hosts) {

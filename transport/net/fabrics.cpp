@@ -90,7 +90,7 @@ std::vector<std::string> files_of(const Provider& provider) {
     return files;
 }
 
-std::unique_ptr<Fabric> load(const Provider& provider, const std::string& file, std::string& error_line) {
+Result<std::unique_ptr<Fabric>> load(const Provider& provider, const std::string& file) {
     void* module = nullptr;
     const OthersLeaks leaks;
     {
@@ -99,56 +99,51 @@ std::unique_ptr<Fabric> load(const Provider& provider, const std::string& file, 
     }
     if (module == nullptr) {
         const char* reason = ::dlerror();
-        error_line = file + " does not load: " + (reason != nullptr ? reason : "no reason given") + " (package " +
-                     provider.package + ")";
-        return nullptr;
+        return fails(file + " does not load: " + (reason != nullptr ? reason : "no reason given") + " (package " +
+                     provider.package + ")");
     }
     const auto* layout = static_cast<const int*>(::dlsym(module, "sft_fabric_layout"));
     const auto make = reinterpret_cast<decltype(&sft_make_fabric)>(::dlsym(module, "sft_make_fabric"));
     if (layout == nullptr || make == nullptr || *layout != kFabricLayout) {
-        error_line = file + " belongs to another build of shmem-ft: install the library and its modules together";
-        return nullptr;
+        return fails(file + " belongs to another build of shmem-ft: install the library and its modules together");
     }
     std::unique_ptr<Fabric> fabric(make());
     SFT_ASSERT(fabric != nullptr);
     return fabric;
 }
 
-std::unique_ptr<Fabric> load(const Provider& provider, std::string& error_line) {
+Result<std::unique_ptr<Fabric>> load(const Provider& provider) {
     const std::string name(provider.name);
     if (!is_built(name)) {
-        error_line = "this library was built without " + name + " (package " + provider.build_package + ")";
-        return nullptr;
+        return fails("this library was built without " + name + " (package " + provider.build_package + ")");
     }
     const std::vector<std::string> files = files_of(provider);
     for (const std::string& file : files) {
         if (::access(file.c_str(), R_OK) == 0) {
-            return load(provider, file, error_line);
+            return load(provider, file);
         }
     }
-    error_line = "transport_" + name + ".so is neither in " + folder_of(files.front()) + " nor in " + kFabricFolder +
-                 ": install the modules with the library";
-    return nullptr;
+    return fails("transport_" + name + ".so is neither in " + folder_of(files.front()) + " nor in " + kFabricFolder +
+                 ": install the modules with the library");
 }
 
 }  // namespace
 
 std::string fabric_names() { return kFabricNames; }
 
-std::unique_ptr<Fabric> make_fabric(const std::string& name, std::string& error_line) {
+Result<std::unique_ptr<Fabric>> make_fabric(const std::string& name) {
     std::string reasons;
     for (const Provider& provider : kProviders) {
         if (name != "auto" && name != provider.name) {
             continue;
         }
-        std::string reason;
-        if (std::unique_ptr<Fabric> fabric = load(provider, reason)) {
+        Result<std::unique_ptr<Fabric>> fabric = load(provider);
+        if (fabric) {
             return fabric;
         }
-        reasons += (reasons.empty() ? "" : "; ") + reason;
+        reasons += (reasons.empty() ? "" : "; ") + fabric.error().line;
     }
-    error_line = reasons.empty() ? "there is no fabric called '" + name + "' (auto, ucx, ofi)" : reasons;
-    return nullptr;
+    return fails(reasons.empty() ? "there is no fabric called '" + name + "' (auto, ucx, ofi)" : reasons);
 }
 
 }  // namespace sft

@@ -65,7 +65,7 @@ void Network::Impl::set_marks(const WriteMarks& marks) {
 Network::Network() : impl_(std::make_unique<Impl>()) {}
 Network::~Network() { impl_->close(); }
 
-bool Network::open(Options options, std::string& error_line) { return impl_->open(std::move(options), error_line); }
+Result<> Network::open(Options options) { return impl_->open(std::move(options)); }
 void Network::close() noexcept { impl_->close(); }
 
 Bytes Network::address() const noexcept { return impl_->fabric_->address(); }

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "base/ids.hpp"
+#include "base/result.hpp"
 #include "transport/fabric.hpp"
 #include "transport/shm/channels.hpp"
 #include "transport/shm/peer_table.hpp"
@@ -80,7 +81,7 @@ public:
     Network& operator=(const Network&) = delete;
 
     // Starts the progress thread as well. False: error_line says why.
-    [[nodiscard]] bool open(Options options, std::string& error_line);
+    [[nodiscard]] Result<> open(Options options);
     void close() noexcept;
     [[nodiscard]] Bytes address() const noexcept;
     [[nodiscard]] std::string describe() const;
@@ -191,9 +192,9 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-// By name: "ucx", "ofi"; "auto" takes the first that opens (in this order). Null: error_line says why. `names` of those
+// By name: "ucx", "ofi"; "auto" takes the first that opens (in this order). `names` of those
 // that this library was built with, for info.
-[[nodiscard]] std::unique_ptr<Fabric> make_fabric(const std::string& name, std::string& error_line);
+[[nodiscard]] Result<std::unique_ptr<Fabric>> make_fabric(const std::string& name);
 [[nodiscard]] std::string fabric_names();
 
 }  // namespace sft

@@ -24,6 +24,7 @@
 
 #include "base/assert.hpp"
 #include "base/mutex.hpp"
+#include "base/result.hpp"
 #include "transport/net/lanes.hpp"
 #include "transport/net/network.hpp"
 #include "transport/net/regions.hpp"
@@ -60,7 +61,7 @@ struct NetPeer {
 
 class Network::Impl final : public FabricReceiver {
 public:
-    [[nodiscard]] bool open(Options options, std::string& error_line) SFT_EXCLUDES(mutex_);
+    [[nodiscard]] Result<> open(Options options) SFT_EXCLUDES(mutex_);
     void close() noexcept SFT_EXCLUDES(mutex_);
 
     // ---- network.cpp ----

@@ -79,7 +79,7 @@ void close_fd(int& fd) noexcept {
 
 }  // namespace
 
-bool Network::Impl::open(Options options, std::string& error_line) {
+Result<> Network::Impl::open(Options options) {
     options_ = std::move(options);
     fabric_ = std::make_unique<SessionFabric>(std::move(options_.fabric));
     SFT_ASSERT(options_.n_pes > 0 && options_.n_slots > 0 && options_.gate != nullptr);
@@ -109,8 +109,8 @@ bool Network::Impl::open(Options options, std::string& error_line) {
                                          .is_signed = options_.is_signed,
                                          .secret = options_.secret,
                                          .lost_ms = options_.lost_ms};
-    if (!fabric_->open(fabric_options, error_line)) {
-        return false;
+    if (Result<> done = fabric_->open(fabric_options); !done) {
+        return done;
     }
     eager_bytes_ = fabric_->eager_bytes();
     packed_bytes_ = std::min(eager_bytes_, kPackedBytes);
@@ -119,9 +119,9 @@ bool Network::Impl::open(Options options, std::string& error_line) {
     stop_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (epoll_ < 0 || stop_ < 0 || wake_ < 0) {
-        error_line = format("the system gives no descriptors: %s", std::strerror(errno));
+        const int number = errno;
         fabric_->close();
-        return false;
+        return fails(format("the system gives no descriptors: %s", std::strerror(number)), number);
     }
     add_to(epoll_, stop_);
     add_to(epoll_, fabric_->fd());
@@ -131,7 +131,7 @@ bool Network::Impl::open(Options options, std::string& error_line) {
     }
     is_open_ = true;
     thread_ = std::thread([this] { run_thread(); });
-    return true;
+    return {};
 }
 
 void Network::Impl::close() noexcept {

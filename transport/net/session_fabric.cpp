@@ -30,7 +30,7 @@ static_assert(kLookNs < kPatienceNs && kPatienceNs < kPatienceNsMax);
 
 // ---- opening and closing ----
 
-bool SessionFabric::open(const Options& options, std::string& error_line) {
+Result<> SessionFabric::open(const Options& options) {
     SFT_ASSERT(options.receiver != nullptr && options.n_slots > 0);
     SFT_ASSERT(!is_open_);
     SFT_ASSERT(options.self.value() >= 0 && options.self.value() < options.n_slots);
@@ -43,14 +43,14 @@ bool SessionFabric::open(const Options& options, std::string& error_line) {
     Options below = options;
     below.receiver = this;
     below.is_in_session = true;
-    if (!inner_->open(below, error_line)) {
-        return false;
+    if (Result<> done = inner_->open(below); !done) {
+        return done;
     }
     part_bytes_ = inner_->eager_bytes();
     SFT_ASSERT(part_bytes_ != 0);
     is_bare_ = !inner_->reconnects();
     is_open_ = true;
-    return true;
+    return {};
 }
 
 void SessionFabric::close() noexcept {

@@ -33,6 +33,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "transport/fabric.hpp"
 #include "transport/net/session_memory.hpp"
 #include "transport/net/session_wire.hpp"
@@ -47,7 +48,7 @@ public:
     SessionFabric(const SessionFabric&) = delete;
     SessionFabric& operator=(const SessionFabric&) = delete;
 
-    [[nodiscard]] bool open(const Options& options, std::string& error_line) override;
+    [[nodiscard]] Result<> open(const Options& options) override;
     void close() noexcept override;
     [[nodiscard]] Bytes address() const noexcept override { return inner_->address(); }
     void introduce(ProcId process, Bytes address) override { inner_->introduce(process, address); }

@@ -82,7 +82,7 @@ Info find_one(const char* provider, const Fabric::Options& options, int& error) 
     return nullptr;
 }
 
-Info find(const Fabric::Options& options, std::string& error_line) {
+Result<Info> find(const Fabric::Options& options) {
     int error = FI_ENODATA;
     for (const char* provider : kProviders) {
         if (Info info = find_one(provider, options, error)) {
@@ -95,55 +95,50 @@ Info find(const Fabric::Options& options, std::string& error_line) {
     if (Info info = find_one(nullptr, anywhere, error); info != nullptr && !is_ip(*info)) {
         return info;
     }
-    error_line = "libfabric offers nothing that reaches other nodes";
-    error_line += options.address.empty() ? "" : " from " + options.address;
-    error_line += options.interface.empty() ? "" : " over " + options.interface;
-    error_line += std::string(" (") + ::fi_strerror(error) + ")";
-    return nullptr;
+    std::string line = "libfabric offers nothing that reaches other nodes";
+    line += options.address.empty() ? "" : " from " + options.address;
+    line += options.interface.empty() ? "" : " over " + options.interface;
+    return fails(line + " (" + ::fi_strerror(error) + ")", error);
 }
 
-bool check(int status, const char* call, std::string& error_line) {
+Result<> check(int status, const char* call) {
     if (status < 0) {
-        error_line = std::string(call) + " of libfabric failed: " + ::fi_strerror(-status);
+        return fails(std::string(call) + " of libfabric failed: " + ::fi_strerror(-status), -status);
     }
-    return status >= 0;
+    return {};
 }
 
 // A call that makes an object, which `owner` then holds.
 template <class Object, class Make>
-bool make(Owned<Object>& owner, const char* call, std::string& error_line, Make&& call_it) {
+Result<> make(Owned<Object>& owner, const char* call, Make&& call_it) {
     Object* object = nullptr;
-    if (!check(call_it(&object), call, error_line)) {
-        return false;
+    if (Result<> done = check(call_it(&object), call); !done) {
+        return done;
     }
     SFT_ASSERT(object != nullptr && owner == nullptr);
     owner.reset(object);
-    return true;
+    return {};
 }
 
 }  // namespace
 
-bool Device::open(const Fabric::Options& options, std::string& error_line) {
-    info_ = find(options, error_line);
-    if (info_ != nullptr && make_objects(error_line) && find_address(error_line)) {
-        return true;
+Result<> Device::open(const Fabric::Options& options) {
+    Result<Info> found = find(options);
+    if (!found) {
+        return fails(found.error());
     }
-    if (info_ != nullptr) {
-        error_line += " (" + name() + (options.address.empty() ? "" : " from " + options.address) + ")";
+    info_ = std::move(*found);
+    Result<> opened = make_objects().then([this] { return find_address(); });
+    if (!opened) {
+        opened.error().line += " (" + name() + (options.address.empty() ? "" : " from " + options.address) + ")";
+        close();
     }
-    close();
-    return false;
+    return opened;
 }
 
-bool Device::make_objects(std::string& error_line) {
-    const bool has_context = make(fabric_, "fi_fabric", error_line,
-                                  [&](fid_fabric** made) { return ::fi_fabric(info_->fabric_attr, made, nullptr); }) &&
-                             make(domain_, "fi_domain", error_line, [&](fid_domain** made) {
-                                 return ::fi_domain(fabric_.get(), info_.get(), made, nullptr);
-                             });
-    if (!has_context) {
-        return false;
-    }
+Result<> Device::make_objects() {
+    const auto open_fabric = [&](fid_fabric** made) { return ::fi_fabric(info_->fabric_attr, made, nullptr); };
+    const auto open_domain = [&](fid_domain** made) { return ::fi_domain(fabric_.get(), info_.get(), made, nullptr); };
     fi_av_attr addresses{};
     addresses.type = FI_AV_UNSPEC;
     fi_cq_attr queue{};
@@ -152,24 +147,29 @@ bool Device::make_objects(std::string& error_line) {
     const auto open_addresses = [&](fid_av** made) { return ::fi_av_open(domain_.get(), &addresses, made, nullptr); };
     const auto open_queue = [&](fid_cq** made) { return ::fi_cq_open(domain_.get(), &queue, made, nullptr); };
     const auto open_endpoint = [&](fid_ep** made) { return ::fi_endpoint(domain_.get(), info_.get(), made, nullptr); };
-    return make(addresses_, "fi_av_open", error_line, open_addresses) &&
-           make(queue_, "fi_cq_open", error_line, open_queue) &&
-           make(endpoint_, "fi_endpoint", error_line, open_endpoint) &&
-           check(::fi_ep_bind(endpoint_.get(), &addresses_->fid, 0), "fi_ep_bind", error_line) &&
-           check(::fi_ep_bind(endpoint_.get(), &queue_->fid, FI_SEND | FI_RECV), "fi_ep_bind", error_line) &&
-           check(::fi_enable(endpoint_.get()), "fi_enable", error_line) &&
-           check(::fi_control(&queue_->fid, FI_GETWAIT, &queue_fd_), "fi_control", error_line);
+    const auto bind = [this](fid* object, std::uint64_t flags) {
+        return check(::fi_ep_bind(endpoint_.get(), object, flags), "fi_ep_bind");
+    };
+    return make(fabric_, "fi_fabric", open_fabric)
+        .then([&] { return make(domain_, "fi_domain", open_domain); })
+        .then([&] { return make(addresses_, "fi_av_open", open_addresses); })
+        .then([&] { return make(queue_, "fi_cq_open", open_queue); })
+        .then([&] { return make(endpoint_, "fi_endpoint", open_endpoint); })
+        .then([&] { return bind(&addresses_->fid, 0); })
+        .then([&] { return bind(&queue_->fid, FI_SEND | FI_RECV); })
+        .then([&] { return check(::fi_enable(endpoint_.get()), "fi_enable"); })
+        .then([&] { return check(::fi_control(&queue_->fid, FI_GETWAIT, &queue_fd_), "fi_control"); });
 }
 
-bool Device::find_address(std::string& error_line) {
+Result<> Device::find_address() {
     std::size_t n = kProviderAddressBytes;
     address_.resize(n);
-    if (!check(::fi_getname(&endpoint_->fid, address_.data(), &n), "fi_getname", error_line)) {
-        return false;
+    if (Result<> done = check(::fi_getname(&endpoint_->fid, address_.data(), &n), "fi_getname"); !done) {
+        return done;
     }
     SFT_ASSERT(n <= kProviderAddressBytes && queue_fd_ >= 0);
     address_.resize(n);
-    return true;
+    return {};
 }
 
 void Device::close() noexcept {

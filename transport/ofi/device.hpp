@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "transport/fabric.hpp"
 
 namespace sft::ofi {
@@ -38,7 +39,7 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 class Device {
 public:
     // False: error_line says why.
-    [[nodiscard]] bool open(const Fabric::Options& options, std::string& error_line);
+    [[nodiscard]] Result<> open(const Fabric::Options& options);
     // Nothing of the provider touches memory after this.
     void close() noexcept;
     // In the child of a fork, where everything belongs to the parent: closing would end the parent's connections.
@@ -59,8 +60,8 @@ public:
     [[nodiscard]] std::string name() const;
 
 private:
-    [[nodiscard]] bool make_objects(std::string& error_line);
-    [[nodiscard]] bool find_address(std::string& error_line);
+    [[nodiscard]] Result<> make_objects();
+    [[nodiscard]] Result<> find_address();
 
     // In the order in which they are made: an object is closed before what it was made of.
     Info info_;

@@ -37,25 +37,24 @@ constexpr std::int64_t kLingerMs = 200;
 OfiFabric::OfiFabric() = default;
 OfiFabric::~OfiFabric() { close(); }
 
-bool OfiFabric::open(const Options& options, std::string& error_line) {
+Result<> OfiFabric::open(const Options& options) {
     SFT_ASSERT(options.n_slots > 0 && device_.endpoint() == nullptr);
     options_ = options;
     owner_ = ::getpid();
     listeners_.emplace();
     {
         const EnvironmentDefaults defaults(kDefaults);
-        if (!device_.open(options, error_line)) {
-            return false;
+        if (Result<> done = device_.open(options); !done) {
+            return done;
         }
     }
     if (::getrandom(&key_, sizeof(key_), 0) != sizeof(key_)) {
-        error_line = "there are no random numbers";
         close();
-        return false;
+        return fails("there are no random numbers");
     }
-    if (!guard_listeners(error_line)) {
+    if (Result<> guarded = guard_listeners(); !guarded) {
         close();
-        return false;
+        return guarded;
     }
     address_ = packed({.hosts = host_addresses(options.address), .ports = listeners_->ports()});
     const AddressHead head{.key = key_};
@@ -63,34 +62,32 @@ bool OfiFabric::open(const Options& options, std::string& error_line) {
     address_.insert(address_.end(), head_bytes.begin(), head_bytes.end());
     address_.insert(address_.end(), device_.address().begin(), device_.address().end());
     if (address_.size() > kFabricAddressBytes) {
-        error_line = "libfabric: an address of " + std::to_string(address_.size()) + " bytes, more than " +
-                     std::to_string(kFabricAddressBytes) + ", by " + device_.name();
+        std::string line = "libfabric: an address of " + std::to_string(address_.size()) + " bytes, more than " +
+                           std::to_string(kFabricAddressBytes) + ", by " + device_.name();
         close();
-        return false;
+        return fails(std::move(line));
     }
     peers_.resize(static_cast<std::size_t>(options.n_slots));
-    if (!open_fds(error_line) || !post_buffers(error_line)) {
+    Result<> opened = open_fds().then([this] { return post_buffers(); });
+    if (!opened) {
         close();
-        return false;
     }
-    return true;
+    return opened;
 }
 
-bool OfiFabric::guard_listeners(std::string& error_line) {
+Result<> OfiFabric::guard_listeners() {
     constexpr std::array<const char*, 1> kCallers{"libfabric."};
     listeners_->find(device_.address());
     if (options_.is_signed && !device_.is_on_tcp()) {
-        error_line = "libfabric: connections by " + device_.name() + " cannot be signed: choose TCP (FI_PROVIDER=tcp)";
-        return false;
+        return fails("libfabric: connections by " + device_.name() + " cannot be signed: choose TCP (FI_PROVIDER=tcp)");
     }
     if (options_.is_signed && (!listeners_->sign(options_.secret) || !sign_connections_of(kCallers, options_.secret))) {
-        error_line = std::string("libfabric: the system does not let connections be signed: ") + std::strerror(errno);
-        return false;
+        return fails(std::string("libfabric: the system does not let connections be signed: ") + std::strerror(errno));
     }
     if (options_.starts_shut) {
         static_cast<void>(listeners_->admit({}));  // that it fails is said when others are admitted
     }
-    return true;
+    return {};
 }
 
 bool OfiFabric::admit(std::span<const Bytes> addresses) {
@@ -102,7 +99,7 @@ bool OfiFabric::admit(std::span<const Bytes> addresses) {
     return !listeners_->empty() && listeners_->admit(std::move(admitted));
 }
 
-bool OfiFabric::open_fds(std::string& error_line) {
+Result<> OfiFabric::open_fds() {
     epoll_fd_ = ::epoll_create1(EPOLL_CLOEXEC);
     timer_fd_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     bool is_good = epoll_fd_ >= 0 && timer_fd_ >= 0;
@@ -111,20 +108,19 @@ bool OfiFabric::open_fds(std::string& error_line) {
         is_good = is_good && ::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0;
     }
     if (!is_good) {
-        error_line = std::string("epoll: ") + std::strerror(errno);
+        return fails(std::string("epoll: ") + std::strerror(errno), errno);
     }
-    return is_good;
+    return {};
 }
 
-bool OfiFabric::post_buffers(std::string& error_line) {
+Result<> OfiFabric::post_buffers() {
     for (std::size_t i = 0; i < kBuffers; ++i) {
         buffers_.push_back(std::make_unique<Buffer>());
         if (const ssize_t status = post(*buffers_.back()); status != 0) {
-            error_line = std::string("libfabric takes no buffers: ") + ::fi_strerror(static_cast<int>(-status));
-            return false;
+            return fails(std::string("libfabric takes no buffers: ") + ::fi_strerror(static_cast<int>(-status)));
         }
     }
-    return true;
+    return {};
 }
 
 void OfiFabric::close() noexcept {

@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "transport/fabric.hpp"
 #include "transport/net/listeners.hpp"
 #include "transport/ofi/device.hpp"
@@ -40,7 +41,7 @@ public:
     OfiFabric();
     ~OfiFabric() override;
 
-    [[nodiscard]] bool open(const Options& options, std::string& error_line) override;
+    [[nodiscard]] Result<> open(const Options& options) override;
     void close() noexcept override;
     Bytes address() const noexcept override { return address_; }
     void introduce(ProcId process, Bytes address) override;
@@ -67,9 +68,9 @@ private:
     struct Peer;
     enum class Posted { yes, not_now, broken };
 
-    [[nodiscard]] bool guard_listeners(std::string& error_line);
-    [[nodiscard]] bool open_fds(std::string& error_line);
-    [[nodiscard]] bool post_buffers(std::string& error_line);
+    [[nodiscard]] Result<> guard_listeners();
+    [[nodiscard]] Result<> open_fds();
+    [[nodiscard]] Result<> post_buffers();
     [[nodiscard]] Peer* peer(ProcId process) noexcept;
 
     // Sending (sending.cpp).

@@ -45,18 +45,17 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
 
 ControlSegment::~ControlSegment() { detach(); }
 
-bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::string& error) {
+Result<> ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes) {
     SFT_ASSERT(header_ == nullptr && n_pes >= 1 && n_pes <= n_processes && n_processes <= kProcessesMax);
     const Layout layout = layout_of(n_pes, n_processes);
     fd_ = fails(FaultPoint::call_make_memory) ? -1 : ::memfd_create(kControlName, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd_ < 0 || ::ftruncate(fd_, static_cast<off_t>(layout.total)) != 0 ||
         ::fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-        error =
-            format("cannot create the control segment (%zu bytes): %s", layout.total, describe_error(errno).c_str());
-        return false;
+        return fails(
+            format("cannot create the control segment (%zu bytes): %s", layout.total, describe_error(errno).c_str()));
     }
-    if (!map(layout.total, PROT_READ | PROT_WRITE, error)) {
-        return false;
+    if (Result<> done = map(layout.total, PROT_READ | PROT_WRITE); !done) {
+        return done;
     }
     // Everything else starts as zero, which every field takes for "nothing yet".
     header_->layout = kControlLayout;
@@ -66,62 +65,56 @@ bool ControlSegment::create(std::int32_t n_pes, std::int32_t n_processes, std::s
     shape_ = {n_pes, n_processes, 0, 1};
     locate_parts();
     header_->magic = kControlMagic;
-    return true;
+    return {};
 }
 
-bool ControlSegment::attach(std::int32_t pid, std::uint64_t start_time, int fd, std::string& error) {
+Result<> ControlSegment::attach(std::int32_t pid, std::uint64_t start_time, int fd) {
     const Opening opening = open_descriptor_of(pid, start_time, fd);
     if (opening.reach != Reach::opened) {
-        error = format("cannot open the control segment of the process with pid %d: %s", pid,
-                       opening.reach == Reach::gone ? "it has ended" : describe_error(opening.error).c_str());
-        return false;
+        return fails(format("cannot open the control segment of the process with pid %d: %s", pid,
+                            opening.reach == Reach::gone ? "it has ended" : describe_error(opening.error).c_str()));
     }
     fd_ = opening.fd;
     struct stat info {};
     if (::fstat(fd_, &info) != 0 || static_cast<std::size_t>(info.st_size) < sizeof(ControlHeader)) {
-        error = format("the control segment of the process with pid %d has a wrong size", pid);
-        return false;
+        return fails(format("the control segment of the process with pid %d has a wrong size", pid));
     }
-    if (!map(static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE, error)) {
-        return false;
+    if (Result<> done = map(static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE); !done) {
+        return done;
     }
-    std::string ignored;
-    if (!take_shape(ignored)) {
-        error = format("process %d runs another version of this library", pid);
-        return false;
+    if (!take_shape()) {
+        return fails(format("process %d runs another version of this library", pid));
     }
     locate_parts();
-    return true;
+    return {};
 }
 
-bool ControlSegment::look(std::int32_t pid, int fd, std::string& error) {
+Result<> ControlSegment::look(std::int32_t pid, int fd) {
     char path[64];
     std::snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
     fd_ = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat info {};
     if (fd_ < 0 || ::fstat(fd_, &info) != 0) {
-        error.clear();
-        return false;
+        return fails(Error{Failure::gone, "is gone"});
     }
     // Pages of another kind of file, and of one that somebody shortens, end whoever reads them by SIGBUS.
     struct statfs system {};
     const int seals = ::fcntl(fd_, F_GET_SEALS);
     if (::fstatfs(fd_, &system) != 0 || system.f_type != TMPFS_MAGIC || seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
         static_cast<std::size_t>(info.st_size) < sizeof(ControlHeader)) {
-        error = "is no control segment of a job";
-        return false;
+        return fails("is no control segment of a job");
     }
-    if (!map(static_cast<std::size_t>(info.st_size), PROT_READ, error) || !take_shape(error)) {
-        return false;
+    Result<> read = map(static_cast<std::size_t>(info.st_size), PROT_READ).then([this] { return take_shape(); });
+    if (!read) {
+        return read;
     }
     shape_.node = std::atomic_ref(header_->node).load(std::memory_order_relaxed);
     shape_.n_nodes = std::atomic_ref(header_->n_nodes).load(std::memory_order_relaxed);
     if (shape_.n_nodes < 0 || shape_.n_nodes > n_slots()) {
-        error = "is damaged, or belongs to another version of shmem-ft";
-        return false;
+        return fails("is damaged, or belongs to another version of shmem-ft");
     }
     locate_parts();
-    return true;
+    return {};
 }
 
 std::uint32_t ControlSegment::incarnation_of(PeId pe) const noexcept {
@@ -133,26 +126,23 @@ std::uint32_t ControlSegment::incarnation_of(PeId pe) const noexcept {
 }
 
 // The segment may be anybody's.
-bool ControlSegment::take_shape(std::string& what) {
+Result<> ControlSegment::take_shape() {
     if (header_->magic != kControlMagic) {
-        what = "is no control segment of a job";
-        return false;
+        return fails("is no control segment of a job");
     }
     if (header_->layout != kControlLayout) {
-        what = "belongs to another version of shmem-ft";
-        return false;
+        return fails("belongs to another version of shmem-ft");
     }
     // Read once, not again when they are used.
     const std::int32_t n_pes = std::atomic_ref(header_->n_pes).load(std::memory_order_relaxed);
     const std::int32_t n_processes = std::atomic_ref(header_->n_processes).load(std::memory_order_relaxed);
     if (n_pes < 1 || n_pes > n_processes || n_processes > kProcessesMax ||
         layout_of(n_pes, n_processes).total != bytes_) {
-        what = "is damaged, or belongs to another version of shmem-ft";
-        return false;
+        return fails("is damaged, or belongs to another version of shmem-ft");
     }
     shape_.n_pes = n_pes;
     shape_.n_processes = n_processes;
-    return true;
+    return {};
 }
 
 const Contact* ControlSegment::contact(ProcId process) const noexcept {
@@ -185,19 +175,18 @@ void ProcessSlot::note_death(FailureReason reason, std::int64_t seen_ns) noexcep
     }
 }
 
-bool ControlSegment::map(std::size_t bytes, int protection, std::string& error) {
+Result<> ControlSegment::map(std::size_t bytes, int protection) {
     void* address =
         fails(FaultPoint::call_map_memory) ? MAP_FAILED : ::mmap(nullptr, bytes, protection, MAP_SHARED, fd_, 0);
     if (address == MAP_FAILED) {
-        error = format("cannot map the control segment (%zu bytes): %s", bytes, describe_error(errno).c_str());
-        return false;
+        return fails(format("cannot map the control segment (%zu bytes): %s", bytes, describe_error(errno).c_str()));
     }
     // A child made by fork() has no business here, and in a core dump it would be a lot of nothing.
     ::madvise(address, bytes, MADV_DONTFORK);
     ::madvise(address, bytes, MADV_DONTDUMP);
     header_ = static_cast<ControlHeader*>(address);
     bytes_ = bytes;
-    return true;
+    return {};
 }
 
 void ControlSegment::locate_parts() noexcept {

@@ -28,6 +28,7 @@
 #include "base/assert.hpp"
 #include "base/ids.hpp"
 #include "base/process_watch.hpp"
+#include "base/result.hpp"
 #include "transport/contact.hpp"
 #include "transport/shm/channels.hpp"
 #include "transport/shm/status.hpp"
@@ -125,17 +126,17 @@ public:
     ControlSegment(const ControlSegment&) = delete;
     ControlSegment& operator=(const ControlSegment&) = delete;
 
-    [[nodiscard]] bool create(std::int32_t n_pes, std::int32_t n_processes, std::string& error);
+    [[nodiscard]] Result<> create(std::int32_t n_pes, std::int32_t n_processes);
     // How `process` is reached; null: not known (yet).
     [[nodiscard]] const Contact* contact(ProcId process) const noexcept;
     void set_contact(ProcId process, const Contact& contact) noexcept;
     // Maps the segment that the process with that pid and start time has open as `fd`.
-    [[nodiscard]] bool attach(std::int32_t pid, std::uint64_t start_time, int fd, std::string& error);
+    [[nodiscard]] Result<> attach(std::int32_t pid, std::uint64_t start_time, int fd);
     // The same for a program outside of the job: nothing may be written to what it gives. Whoever has made the file may
     // be hostile: its size cannot change (it is sealed), the shape has been copied before it was checked, and
-    // everything else may be any bytes, at any time others. An empty error: the process is gone, or not ours to look
+    // everything else may be any bytes, at any time others. Failure::gone: the process is, or it is not ours to look
     // at.
-    [[nodiscard]] bool look(std::int32_t pid, int fd, std::string& error);
+    [[nodiscard]] Result<> look(std::int32_t pid, int fd);
     void detach() noexcept;
 
     [[nodiscard]] int fd() const noexcept { return fd_; }
@@ -156,9 +157,9 @@ public:
     }
 
 private:
-    [[nodiscard]] bool map(std::size_t bytes, int protection, std::string& error);
+    [[nodiscard]] Result<> map(std::size_t bytes, int protection);
     // Copies the shape and checks it.
-    [[nodiscard]] bool take_shape(std::string& what);
+    [[nodiscard]] Result<> take_shape();
     void locate_parts() noexcept;
 
     int fd_ = -1;

@@ -33,6 +33,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/result.hpp"
 #include "transport/fabric.hpp"
 #include "transport/net/listeners.hpp"
 
@@ -47,7 +48,7 @@ public:
     UcxFabric(const UcxFabric&) = delete;
     UcxFabric& operator=(const UcxFabric&) = delete;
 
-    [[nodiscard]] bool open(const Options& options, std::string& error_line) override;
+    [[nodiscard]] Result<> open(const Options& options) override;
     void close() noexcept override;
     [[nodiscard]] Bytes address() const noexcept override { return address_; }
     void introduce(ProcId process, Bytes address) override;
@@ -104,11 +105,11 @@ private:
     static ucs_status_t on_message(void* fabric, const void* header, std::size_t header_bytes, void* data,
                                    std::size_t bytes, const ucp_am_recv_param_t* parameters);
 
-    bool open_context(std::string& error_line);
-    bool init_context(const std::string& devices, std::string& error_line);
-    bool open_worker(std::string& error_line);
-    bool open_fd(std::string& error_line);
-    bool sign_listeners(std::string& error_line);
+    Result<> open_context();
+    Result<> init_context(const std::string& devices);
+    Result<> open_worker();
+    Result<> open_fd();
+    Result<> sign_listeners();
     bool progress_workers();
     [[nodiscard]] Peer* peer_of(ProcId process);
     bool connect(Peer& peer);

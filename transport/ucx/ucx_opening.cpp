@@ -69,7 +69,7 @@ ucs_status_t address_of(ucp_worker_h worker, std::vector<std::byte>& address) {
 
 }  // namespace
 
-bool UcxFabric::open(const Options& options, std::string& error_line) {
+Result<> UcxFabric::open(const Options& options) {
     SFT_ASSERT(options.n_slots > 0 && context_ == nullptr);
     options_ = options;
     owner_ = ::getpid();
@@ -77,24 +77,24 @@ bool UcxFabric::open(const Options& options, std::string& error_line) {
     for (Peer& peer : peers_) {
         peer.fabric = this;
     }
-    if (open_context(error_line) && open_worker(error_line)) {
-        return true;
+    Result<> opened = open_context().then([this] { return open_worker(); });
+    if (!opened) {
+        close();
     }
-    close();
-    return false;
+    return opened;
 }
 
-bool UcxFabric::open_context(std::string& error_line) {
-    if (!init_context(options_.interface.empty() ? "all" : ucx_devices_of(options_.interface), error_line)) {
-        return false;
+Result<> UcxFabric::open_context() {
+    if (Result<> done = init_context(options_.interface.empty() ? "all" : ucx_devices_of(options_.interface)); !done) {
+        return done;
     }
     UcxResources resources = ucx_resources(context_);
     if (options_.interface.empty() && !resources.all_but_loopback.empty()) {
         // UCX takes the loopback for a way to all processes of one kernel, which leads nowhere from another namespace.
         ::ucp_cleanup(context_);
         context_ = nullptr;
-        if (!init_context(resources.all_but_loopback, error_line)) {
-            return false;
+        if (Result<> done = init_context(resources.all_but_loopback); !done) {
+            return done;
         }
         resources = ucx_resources(context_);
     }
@@ -103,15 +103,14 @@ bool UcxFabric::open_context(std::string& error_line) {
     is_tcp_only_ = resources.is_tcp_only;
     eager_bytes_ = resources.is_tcp_only ? kTcpEagerBytes : kEagerBytes;
     if (resources_.empty()) {
-        error_line = "UCX finds no network" +
+        return fails("UCX finds no network" +
                      (options_.interface.empty() ? "" : " at interface " + options_.interface) +
-                     " (`ucx_info -d` lists what it knows; UCX_TLS and UCX_NET_DEVICES choose from that)";
-        return false;
+                     " (`ucx_info -d` lists what it knows; UCX_TLS and UCX_NET_DEVICES choose from that)");
     }
-    return true;
+    return {};
 }
 
-bool UcxFabric::init_context(const std::string& devices, std::string& error_line) {
+Result<> UcxFabric::init_context(const std::string& devices) {
     devices_ = "UCX_NET_DEVICES=" + devices;
     const std::array<EnvironmentDefault, 11> wanted{{{kNoSharedMemory},
                                                      {kScheme},
@@ -128,8 +127,7 @@ bool UcxFabric::init_context(const std::string& devices, std::string& error_line
     ucp_config_t* config = nullptr;
     ucs_status_t status = ::ucp_config_read(nullptr, nullptr, &config);
     if (status != UCS_OK) {
-        error_line = text_of("its settings (UCX_...)", status);
-        return false;
+        return fails(text_of("its settings (UCX_...)", status));
     }
     ucp_params_t parameters{};
     parameters.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME;
@@ -141,13 +139,12 @@ bool UcxFabric::init_context(const std::string& devices, std::string& error_line
     ::ucp_config_release(config);
     if (status != UCS_OK) {
         context_ = nullptr;
-        error_line = text_of(devices_.c_str(), status);
-        return false;
+        return fails(text_of(devices_.c_str(), status));
     }
-    return true;
+    return {};
 }
 
-bool UcxFabric::open_worker(std::string& error_line) {
+Result<> UcxFabric::open_worker() {
     const std::array<EnvironmentDefault, 6> wanted{
         {{kNoProbes}, {kManyPeers}, {kTcpReceives}, {kTcpSends}, {kAsync}, {kOneAttempt}}};
     const EnvironmentDefaults defaults(wanted);
@@ -167,8 +164,7 @@ bool UcxFabric::open_worker(std::string& error_line) {
         worker_ = nullptr;
     }
     if (status != UCS_OK) {
-        error_line = text_of(("worker (" + resources_ + ")").c_str(), status);
-        return false;
+        return fails(text_of(("worker (" + resources_ + ")").c_str(), status));
     }
     ucp_am_handler_param_t handler{};
     handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
@@ -181,18 +177,19 @@ bool UcxFabric::open_worker(std::string& error_line) {
     status = status == UCS_OK ? address_of(worker_, own) : status;
     status = status == UCS_OK ? address_of(out_, not_told) : status;
     if (status != UCS_OK) {
-        error_line = text_of("worker", status);
-        return false;
+        return fails(text_of("worker", status));
     }
-    if (!open_fd(error_line)) {
-        return false;
+    if (Result<> done = open_fd(); !done) {
+        return done;
     }
     listeners_->find(own);
     if (out_ != worker_) {
         listeners_->find(not_told);  // nobody has a reason to connect there, but UCX listens
     }
-    if (options_.is_signed && !sign_listeners(error_line)) {
-        return false;
+    if (options_.is_signed) {
+        if (Result<> done = sign_listeners(); !done) {
+            return done;
+        }
     }
     address_ = packed({.hosts = host_addresses(options_.address), .ports = listeners_->ports()});
     address_.insert(address_.end(), own.begin(), own.end());
@@ -200,33 +197,30 @@ bool UcxFabric::open_worker(std::string& error_line) {
         static_cast<void>(listeners_->admit({}));  // that it fails is said when others are admitted
     }
     if (address_.size() > kFabricAddressBytes) {
-        error_line = "UCX: an address of " + std::to_string(address_.size()) + " bytes, more than " +
-                     std::to_string(kFabricAddressBytes) + ": choose fewer devices by SHMEM_FT_INTERFACE";
-        return false;
+        return fails("UCX: an address of " + std::to_string(address_.size()) + " bytes, more than " +
+                     std::to_string(kFabricAddressBytes) + ": choose fewer devices by SHMEM_FT_INTERFACE");
     }
-    return true;
+    return {};
 }
 
-bool UcxFabric::sign_listeners(std::string& error_line) {
+Result<> UcxFabric::sign_listeners() {
     constexpr std::array<const char*, 1> kCallers{"libucs."};
     if (!is_tcp_only_) {
-        error_line = "UCX: connections of " + resources_ + " cannot be signed: choose TCP (UCX_TLS=tcp)";
-        return false;
+        return fails("UCX: connections of " + resources_ + " cannot be signed: choose TCP (UCX_TLS=tcp)");
     }
     if (!listeners_->sign(options_.secret) || !sign_connections_of(kCallers, options_.secret)) {
-        error_line = std::string("UCX: the system does not let connections be signed: ") + std::strerror(errno);
-        return false;
+        return fails(std::string("UCX: the system does not let connections be signed: ") + std::strerror(errno));
     }
-    return true;
+    return {};
 }
 
 // One descriptor for both workers.
-bool UcxFabric::open_fd(std::string& error_line) {
+Result<> UcxFabric::open_fd() {
     int fd = -1;
     ucs_status_t status = ::ucp_worker_get_efd(worker_, &fd);
     if (status == UCS_OK && out_ == worker_) {
         fd_ = fd;
-        return true;
+        return {};
     }
     fd_ = own_fd_ = ::epoll_create1(EPOLL_CLOEXEC);
     bool is_good = fd_ >= 0;
@@ -236,9 +230,9 @@ bool UcxFabric::open_fd(std::string& error_line) {
         is_good = is_good && status == UCS_OK && ::epoll_ctl(fd_, EPOLL_CTL_ADD, fd, &event) == 0;
     }
     if (!is_good) {
-        error_line = status == UCS_OK ? std::string("epoll: ") + std::strerror(errno) : text_of("worker", status);
+        return fails(status == UCS_OK ? std::string("epoll: ") + std::strerror(errno) : text_of("worker", status));
     }
-    return is_good;
+    return {};
 }
 
 void UcxFabric::close() noexcept {
