@@ -253,7 +253,6 @@ TEST_F(FaultPointsTest, ChildrenOfAProcessAreNoVictims) {
 TEST_F(FaultPointsTest, AFileThatCannotBeWrittenIsNamed) {
     Config config;
     config.fault_visits = testing::TempDir() + "no/such/folder/visits";
-    std::string error;
     EXPECT_EQ(line_of(start_fault_points(config, ProcId(3))),
               "SHMEM_FT_FAULT_VISITS: cannot write " + config.fault_visits + ".3: No such file or directory");
 }

@@ -81,7 +81,6 @@ TEST(JobChannel, TheEndOfTheGuardianWakesThePoll) {
 
 TEST(JobChannel, NobodyListens) {
     JobChannel channel;
-    std::string error_line;
     EXPECT_EQ(line_of(channel.connect(test_name("nobody"))), "cannot reach oshrun on its socket " +
                                                                  test_name("nobody") +
                                                                  " (SHMEM_FT_JOB_SOCKET): Connection refused");

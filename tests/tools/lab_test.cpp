@@ -305,18 +305,14 @@ TEST(LabDraw, WithoutAProbeOnlyPointsOfTheCalmRunAreSwept) {
 
 std::string refused(const std::vector<std::string>& words) {
     LabOptions options;
-    std::string error;
-    EXPECT_FALSE(parse_lab_options(words, options, error));
-    return error;
+    return line_of(parse_lab_options(words, options));
 }
 
 TEST(LabOptions, OwnOptionsEndAtTheProgram) {
     LabOptions options;
-    std::string error;
-    ASSERT_TRUE(parse_lab_options({"-n", "3", "--spares=1", "--runs", "7", "--seed", "9", "--sweep", "--ignore", "^t",
-                                   "--ignore", "x", "./a", "--runs", "2"},
-                                  options, error))
-        << error;
+    ASSERT_TRUE(good(parse_lab_options({"-n", "3", "--spares=1", "--runs", "7", "--seed", "9", "--sweep", "--ignore",
+                                        "^t", "--ignore", "x", "./a", "--runs", "2"},
+                                       options)));
     EXPECT_EQ(options.job.pes, 3);
     EXPECT_EQ(options.job.spares, 1);
     EXPECT_EQ(options.runs, 7);
@@ -324,7 +320,7 @@ TEST(LabOptions, OwnOptionsEndAtTheProgram) {
     EXPECT_TRUE(options.is_sweep);
     EXPECT_EQ(options.ignored.patterns.size(), 2U);
     EXPECT_EQ(options.job.program, (std::vector<std::string>{"./a", "--runs", "2"}));
-    ASSERT_TRUE(parse_lab_options({"--", "-odd"}, options, error));
+    ASSERT_TRUE(good(parse_lab_options({"--", "-odd"}, options)));
     EXPECT_EQ(options.job.program, (std::vector<std::string>{"-odd"}));
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/result.hpp"
+
 namespace sft::tools {
 namespace {
 
@@ -12,15 +14,14 @@ using Words = std::vector<std::string>;
 
 Options parsed(const Words& words) {
     Options options;
-    std::string error_line;
-    EXPECT_TRUE(parse_options(words, options, error_line)) << error_line;
+    EXPECT_TRUE(good(parse_options(words, options)));
     return options;
 }
 
 std::string refused(const Words& words) {
     Options options;
-    std::string error_line;
-    EXPECT_FALSE(parse_options(words, options, error_line));
+    const std::string error_line = line_of(parse_options(words, options));
+    EXPECT_NE(error_line, "");
     EXPECT_EQ(error_line.find('\n'), std::string::npos) << error_line;
     return error_line;
 }
@@ -79,14 +80,13 @@ TEST(Options, Flags) {
 
 TEST(Options, JoinTakesANumberOnly) {
     Options options;
-    std::string error_line;
-    ASSERT_TRUE(parse_options({"--join", "123"}, options, error_line)) << error_line;
+    ASSERT_TRUE(good(parse_options({"--join", "123"}, options)));
     EXPECT_EQ(options.join, "123");
     EXPECT_EQ(options.pes, 1);
-    ASSERT_TRUE(parse_options({"--join=123", "-n", "3"}, options, error_line)) << error_line;
+    ASSERT_TRUE(good(parse_options({"--join=123", "-n", "3"}, options)));
     EXPECT_EQ(options.pes, 3);
-    EXPECT_FALSE(parse_options({"--join", "123", "./program"}, options, error_line));
-    EXPECT_EQ(error_line, "--join takes -n and --host only: the program and its settings are those of the job");
+    EXPECT_EQ(line_of(parse_options({"--join", "123", "./program"}, options)),
+              "--join takes -n and --host only: the program and its settings are those of the job");
 }
 
 TEST(Options, BadCountsNameTheValue) {

@@ -98,23 +98,22 @@ void become_daemon(AgentTask task) {
 }
 
 // REQUIRES: socket is bound and listens, so others queue up while this goes on.
-bool start_agent(JobSocket socket, const GuardianAddress& guardian, int node, std::string& error_line) {
+Result<> start_agent(JobSocket socket, const GuardianAddress& guardian, int node) {
     constexpr timespec kBetweenGreetings{.tv_sec = 0, .tv_nsec = 20'000'000};
     AgentTask task;
     FrameStream stream;
     Welcome welcome = Welcome::crowded;
+    std::string reason;
     for (int i = 0; welcome == Welcome::crowded && i < kGreetingsMax; ++i) {
         if (i > 0) {
             nanosleep(&kBetweenGreetings, nullptr);
         }
         task = AgentTask();
-        stream = FrameStream(connect_to(guardian.address, guardian.port, kHandshake_ms, error_line));
-        welcome = stream.is_open() ? shake_hands(stream, guardian, node, task, error_line) : Welcome::refused;
+        stream = FrameStream(connect_to(guardian.address, guardian.port, kHandshake_ms, reason));
+        welcome = stream.is_open() ? shake_hands(stream, guardian, node, task, reason) : Welcome::refused;
     }
     if (welcome != Welcome::given) {
-        error_line =
-            fmt::format("no connection from {} to oshrun on {}: {}", own_host_name(), guardian.host, error_line);
-        return false;
+        return fails(fmt::format("no connection from {} to oshrun on {}: {}", own_host_name(), guardian.host, reason));
     }
     task.is_realtime = variable("SHMEM_FT_REALTIME") != "0";
     task.socket_name = socket.name();
@@ -122,26 +121,23 @@ bool start_agent(JobSocket socket, const GuardianAddress& guardian, int node, st
     task.guardian = std::move(stream);
     // This process gives up its copies when the task goes.
     become_daemon(std::move(task));
-    return true;
+    return {};
 }
 
-bool find_agent(const std::string& name, const GuardianAddress& guardian, int node, JobChannel& channel,
-                std::string& error_line) {
+Result<> find_agent(const std::string& name, const GuardianAddress& guardian, int node, JobChannel& channel) {
     constexpr timespec kBetweenBindAndListen{.tv_sec = 0, .tv_nsec = 1'000'000};
     const std::int64_t deadline_ns = now_ns() + kHandshake_ms * std::int64_t{1'000'000};
     while (true) {
-        if (const Result<> connected = channel.connect(name)) {
-            return true;
-        } else {
-            error_line = connected.error().line;
+        if (channel.connect(name)) {
+            return {};
         }
         JobSocket socket;
-        if (socket.open_as(name, error_line)) {
-            if (!start_agent(std::move(socket), guardian, node, error_line)) {
-                return false;
+        if (Result<> opened = socket.open_as(name)) {
+            if (Result<> done = start_agent(std::move(socket), guardian, node); !done) {
+                return done;
             }
-        } else if (errno != EADDRINUSE || now_ns() > deadline_ns) {
-            return false;
+        } else if (opened.error().number != EADDRINUSE || now_ns() > deadline_ns) {
+            return opened;
         }
         nanosleep(&kBetweenBindAndListen, nullptr);
     }
@@ -149,27 +145,24 @@ bool find_agent(const std::string& name, const GuardianAddress& guardian, int no
 
 }  // namespace
 
-bool connect_to_watcher(int rank, JobChannel& channel, std::string& error_line) {
+Result<> connect_to_watcher(int rank, JobChannel& channel) {
     const std::string name = variable("SHMEM_FT_JOB_SOCKET");
     const auto guardian = parse_guardian_address(variable(kGuardianVariable));
     const int node = guardian ? pretended_node(rank) : 0;
     unsetenv(kGuardianVariable);
-    if (node == 0) {
-        const Result<> connected = channel.connect(name);
-        if (connected) {
-            return true;
-        }
-        error_line = connected.error().line;
+    Result<> connected = node == 0 ? channel.connect(name) : fails("");
+    if (connected) {
+        return {};
     }
     if (!guardian) {
-        error_line +=
+        return fails(
+            connected.error().line +
             fmt::format("; if {} is not the host of oshrun: give the hosts of the job with --host or --hostfile",
-                        own_host_name());
-        return false;
+                        own_host_name()));
     }
     const std::string agent_name = node == 0 ? name + "-agent" : fmt::format("{}-agent{}", name, node);
     setenv("SHMEM_FT_JOB_SOCKET", agent_name.c_str(), 1);
-    return find_agent(agent_name, *guardian, node, channel, error_line);
+    return find_agent(agent_name, *guardian, node, channel);
 }
 
 }  // namespace sft::tools

@@ -5,12 +5,13 @@
 #include <string>
 
 #include "base/job_channel.hpp"
+#include "base/result.hpp"
 
 namespace sft::tools {
 
 // Connects the channel, and starts an agent before if this host needs one and has none. rank: of this process, for jobs
 // that only act as if they had several hosts (SHMEM_FT_PRETEND_NODES). Afterwards SHMEM_FT_JOB_SOCKET names the socket
 // for the program, and the secret of the job is no longer in the environment. False: error_line says why.
-[[nodiscard]] bool connect_to_watcher(int rank, JobChannel& channel, std::string& error_line);
+[[nodiscard]] Result<> connect_to_watcher(int rank, JobChannel& channel);
 
 }  // namespace sft::tools

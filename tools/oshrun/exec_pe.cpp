@@ -84,9 +84,8 @@ int exec_pe(int argc, char** argv) {
     }
     const int rank = own_rank();
     JobChannel channel;
-    std::string error_line;
-    if (!connect_to_watcher(rank, channel, error_line)) {
-        print_line("oshrun: " + error_line);
+    if (const Result<> connected = connect_to_watcher(rank, channel); !connected) {
+        print_line("oshrun: " + connected.error().line);
         return EXIT_FAILURE;
     }
     channel.set_rank(rank);

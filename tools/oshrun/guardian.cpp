@@ -38,7 +38,7 @@ Guardian::Guardian(GuardianTask task)
       demand_(task_.on_demand),
       input_(task_.stdin_fd) {}
 
-bool Guardian::start(std::string& error_line) {
+Result<> Guardian::start() {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     std::signal(SIGPIPE, SIG_IGN);
     sigset_t mask;
@@ -47,8 +47,7 @@ bool Guardian::start(std::string& error_line) {
     sigprocmask(SIG_SETMASK, &mask, nullptr);
     signals_ = Fd(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_ || !poller_.open()) {
-        error_line = "cannot watch processes: too many files are open on this system";
-        return false;
+        return fails("cannot watch processes: too many files are open on this system");
     }
     if (ledger_.processes().size() > 64) {
         raise_file_limit();
@@ -61,15 +60,15 @@ bool Guardian::start(std::string& error_line) {
     static_cast<void>(
         ledger_.must_end(now_ns()));  // from now on the start is waited for, even if there is no news ever
     if (task_.own_launch) {
-        return start_processes(error_line);
+        return start_processes();
     }
-    return launcher_.start(task_.launch_command, task_.launcher_reads_stdin ? task_.stdin_fd : -1, error_line);
+    return launcher_.start(task_.launch_command, task_.launcher_reads_stdin ? task_.stdin_fd : -1);
 }
 
 // They are ours from the beginning, so nobody has to tell us of them.
-bool Guardian::start_processes(std::string& error_line) {
+Result<> Guardian::start_processes() {
     task_.own_launch->stdin_fd = std::exchange(task_.stdin_fd, -1);
-    const bool are_started = launcher_.start_processes(*task_.own_launch, poller_, error_line);
+    Result<> started = launcher_.start_processes(*task_.own_launch, poller_);
     JobEvent event;
     event.kind = kEventLaunched;
     event.rank = 0;
@@ -80,10 +79,10 @@ bool Guardian::start_processes(std::string& error_line) {
         ledger_.process_launched(event.rank++, {pid, 0});
         local_.watch_process(pid);
     }
-    if (!are_started) {
+    if (!started) {
         launcher_.signal(SIGKILL);
     }
-    return are_started;
+    return started;
 }
 
 void Guardian::take_exec_failures() {
@@ -102,11 +101,10 @@ void Guardian::take_exec_failures() {
 }
 
 int Guardian::run() {
-    std::string error_line;
-    if (!start(error_line)) {
+    if (const Result<> started = start(); !started) {
         std::error_code ignored;
         std::filesystem::remove_all(task_.temp_dir, ignored);
-        print_line("oshrun: " + error_line);
+        print_line("oshrun: " + started.error().line);
         return EXIT_FAILURE;
     }
     if (launcher_.own() == nullptr) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "tools/oshrun/agent_hub.hpp"
 #include "tools/oshrun/demand.hpp"
 #include "tools/oshrun/ending.hpp"
@@ -38,8 +39,8 @@ public:
     int run();
 
 private:
-    bool start(std::string& error_line);
-    bool start_processes(std::string& error_line);
+    Result<> start();
+    Result<> start_processes();
     void take_exec_failures();
     void let_meet();
     void wait_for_news();

@@ -13,16 +13,15 @@
 
 namespace sft::tools {
 
-bool JobSocket::open(std::string& error_line) {
+Result<> JobSocket::open() {
     std::uint64_t random = 0;
     if (getrandom(&random, sizeof random, 0) != sizeof random) {
-        error_line = fmt::format("no random numbers: {}", strerrordesc_np(errno));
-        return false;
+        return fails(fmt::format("no random numbers: {}", strerrordesc_np(errno)));
     }
-    return open_as(fmt::format("shmem-ft-{}-{:016x}", getpid(), random), error_line);
+    return open_as(fmt::format("shmem-ft-{}-{:016x}", getpid(), random));
 }
 
-bool JobSocket::open_as(const std::string& name, std::string& error_line) {
+Result<> JobSocket::open_as(const std::string& name) {
     name_ = name;
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -31,13 +30,11 @@ bool JobSocket::open_as(const std::string& name, std::string& error_line) {
     fd_ = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd_ || bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
         listen(fd_.get(), SOMAXCONN) != 0) {
-        const int error_number = errno;
+        const int number = errno;
         fd_.reset();
-        error_line = fmt::format("cannot listen on a socket: {}", strerrordesc_np(error_number));
-        errno = error_number;
-        return false;
+        return fails(fmt::format("cannot listen on a socket: {}", strerrordesc_np(number)), number);
     }
-    return true;
+    return {};
 }
 
 std::optional<JobSocket::Peer> JobSocket::accept() {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/job_channel.hpp"
+#include "base/result.hpp"
 #include "tools/common/fd.hpp"
 
 namespace sft::tools {
@@ -20,9 +21,9 @@ public:
     enum class Received { event, nothing, closed, foreign };
 
     // False: error_line says why.
-    [[nodiscard]] bool open(std::string& error_line);
+    [[nodiscard]] Result<> open();
     // Under that name; errno is EADDRINUSE if another process has it.
-    [[nodiscard]] bool open_as(const std::string& name, std::string& error_line);
+    [[nodiscard]] Result<> open_as(const std::string& name);
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
     [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 

@@ -45,12 +45,11 @@ struct LauncherStreams {
 
 }  // namespace
 
-bool Launcher::start(const std::vector<std::string>& command, int stdin_fd, std::string& error_line) {
+Result<> Launcher::start(const std::vector<std::string>& command, int stdin_fd) {
     int out[2];
     int err[2];
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
-        error_line = fmt::format("no pipe: {}", strerrordesc_np(errno));
-        return false;
+        return fails(fmt::format("no pipe: {}", strerrordesc_np(errno)));
     }
     stdout_ = Fd(out[0]);
     stderr_ = Fd(err[0]);
@@ -68,14 +67,13 @@ bool Launcher::start(const std::vector<std::string>& command, int stdin_fd, std:
         become_launcher(words, {stdin_fd, out_end.get(), err_end.get()}, parent);
     }
     if (pid_ < 0) {
-        error_line = fmt::format("cannot start {}: {}", command.front(), strerrordesc_np(errno));
-        return false;
+        return fails(fmt::format("cannot start {}: {}", command.front(), strerrordesc_np(errno)));
     }
-    return true;
+    return {};
 }
 
-bool Launcher::start_processes(const OwnLaunchTask& task, Poller& poller, std::string& error_line) {
-    return own_.emplace().start(task, poller, error_line);
+Result<> Launcher::start_processes(const OwnLaunchTask& task, Poller& poller) {
+    return own_.emplace().start(task, poller);
 }
 
 std::optional<FailureReason> Launcher::poll_end() {

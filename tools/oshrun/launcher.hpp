@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/process_watch.hpp"
+#include "base/result.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/oshrun/own_launch.hpp"
 
@@ -18,9 +19,9 @@ public:
     // Starts it with stdin_fd (-1: nothing) as its input; its stdout and stderr are the write ends of pipes. It gets
     // SIGTERM when the calling thread ends, so it does not outlive a guardian that is killed. False: error_line says
     // why.
-    [[nodiscard]] bool start(const std::vector<std::string>& command, int stdin_fd, std::string& error_line);
+    [[nodiscard]] Result<> start(const std::vector<std::string>& command, int stdin_fd);
     // Instead: without one. See OwnLaunch::start.
-    [[nodiscard]] bool start_processes(const OwnLaunchTask& task, Poller& poller, std::string& error_line);
+    [[nodiscard]] Result<> start_processes(const OwnLaunchTask& task, Poller& poller);
     // Null: there is a launcher.
     [[nodiscard]] OwnLaunch* own() noexcept { return own_ ? &*own_ : nullptr; }
     [[nodiscard]] const OwnLaunch* own() const noexcept { return own_ ? &*own_ : nullptr; }

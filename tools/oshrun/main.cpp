@@ -149,25 +149,27 @@ std::optional<Refusal> settle_counts(Options& options, const std::vector<HostSlo
 }
 
 // By which agents of other hosts reach the guardian; none if all processes are to be here.
-bool open_entrance_if_needed(const Options& options, const Config& config, const std::vector<HostSlots>& hosts,
-                             std::optional<AgentEntrance>& entrance, std::string& error_line) {
+Result<> open_entrance_if_needed(const Options& options, const Config& config, const std::vector<HostSlots>& hosts,
+                                 std::optional<AgentEntrance>& entrance) {
     std::optional<std::string> address;
+    std::string reason;
     if (may_use_other_hosts(options, hosts)) {
         // Hosts that only the launcher knows may turn out to be this one.
-        address = own_address(config.interface, hosts.empty() ? Reach::perhaps_this_host_only : Reach::other_hosts,
-                              error_line);
+        address =
+            own_address(config.interface, hosts.empty() ? Reach::perhaps_this_host_only : Reach::other_hosts, reason);
     } else if (config.pretend_nodes > 1) {
         address = "127.0.0.1";
     } else {
-        return true;
+        return {};
     }
     if (address) {
-        entrance = open_entrance(*address, error_line);
+        entrance = open_entrance(*address, reason);
     }
-    if (entrance) {
-        set_for_job(kGuardianVariable, to_text(entrance->address));
+    if (!entrance) {
+        return fails(reason);
     }
-    return entrance.has_value();
+    set_for_job(kGuardianVariable, to_text(entrance->address));
+    return {};
 }
 
 // For the launcher. Empty: it decides.
@@ -342,10 +344,10 @@ int run(Options options) {
     set_for_job("SHMEM_FT_ON_DEMAND", std::to_string(std::min(on_demand, kJoinersMax)));
     const std::string temp_dir = task.temp_dir;
     const auto guard = [&](GuardianLink link) {
-        std::string error_line;
-        if (!task.socket.open(error_line) ||
-            !open_entrance_if_needed(options, found.config, found.hosts, task.entrance, error_line)) {
-            print_line("oshrun: " + error_line);
+        const Result<> opened = task.socket.open().then(
+            [&] { return open_entrance_if_needed(options, found.config, found.hosts, task.entrance); });
+        if (!opened) {
+            print_line("oshrun: " + opened.error().line);
             std::error_code ignored;
             std::filesystem::remove_all(temp_dir, ignored);
             return EXIT_FAILURE;
@@ -399,9 +401,8 @@ int main(int argc, char** argv) {
     settle_inherited_state();
     open_standard_descriptors();
     Options options;
-    std::string error_line;
-    if (!parse_options({argv + 1, argv + argc}, options, error_line)) {
-        return refuse({kExitUsage, error_line});
+    if (const auto parsed = parse_options({argv + 1, argv + argc}, options); !parsed) {
+        return refuse({kExitUsage, parsed.error().line});
     }
     if (options.wants_help) {
         return print_out(help_text());

@@ -118,8 +118,7 @@ void give(const OptionName& option, const std::string& value, RawOptions& raw) {
 
 // Only options that are known can be stepped over, because of an unknown one nobody knows whether the next word is its
 // value. command: the program, and what follows it.
-bool split_line(const std::vector<std::string>& words, RawOptions& raw, std::vector<std::string>& command,
-                std::string& error_line) {
+Result<> split_line(const std::vector<std::string>& words, RawOptions& raw, std::vector<std::string>& command) {
     std::size_t i = 0;
     for (; i < words.size(); ++i) {
         const std::string& word = words[i];
@@ -134,29 +133,26 @@ bool split_line(const std::vector<std::string>& words, RawOptions& raw, std::vec
         const OptionName* option = find_option(name);
         if (option == nullptr && is_short_with_value(word)) {
             if (word[1] == 'n' && !parse_number(std::string_view(word).substr(2), 0, kProcessesMax)) {
-                error_line = unknown_option_line(word);
-                return false;
+                return fails(unknown_option_line(word));
             }
             give(*find_option(name.substr(0, 2)), word.substr(2), raw);
         } else if (option == nullptr || (name != word && !option->takes_value())) {
-            error_line = unknown_option_line(word);
-            return false;
+            return fails(unknown_option_line(word));
         } else if (!option->takes_value()) {
             raw.*option->flag = true;
         } else if (name != word) {
             give(*option, word.substr(name.size() + 1), raw);
         } else if (i + 1 == words.size()) {
-            error_line = fmt::format("{}: its value is missing", word);
-            return false;
+            return fails(fmt::format("{}: its value is missing", word));
         } else {
             give(*option, words[++i], raw);
         }
     }
     command.assign(words.begin() + static_cast<std::ptrdiff_t>(std::min(i, words.size())), words.end());
-    return true;
+    return {};
 }
 
-bool parse_export(const std::string& text, Options& options, std::string& error_line) {
+Result<> parse_export(const std::string& text, Options& options) {
     const std::size_t equals = text.find('=');
     ExportedVariable variable;
     variable.name = text.substr(0, equals);
@@ -167,94 +163,94 @@ bool parse_export(const std::string& text, Options& options, std::string& error_
                              return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_';
                          });
     if (!is_name) {
-        error_line = fmt::format("-x {}: not NAME or NAME=VALUE", text);
-        return false;
+        return fails(fmt::format("-x {}: not NAME or NAME=VALUE", text));
     }
     options.exports.push_back(std::move(variable));
-    return true;
+    return {};
 }
 
-bool parse_launcher_args(const std::string& text, Options& options, std::string& error_line) {
+Result<> parse_launcher_args(const std::string& text, Options& options) {
     const auto words = split_words(text);
     if (!words) {
-        error_line = fmt::format("--launcher-args {}: a quote is not closed", text);
-        return false;
+        return fails(fmt::format("--launcher-args {}: a quote is not closed", text));
     }
     for (const std::string& word : *words) {
         if (contains(kCountOptions, std::string_view(word))) {
-            error_line = fmt::format("--launcher-args {}: the number of processes is given with -n and --spares", word);
-            return false;
+            return fails(
+                fmt::format("--launcher-args {}: the number of processes is given with -n and --spares", word));
         }
         options.launcher_args.push_back(word);
     }
-    return true;
+    return {};
 }
 
-bool parse_count(const char* name, const std::string& text, long lowest, const char* what, int& out,
-                 std::string& error_line) {
-    const auto number = parse_number(text, lowest, kProcessesMax);
+// `out` stays if the option is not given; so it does in parse_choice().
+Result<> parse_count(const char* name, const std::optional<std::string>& text, long lowest, const char* what,
+                     int& out) {
+    if (!text) {
+        return {};
+    }
+    const auto number = parse_number(*text, lowest, kProcessesMax);
     if (!number) {
-        error_line = fmt::format("{} {}: not a number of {} from {} to {}", name, text, what, lowest, kProcessesMax);
-        return false;
+        return fails(fmt::format("{} {}: not a number of {} from {} to {}", name, *text, what, lowest, kProcessesMax));
     }
     out = static_cast<int>(*number);
-    return true;
+    return {};
 }
 
 // A word of a few; `values` in the order of the enumeration.
 template <class Enum, std::size_t N>
-bool parse_choice(const char* name, const std::string& text, const std::array<std::string_view, N>& values, Enum& out,
-                  std::string& error_line) {
-    const auto* found = std::find(values.begin(), values.end(), std::string_view(text));
+Result<> parse_choice(const char* name, const std::optional<std::string>& text,
+                      const std::array<std::string_view, N>& values, Enum& out) {
+    if (!text) {
+        return {};
+    }
+    const auto* found = std::find(values.begin(), values.end(), std::string_view(*text));
     if (found == values.end()) {
-        error_line = fmt::format("{} {}: not one of {}", name, text, fmt::join(values, ", "));
-        return false;
+        return fails(fmt::format("{} {}: not one of {}", name, *text, fmt::join(values, ", ")));
     }
     out = static_cast<Enum>(found - values.begin());
-    return true;
+    return {};
 }
 
 constexpr std::array<std::string_view, 5> kLauncherNames = {"auto", "mpirun", "prterun", "srun", "own"};
 
-bool parse_hosts(const RawOptions& raw, Options& options, std::string& error_line) {
+Result<> parse_hosts(const RawOptions& raw, Options& options) {
     enum class MapBy { slot, node };
     constexpr std::array<std::string_view, 2> kMapBy = {"slot", "node"};
     constexpr std::array<std::string_view, 3> kOnDemand = {"never", "auto", "always"};
     MapBy map_by = MapBy::slot;
-    if ((raw.map_by && !parse_choice("--map-by", *raw.map_by, kMapBy, map_by, error_line)) ||
-        (raw.launcher && !parse_choice("--launcher", *raw.launcher, kLauncherNames, options.launcher, error_line)) ||
-        (raw.on_demand && !parse_choice("--on-demand", *raw.on_demand, kOnDemand, options.on_demand, error_line))) {
-        return false;
+    Result<> chosen =
+        parse_choice("--map-by", raw.map_by, kMapBy, map_by)
+            .then([&] { return parse_choice("--launcher", raw.launcher, kLauncherNames, options.launcher); })
+            .then([&] { return parse_choice("--on-demand", raw.on_demand, kOnDemand, options.on_demand); });
+    if (!chosen) {
+        return chosen;
     }
     options.maps_by_node = map_by == MapBy::node;
     if (raw.host_list && raw.hostfile) {
-        error_line = "--host and --hostfile: one of them is enough";
-        return false;
+        return fails("--host and --hostfile: one of them is enough");
     }
     if (raw.host_list == "" || raw.hostfile == "") {
-        error_line = "--host, --hostfile: the value is empty";
-        return false;
+        return fails("--host, --hostfile: the value is empty");
     }
     options.hostfile = raw.hostfile.value_or("");
-    return (!raw.spare_nodes ||
-            parse_count("--spare-nodes", *raw.spare_nodes, 0, "hosts", options.spare_nodes, error_line)) &&
-           (!raw.on_demand_limit ||
-            parse_count("--on-demand-limit", *raw.on_demand_limit, 0, "spares", options.on_demand_limit, error_line));
+    return parse_count("--spare-nodes", raw.spare_nodes, 0, "hosts", options.spare_nodes).then([&] {
+        return parse_count("--on-demand-limit", raw.on_demand_limit, 0, "spares", options.on_demand_limit);
+    });
 }
 
-bool parse_join(const RawOptions& raw, Options& options, std::string& error_line) {
+Result<> parse_join(const RawOptions& raw, Options& options) {
     if (raw.join == "") {
-        error_line = "--join: the pid of the job's oshrun is empty";
-        return false;
+        return fails("--join: the pid of the job's oshrun is empty");
     }
     if (!options.command.empty() || raw.spares || !raw.exports.empty() || raw.hostfile || raw.spare_nodes ||
         raw.launcher) {
-        error_line = "--join takes -n and --host only: the program and its settings are those of the job";
-        return false;
+        return fails("--join takes -n and --host only: the program and its settings are those of the job");
     }
     options.join = *raw.join;
     options.pes = std::max(options.pes, 1);
-    return true;
+    return {};
 }
 
 }  // namespace
@@ -269,49 +265,49 @@ std::vector<KnownOption> known_options() {
 
 const char* launcher_name(LauncherKind kind) noexcept { return kLauncherNames[static_cast<std::size_t>(kind)].data(); }
 
-bool parse_options(const std::vector<std::string>& words, Options& options, std::string& error_line) {
+Result<> parse_options(const std::vector<std::string>& words, Options& options) {
     RawOptions raw;
-    if (!split_line(words, raw, options.command, error_line)) {
-        return false;
+    if (Result<> done = split_line(words, raw, options.command); !done) {
+        return done;
     }
     options.is_verbose = raw.is_verbose;
     options.is_quiet = raw.is_quiet;
     options.wants_help = raw.wants_help;
     options.wants_version = raw.wants_version;
     if (options.wants_help || options.wants_version) {
-        return true;
+        return {};
     }
-    if ((raw.pes && !parse_count("-n", *raw.pes, 1, "PEs", options.pes, error_line)) ||
-        (raw.spares && !parse_count("--spares", *raw.spares, 0, "spares", options.spares, error_line))) {
-        return false;
+    Result<> counted = parse_count("-n", raw.pes, 1, "PEs", options.pes).then([&] {
+        return parse_count("--spares", raw.spares, 0, "spares", options.spares);
+    });
+    if (!counted) {
+        return counted;
     }
     options.host_list = raw.host_list.value_or("");
     if (raw.join) {
-        return parse_join(raw, options, error_line);
+        return parse_join(raw, options);
     }
-    if (!parse_hosts(raw, options, error_line)) {
-        return false;
+    if (Result<> done = parse_hosts(raw, options); !done) {
+        return done;
     }
     if (raw.events == "") {
-        error_line = "--events: the name of the file is empty";
-        return false;
+        return fails("--events: the name of the file is empty");
     }
     options.events_path = raw.events.value_or("");
     for (const std::string& text : raw.exports) {
-        if (!parse_export(text, options, error_line)) {
-            return false;
+        if (Result<> done = parse_export(text, options); !done) {
+            return done;
         }
     }
     for (const std::string& text : raw.launcher_args) {
-        if (!parse_launcher_args(text, options, error_line)) {
-            return false;
+        if (Result<> done = parse_launcher_args(text, options); !done) {
+            return done;
         }
     }
     if (options.command.empty() || options.command.front().empty()) {
-        error_line = "no program given: oshrun -n N [--spares S] PROGRAM [ARGUMENTS] (see oshrun --help)";
-        return false;
+        return fails("no program given: oshrun -n N [--spares S] PROGRAM [ARGUMENTS] (see oshrun --help)");
     }
-    return true;
+    return {};
 }
 
 const char* help_text() noexcept {

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
+
 namespace sft::tools {
 
 // What the library's tables and the process ids of a launch are sized for.
@@ -46,7 +48,7 @@ struct Options {
 
 // REQUIRES: words without the name of oshrun itself.
 // Returns false and sets one line, without "oshrun: " in front and without newline, that names the culprit.
-[[nodiscard]] bool parse_options(const std::vector<std::string>& words, Options& options, std::string& error_line);
+[[nodiscard]] Result<> parse_options(const std::vector<std::string>& words, Options& options);
 
 // All names that options have, for whoever goes through them.
 struct KnownOption {

@@ -91,14 +91,13 @@ struct Child {
 
 }  // namespace
 
-bool OwnLaunch::start(const OwnLaunchTask& task, Poller& poller, std::string& error_line) {
+Result<> OwnLaunch::start(const OwnLaunchTask& task, Poller& poller) {
     Ends failures;
     std::vector<Fd> outputs;
     std::vector<Fd> errors;
     const auto refuse = [&](const char* what) {
-        error_line = fmt::format("cannot start process {} of {}: {}: {}", pids_.size(), task.processes, what,
-                                 strerrordesc_np(errno));
-        return false;
+        return fails(fmt::format("cannot start process {} of {}: {}: {}", pids_.size(), task.processes, what,
+                                 strerrordesc_np(errno)));
     };
     if (!open_pipe(failures)) {
         return refuse("no pipe");
@@ -131,7 +130,7 @@ bool OwnLaunch::start(const OwnLaunchTask& task, Poller& poller, std::string& er
     for (const int fd : done_fds()) {
         poller.add(fd, Source::child_signal, 1, EPOLLIN | EPOLLONESHOT);
     }
-    return true;
+    return {};
 }
 
 std::optional<std::pair<int, int>> OwnLaunch::take_exec_failure() {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/oshrun/line_pump.hpp"
 #include "tools/oshrun/poller.hpp"
@@ -29,7 +30,7 @@ struct OwnLaunchTask {
 class OwnLaunch {
 public:
     // REQUIRES: this process has one thread. False: error_line says why; some may have been started.
-    [[nodiscard]] bool start(const OwnLaunchTask& task, Poller& poller, std::string& error_line);
+    [[nodiscard]] Result<> start(const OwnLaunchTask& task, Poller& poller);
 
     // By rank.
     [[nodiscard]] const std::vector<pid_t>& pids() const noexcept { return pids_; }

@@ -367,9 +367,8 @@ private:
 
 int run_lab(const std::vector<std::string>& words) {
     LabOptions options;
-    std::string error;
-    if (!parse_lab_options(words, options, error)) {
-        return refuse(error);
+    if (const Result<> parsed = parse_lab_options(words, options); !parsed) {
+        return refuse(parsed.error().line);
     }
     if (options.wants_help) {
         fmt::print("{}", with_doc_paths(lab_help_text()));

@@ -34,55 +34,53 @@ struct Texts {
     std::vector<std::string> ignored;
 };
 
-bool take_number(const char* name, const std::string& text, long lowest, long highest, int& out, std::string& error) {
+Result<> take_number(const char* name, const std::string& text, long lowest, long highest, int& out) {
     if (text.empty()) {
-        return true;
+        return {};
     }
     const auto number = parse_number(text, lowest, highest);
     if (!number) {
-        error = fmt::format("{} {}: not a number from {} to {}", name, text, lowest, highest);
-        return false;
+        return fails(fmt::format("{} {}: not a number from {} to {}", name, text, lowest, highest));
     }
     out = static_cast<int>(*number);
-    return true;
+    return {};
 }
 
-bool take_numbers(const Texts& texts, LabOptions& options, std::string& error) {
-    if (!take_number("-n", texts.pes, 1, kProcessesMax, options.job.pes, error) ||
-        !take_number("--spares", texts.spares, 0, kProcessesMax, options.job.spares, error) ||
-        !take_number("--runs", texts.runs, 1, 1'000'000, options.runs, error) ||
-        !take_number("--jobs", texts.jobs, 1, 1024, options.jobs, error)) {
-        return false;
+Result<> take_numbers(const Texts& texts, LabOptions& options) {
+    Result<> taken =
+        take_number("-n", texts.pes, 1, kProcessesMax, options.job.pes)
+            .then([&] { return take_number("--spares", texts.spares, 0, kProcessesMax, options.job.spares); })
+            .then([&] { return take_number("--runs", texts.runs, 1, 1'000'000, options.runs); })
+            .then([&] { return take_number("--jobs", texts.jobs, 1, 1024, options.jobs); });
+    if (!taken) {
+        return taken;
     }
     if (!texts.seed.empty()) {
         const auto seed = parse_number(texts.seed, 0, LONG_MAX);
         if (!seed) {
-            error = fmt::format("--seed {}: not a number from 0 to {}", texts.seed, LONG_MAX);
-            return false;
+            return fails(fmt::format("--seed {}: not a number from 0 to {}", texts.seed, LONG_MAX));
         }
         options.seed = static_cast<std::uint64_t>(*seed);
     }
     if (!texts.timeout.empty()) {
         const auto seconds = parse_number(texts.timeout, 1, 86400);
         if (!seconds) {
-            error = fmt::format("--timeout {}: not a number of seconds from 1 to 86400", texts.timeout);
-            return false;
+            return fails(fmt::format("--timeout {}: not a number of seconds from 1 to 86400", texts.timeout));
         }
         options.timeout_s = static_cast<double>(*seconds);
     }
-    return true;
+    return {};
 }
 
-bool take_patterns(const Texts& texts, LabOptions& options, std::string& error) {
+Result<> take_patterns(const Texts& texts, LabOptions& options) {
     for (const std::string& text : texts.ignored) {
         try {
             options.ignored.patterns.emplace_back(text);
         } catch (const std::regex_error&) {
-            error = fmt::format("--ignore {}: not a regular expression", text);
-            return false;
+            return fails(fmt::format("--ignore {}: not a regular expression", text));
         }
     }
-    return true;
+    return {};
 }
 
 std::string unknown_option_line(const std::string& word) {
@@ -92,37 +90,34 @@ std::string unknown_option_line(const std::string& word) {
 }
 
 // Own words end at "--" or at the first word that is neither an option nor an option's value.
-bool split(const std::vector<std::string>& words, std::vector<std::string>& own, LabOptions& options,
-           std::string& error) {
+Result<> split(const std::vector<std::string>& words, std::vector<std::string>& own, LabOptions& options) {
     constexpr std::array<std::string_view, 4> kBare = {"--sweep", "--allow-errors", "--help", "-h"};
     std::size_t i = 0;
     for (; i < words.size() && words[i] != "--" && words[i].starts_with('-'); ++i) {
         const std::string name = words[i].substr(0, words[i].find('='));
         if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) {
-            error = unknown_option_line(words[i]);
-            return false;
+            return fails(unknown_option_line(words[i]));
         }
         own.push_back(words[i]);
         const bool has_value = std::find(kBare.begin(), kBare.end(), name) == kBare.end();
         if (has_value && name == words[i]) {
             if (++i == words.size()) {
-                error = fmt::format("{}: its value is missing", name);
-                return false;
+                return fails(fmt::format("{}: its value is missing", name));
             }
             own.push_back(words[i]);
         }
     }
     i += i < words.size() && words[i] == "--" ? 1 : 0;
     options.job.program.assign(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
-    return true;
+    return {};
 }
 
 }  // namespace
 
-bool parse_lab_options(const std::vector<std::string>& words, LabOptions& options, std::string& error) {
+Result<> parse_lab_options(const std::vector<std::string>& words, LabOptions& options) {
     std::vector<std::string> own;
-    if (!split(words, own, options, error)) {
-        return false;
+    if (Result<> done = split(words, own, options); !done) {
+        return done;
     }
     options.job.oshrun = (std::filesystem::path(folder_of_this_program()) / "oshrun").string();
     options.seed = static_cast<std::uint64_t>(now_ns()) % kSeedsMax;  // printed, and short enough to be typed
@@ -148,32 +143,31 @@ bool parse_lab_options(const std::vector<std::string>& words, LabOptions& option
         std::reverse(own.begin(), own.end());  // what CLI11 wants of a vector
         app.parse(own);
     } catch (const CLI::ParseError& problem) {
-        error = problem.what();
-        std::replace(error.begin(), error.end(), '\n', ' ');
-        return false;
+        std::string line = problem.what();
+        std::replace(line.begin(), line.end(), '\n', ' ');
+        return fails(std::move(line));
     }
     if (options.wants_help) {
-        return true;
+        return {};
     }
-    if (!take_numbers(texts, options, error) || !take_patterns(texts, options, error)) {
-        return false;
+    Result<> taken = take_numbers(texts, options).then([&] { return take_patterns(texts, options); });
+    if (!taken) {
+        return taken;
     }
     for (const std::string& name : options.files) {
         if (name.find(kLabFolder) == std::string::npos) {
-            error = fmt::format("--file {}: runs must not share a file: {}/{}, in the words of the program as well",
-                                name, kLabFolder, std::filesystem::path(name).filename().string());
-            return false;
+            return fails(
+                fmt::format("--file {}: runs must not share a file: {}/{}, in the words of the program as well", name,
+                            kLabFolder, std::filesystem::path(name).filename().string()));
         }
     }
     if (options.is_sweep && !options.schedule_path.empty()) {
-        error = "--sweep and --schedule: only one of them";
-        return false;
+        return fails("--sweep and --schedule: only one of them");
     }
     if (options.job.program.empty()) {
-        error = "lab: no program given: shmem-ft lab [OPTIONS] -- PROGRAM [ARGUMENTS]";
-        return false;
+        return fails("lab: no program given: shmem-ft lab [OPTIONS] -- PROGRAM [ARGUMENTS]");
     }
-    return true;
+    return {};
 }
 
 const char* lab_help_text() noexcept {

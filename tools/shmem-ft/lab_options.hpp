@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "tools/shmem-ft/lab_run.hpp"
 #include "tools/shmem-ft/lab_verdict.hpp"
 
@@ -30,7 +31,7 @@ struct LabOptions {
 };
 
 // False: error is the line for the user.
-[[nodiscard]] bool parse_lab_options(const std::vector<std::string>& words, LabOptions& options, std::string& error);
+[[nodiscard]] Result<> parse_lab_options(const std::vector<std::string>& words, LabOptions& options);
 
 [[nodiscard]] const char* lab_help_text() noexcept;
 
