@@ -27,6 +27,7 @@ void BackupStore::give_versions_to(VersionStore& versions) noexcept {
 }
 
 Result<> BackupStore::create(BackupMode mode, const LiveState& live, std::int32_t n_pes) {
+    const Use use(*this);
     SFT_ASSERT(n_pes > 0 && kept_.fd() < 0);  // once
     mode_ = mode;
     if (mode == BackupMode::none) {

@@ -28,7 +28,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "backup/change_tracker.hpp"
@@ -38,6 +37,7 @@
 #include "base/assert.hpp"
 #include "base/config.hpp"
 #include "base/ids.hpp"
+#include "base/mutex.hpp"
 #include "base/process_watch.hpp"
 #include "base/result.hpp"
 #include "symheap/segment.hpp"
@@ -143,47 +143,54 @@ private:
         bool has_local = false;
         bool has_shadow = false;
     };
-    [[nodiscard]] Pair copies(const LiveState& live) const noexcept;
+    [[nodiscard]] Pair copies(const LiveState& live) const noexcept SFT_REQUIRES(mutex_);
     [[nodiscard]] bool has_local_copy() const noexcept { return mode_ == BackupMode::double_copy; }
     // What may differ between live memory, of which copies are made as `now`, and a copy of `then`. Null: not known.
-    [[nodiscard]] const BlockSet* may_differ(Version then, Version now) const;
-    [[nodiscard]] Image shadow_slot(Version version, const LiveState& live) const noexcept;
+    [[nodiscard]] const BlockSet* may_differ(Version then, Version now) const SFT_REQUIRES(mutex_);
+    [[nodiscard]] Image shadow_slot(Version version, const LiveState& live) const noexcept SFT_REQUIRES(mutex_);
     [[nodiscard]] static Reach open_far(FarShadow& far, const KeeperLocation& location, PeId pe, const LiveState& live,
                                         Trouble& trouble);
-    [[nodiscard]] Reach use_far(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble);
-    [[nodiscard]] bool replicate_far(Version version, const LiveState& live, ImageStats& stats) noexcept;
-    [[nodiscard]] std::string lost_with_keeper(Version version) const;
-    [[nodiscard]] Findings mend_front(Image& image, const Image* other) const;
-    void describe_once(ScrubPlace& place, const Pair& pair);
+    [[nodiscard]] Reach use_far(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble)
+        SFT_REQUIRES(mutex_);
+    [[nodiscard]] bool replicate_far(Version version, const LiveState& live, ImageStats& stats) noexcept
+        SFT_REQUIRES(mutex_);
+    [[nodiscard]] std::string lost_with_keeper(Version version) const SFT_REQUIRES(mutex_);
+    [[nodiscard]] Findings mend_front(Image& image, const Image* other) const SFT_REQUIRES(mutex_);
+    void describe_once(ScrubPlace& place, const Pair& pair) SFT_REQUIRES(mutex_);
     [[nodiscard]] static std::string tell(PeId pe, const Findings& findings, const Image& image,
                                           const std::string& where);
     // Counts what was found; false, with an explanation, if something is bad for good.
-    bool take_in(const Findings& findings, const Image& image, const std::string& where);
+    bool take_in(const Findings& findings, const Image& image, const std::string& where) SFT_REQUIRES(mutex_);
 
     // Held by a protocol while it uses the copies.
     class Use;
+    std::string flip_bit_here(Copy copy, std::uint64_t seed, const LiveState& live) SFT_REQUIRES(mutex_);
 
-    BackupMode mode_ = BackupMode::none;
-    ChangeTracker* tracker_ = nullptr;  // null: everything is compared
-    VersionStore* versions_ = nullptr;  // null: copies are all there is
-    Segment kept_;                      // shadows kept for others; not mapped here
-    Network* served_ = nullptr;
-    Window shadow_;                   // own shadow, in the keeper's memory
-    std::unique_ptr<FarShadow> far_;  // or on another node; not null: this is the one that counts
-    bool has_shadow_ = false;
-    bool shadow_readable_ = false;  // it stays so when the keeper has died
-    Window local_;                  // private memory
+    mutable Mutex mutex_{MutexRank::store};
+    mutable std::atomic<int> wanted_{0};                       // protocols that have or wait for the mutex
+    mutable std::atomic<pthread_t> holder_{0};                 // the thread of the one that has it
+    BackupMode mode_ = BackupMode::none;                       // constant from create() on
+    ChangeTracker* tracker_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: everything is compared
+    VersionStore* versions_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: copies are all there is
+    Segment kept_;                                             // shadows kept for others; not mapped here
+    Network* served_ SFT_GUARDED_BY(mutex_) = nullptr;
+    Window shadow_ SFT_GUARDED_BY(mutex_);  // own shadow, in the keeper's memory
+    std::unique_ptr<FarShadow> far_
+        SFT_GUARDED_BY(mutex_);  // or on another node; not null: this is the one that counts
+    bool has_shadow_ SFT_GUARDED_BY(mutex_) = false;
+    bool shadow_readable_ SFT_GUARDED_BY(mutex_) = false;  // it stays so when the keeper has died
+    Window local_ SFT_GUARDED_BY(mutex_);                  // private memory
 
-    mutable std::recursive_mutex mutex_;  // a fault point inside a protocol may come back to flip a bit
-    mutable std::atomic<int> wanted_{0};  // protocols that have or wait for the mutex
-    PeId pe_ = kNoPe;                     // whose copies these are
-    Version committed_ = kNoVersion;      // what both copies should hold
-    Version local_version_ = kNoVersion;  // as this process has updated it
-    Version shadow_versions_[2] = {};     // by slot: written by this process, or found at the keeper
-    BlockSet slot_differs_[2];            // by slot: blocks in which it may differ from the local copy
-    BlockSet changed_;                    // blocks in which live memory differs from the local copy,
-    Version changed_in_ = kNoVersion;     // as this version was replicated, or kNoVersion: not known
-    std::string explanation_;
+    PeId pe_ SFT_GUARDED_BY(mutex_) = kNoPe;                     // whose copies these are
+    Version committed_ SFT_GUARDED_BY(mutex_) = kNoVersion;      // what both copies should hold
+    Version local_version_ SFT_GUARDED_BY(mutex_) = kNoVersion;  // as this process has updated it
+    Version shadow_versions_[2] SFT_GUARDED_BY(
+        mutex_) = {};                                  // by slot: written by this process, or found at the keeper
+    BlockSet slot_differs_[2] SFT_GUARDED_BY(mutex_);  // by slot: blocks in which it may differ from the local copy
+    BlockSet changed_ SFT_GUARDED_BY(mutex_);          // blocks in which live memory differs from the local copy,
+    Version changed_in_ SFT_GUARDED_BY(mutex_) =
+        kNoVersion;  // as this version was replicated, or kNoVersion: not known
+    std::string explanation_ SFT_GUARDED_BY(mutex_);
     std::atomic<std::uint64_t> checked_{0};
     std::atomic<std::uint64_t> bad_{0};
     std::atomic<std::uint64_t> repaired_{0};

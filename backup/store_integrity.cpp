@@ -66,6 +66,7 @@ bool BackupStore::mend(const LiveState& live) {
     Pair pair = copies(live);
     // The shadow afterwards, from what is right in the local copy by then: damage to different blocks of both heals.
     const auto check = [&](Image& image, const Image* other, const char* where) {
+        mutex_.assert_held();
         return take_in(mend_front(image, other), image, where) &&
                take_in(other != nullptr ? image.mend(committed_, *other) : image.verify(committed_), image, where);
     };
@@ -96,6 +97,7 @@ void BackupStore::describe_once(ScrubPlace& place, const Pair& pair) {
     }
     place.described = committed_;
     const auto check = [&](Image image, const Image* other, const char* where) {
+        mutex_.assert_held();
         take_in(mend_front(image, other), image, where);
     };
     if (pair.has_local) {
@@ -110,7 +112,7 @@ BackupStore::Scrubbed BackupStore::scrub(ScrubPlace& place, std::size_t blocks, 
     if (wanted_.load() != 0 || !mutex_.try_lock()) {
         return Scrubbed::busy;
     }
-    const std::lock_guard guard(mutex_, std::adopt_lock);
+    const Locked lock(mutex_, AdoptMutex());
     const Pair pair = copies(live);
     if (!pair.has_local && !pair.has_shadow) {
         place = ScrubPlace{};
@@ -119,6 +121,7 @@ BackupStore::Scrubbed BackupStore::scrub(ScrubPlace& place, std::size_t blocks, 
     describe_once(place, pair);
     SFT_ASSERT(blocks > 0 && place.described == committed_);
     const auto check = [&](Image image, std::size_t number, bool has_other, const Image& other, const char* where) {
+        mutex_.assert_held();
         if (!image.holds(committed_)) {
             return;  // counted already
         }
@@ -157,7 +160,15 @@ BackupStore::Scrubbed BackupStore::scrub(ScrubPlace& place, std::size_t blocks, 
 }
 
 std::string BackupStore::flip_bit(Copy copy, std::uint64_t seed, const LiveState& live) {
+    if (holder_.load() == ::pthread_self()) {  // at a fault point inside of a protocol
+        mutex_.assert_held();
+        return flip_bit_here(copy, seed, live);
+    }
     const Use use(*this);
+    return flip_bit_here(copy, seed, live);
+}
+
+std::string BackupStore::flip_bit_here(Copy copy, std::uint64_t seed, const LiveState& live) {
     Pair pair = copies(live);
     if (copy == Copy::local) {
         return pair.has_local ? pair.local.flip_bit(committed_, seed) : std::string();

@@ -30,6 +30,7 @@ namespace sft {
 enum class MutexRank : std::uint8_t {
     start_watch,  // StartWatch: held while the process is ended because a start takes too long
     calls,        // Runtime: one collective call of fault tolerance at a time
+    blocks,       // BlockTable: held while a wrong call ends the job
     checks,       // Checker: held while a wrong call ends the job
     peers,        // PeerMap
     list,         // FaultPolicy
@@ -39,6 +40,7 @@ enum class MutexRank : std::uint8_t {
     told,         // FailureService
     ending,       // JobExit
     scrubber,     // Scrubber
+    store,        // BackupStore: the copies; fault points among them
     coordinator,  // Coordinator: state machines and mailbox
     network,      // Network
     ways,         // signed_ways.cpp: inside of a fabric, which calls connect()

@@ -15,10 +15,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <shared_mutex>
 #include <type_traits>
 
 #include "base/assert.hpp"
+#include "base/mutex.hpp"
 
 namespace sft {
 
@@ -49,7 +49,7 @@ public:
     [[nodiscard]] const Block* at_or_before(std::uint64_t offset) const noexcept;
     [[nodiscard]] bool is_complete() const noexcept { return memory_->is_incomplete == 0; }
     [[nodiscard]] std::size_t count() const noexcept { return memory_->count; }
-    [[nodiscard]] std::shared_mutex& mutex() const noexcept { return mutex_; }
+    [[nodiscard]] Mutex& mutex() const noexcept SFT_THREAD_SAFETY(lock_returned(mutex_)) { return mutex_; }
 
 private:
     static constexpr std::size_t kBlocksMax = (kBytes - 64) / sizeof(Block);
@@ -66,7 +66,7 @@ private:
     [[nodiscard]] std::size_t behind(std::uint64_t offset) const noexcept;
 
     Memory* memory_ = nullptr;
-    mutable std::shared_mutex mutex_;
+    mutable Mutex mutex_{MutexRank::blocks};
 };
 
 }  // namespace sft

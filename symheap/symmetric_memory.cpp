@@ -121,7 +121,7 @@ void* SymmetricMemory::perform(HeapCall call, std::uint64_t first, std::uint64_t
 }
 
 void SymmetricMemory::note_block(const HeapRecord& record) noexcept {
-    const std::lock_guard guard(blocks_.mutex());
+    const Locked lock(blocks_.mutex());
     const bool frees = record.call == HeapCall::free;
     if ((frees || record.call == HeapCall::realloc) && record.first != 0 && (frees || record.result != 0)) {
         blocks_.remove(record.first - 1);

@@ -155,7 +155,7 @@ void Checker::check_in_heap(const char* routine, const Argument& argument) noexc
     const std::uintptr_t base = options_.blocks_in.begin;
     const std::uint64_t offset = number(argument.address) - base;
     const std::size_t span = argument.extent.span();
-    const std::shared_lock guard(options_.blocks->mutex());
+    const Locked lock(options_.blocks->mutex());
     const BlockTable::Block* const block = options_.blocks->at_or_before(offset);
     const std::uint64_t inside = block == nullptr ? 0 : offset - block->offset;
     if (block == nullptr || inside >= block->bytes) {
@@ -238,7 +238,7 @@ void Checker::check_block(const char* routine, const void* address) noexcept {
         fail(routine, "ptr %p lies outside the symmetric heap", address);
     }
     const std::uintptr_t base = options_.blocks_in.begin;
-    const std::shared_lock guard(options_.blocks->mutex());
+    const Locked lock(options_.blocks->mutex());
     const BlockTable::Block* const block = options_.blocks->at_or_before(number(address) - base);
     const bool is_begin = block != nullptr && base + block->offset == number(address);
     if (is_begin && block->is_freed != 0) {
