@@ -107,7 +107,7 @@ TEST_F(Rules4, SubstituteThatDiesIsReplacedAndTheOtherKeepsItsPe) {
     EXPECT_EQ(again.lost, std::vector<PeId>{PeId(2)});
 }
 
-TEST_F(Rules4, DeathOfAnExposedPeLosesItsData) {
+TEST_F(Rules4, DeathOfAnUnprotectedPeLosesItsData) {
     const JobState planned = planned_after({death_of(2)});
     const std::vector<Death> dead{death_of(1), death_of(2)};
     const JobState again = rules_.after_deaths(planned, dead).value();
