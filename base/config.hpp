@@ -97,7 +97,7 @@ struct SettingInfo {
 // The value in config, in the form that one would write in the environment.
 [[nodiscard]] std::string setting_value(const SettingInfo& setting, const Config& config);
 
-// Parses one value as load_config does. False: error_line is set and config unchanged.
+// Parses one value as load_config does. If it fails, config is unchanged.
 [[nodiscard]] Result<> parse_setting(const SettingInfo& setting, const char* text, Config& config);
 
 }  // namespace sft

@@ -69,7 +69,7 @@ public:
     JobChannel(const JobChannel&) = delete;
     JobChannel& operator=(const JobChannel&) = delete;
 
-    // Connects and checks that the guardian belongs to the same user. False: error_line says why.
+    // Connects and checks that the guardian belongs to the same user.
     [[nodiscard]] Result<> connect(const std::string& socket_name);
     [[nodiscard]] bool is_connected() const noexcept { return fd_ >= 0; }
     // For the service thread's poll: readable or hung up means that the guardian is gone.

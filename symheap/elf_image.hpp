@@ -49,7 +49,7 @@ struct ElfImage {
     std::vector<ElfRange> left_out;  // ascending: why is in `what`
 };
 
-// False: error says why, in words for the user of the program.
+// The error says why, in words for the user of the program.
 [[nodiscard]] Result<> read_elf_image(const std::string& path, ElfImage& image);
 
 // Whether the executable itself uses this library: it names it among the libraries that it needs, refers to one of the

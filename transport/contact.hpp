@@ -80,7 +80,7 @@ static_assert(offsetof(Contact, layout) == 0 && offsetof(Contact, node_name) == 
 }
 
 // The interface by which this node talks to others, and its address. An empty name: chosen (that of the address which
-// the host name stands for, or else the first one that is up and not the loopback). False: error_line says why.
+// the host name stands for, or else the first one that is up and not the loopback).
 struct NodeInterface {
     std::string name;
     MailAddress address;

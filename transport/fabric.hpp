@@ -91,7 +91,7 @@ public:
 
     virtual ~Fabric() = default;
 
-    // False: error_line says why (one clause).
+    // The error is one clause.
     [[nodiscard]] virtual Result<> open(const Options& options) = 0;
     virtual void close() noexcept = 0;
 

@@ -74,7 +74,7 @@ struct FaultSelf {
 };
 
 // Switches the points on if the settings have a schedule or ask for counted visits; otherwise does nothing.
-// False: error says why the file for the visits cannot be had.
+// Fails if the file for the visits cannot be had.
 [[nodiscard]] Result<> start_fault_points(const Config& config, ProcId process);
 
 [[nodiscard]] FaultSelf fault_self() noexcept;

@@ -108,7 +108,7 @@ struct FaultEntry {
 
 using FaultSchedule = std::vector<FaultEntry>;
 
-// False: error is one line that quotes the entry and says what is wrong and what is accepted; schedule is unchanged.
+// The error quotes the entry and says what is wrong and what is accepted; schedule is unchanged then.
 [[nodiscard]] Result<> parse_fault_schedule(std::string_view text, FaultSchedule& schedule);
 // The schedule of both settings together, the file's entries after the others. An empty path is no file.
 [[nodiscard]] Result<> load_fault_schedule(const std::string& entries, const std::string& path,

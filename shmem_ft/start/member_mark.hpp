@@ -12,7 +12,7 @@
 
 namespace sft {
 
-// False: error says whose environment this is.
+// The error says whose environment this is.
 [[nodiscard]] Result<> may_be_member();
 // REQUIRES: no other thread uses the environment.
 void mark_member() noexcept;

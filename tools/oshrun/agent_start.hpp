@@ -11,7 +11,7 @@ namespace sft::tools {
 
 // Connects the channel, and starts an agent before if this host needs one and has none. rank: of this process, for jobs
 // that only act as if they had several hosts (SHMEM_FT_PRETEND_NODES). Afterwards SHMEM_FT_JOB_SOCKET names the socket
-// for the program, and the secret of the job is no longer in the environment. False: error_line says why.
+// for the program, and the secret of the job is no longer in the environment.
 [[nodiscard]] Result<> connect_to_watcher(int rank, JobChannel& channel);
 
 }  // namespace sft::tools

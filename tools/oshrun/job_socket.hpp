@@ -20,7 +20,6 @@ public:
     };
     enum class Received { event, nothing, closed, foreign };
 
-    // False: error_line says why.
     [[nodiscard]] Result<> open();
     // Under that name; errno is EADDRINUSE if another process has it.
     [[nodiscard]] Result<> open_as(const std::string& name);

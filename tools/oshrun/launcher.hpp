@@ -17,8 +17,7 @@ namespace sft::tools {
 class Launcher {
 public:
     // Starts it with stdin_fd (-1: nothing) as its input; its stdout and stderr are the write ends of pipes. It gets
-    // SIGTERM when the calling thread ends, so it does not outlive a guardian that is killed. False: error_line says
-    // why.
+    // SIGTERM when the calling thread ends, so it does not outlive a guardian that is killed.
     [[nodiscard]] Result<> start(const std::vector<std::string>& command, int stdin_fd);
     // Instead: without one. See OwnLaunch::start.
     [[nodiscard]] Result<> start_processes(const OwnLaunchTask& task, Poller& poller);

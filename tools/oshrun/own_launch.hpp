@@ -29,7 +29,7 @@ struct OwnLaunchTask {
 
 class OwnLaunch {
 public:
-    // REQUIRES: this process has one thread. False: error_line says why; some may have been started.
+    // REQUIRES: this process has one thread. If it fails, some may have been started.
     [[nodiscard]] Result<> start(const OwnLaunchTask& task, Poller& poller);
 
     // By rank.

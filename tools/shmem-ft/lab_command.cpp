@@ -98,7 +98,6 @@ public:
         if (scratch_.path().empty()) {
             return refuse(fmt::format("cannot make a folder for temporary files: {}", std::strerror(errno)));
         }
-        std::string error;
         FaultSchedule given;
         if (!options_.schedule_path.empty()) {
             if (const Result<> loaded = load_fault_schedule("", options_.schedule_path, given); !loaded) {
@@ -106,36 +105,32 @@ public:
                 return refuse("--schedule: " + line.substr(line.find(": ") + 2));
             }
         }
-        if (!measure(error)) {
-            return is_cancelled_ ? kExitCancelled : refuse(error);
-        }
-        if (!options_.schedule_path.empty()) {
-            runs_.push_back({1, std::nullopt, given, {}, {}});
-        } else if (!probe(error) || !plan(error)) {
-            return is_cancelled_ ? kExitCancelled : refuse(error);
+        const Result<> prepared = measure().then([&] { return choose_runs(given); });
+        if (!prepared) {
+            return is_cancelled_ ? kExitCancelled : refuse(prepared.error().line);
         }
         carry_out();
         return report();
     }
 
 private:
-    bool run_once(const std::string& name, const FaultSchedule& schedule, double timeout_s, RunRecord& record,
-                  std::string& error) {
+    // The error says nothing if is_cancelled_.
+    [[nodiscard]] Result<> run_once(const std::string& name, const FaultSchedule& schedule, double timeout_s,
+                                    RunRecord& record) {
         const fs::path folder = scratch_.path() / name;
         std::error_code problem;
         if (!fs::create_directory(folder, problem)) {
-            error = fmt::format("cannot make {}: {}", folder.string(), problem.message());
-            return false;
+            return fails(fmt::format("cannot make {}: {}", folder.string(), problem.message()));
         }
         JobCommand job = options_.job;
         for (std::string& word : job.program) {
             word = in_folder(word, folder.string());
         }
-        if (!run_job(job, schedule, folder, {timeout_s, cancel_.get()}, record, error)) {
-            return false;
+        if (Result<> ran = run_job(job, schedule, folder, {timeout_s, cancel_.get()}, record); !ran) {
+            return ran;
         }
         is_cancelled_ = is_cancelled_ || record.is_cancelled;
-        return !record.is_cancelled;
+        return record.is_cancelled ? fails("") : Result<>();
     }
 
     // Their contents; a file that is not there has none, which is not the same as an empty one.
@@ -169,25 +164,25 @@ private:
     }
 
     // Twice without faults: what differs between the two would be taken for wrong answers.
-    bool measure(std::string& error) {
+    [[nodiscard]] Result<> measure() {
         constexpr double kPatienceS = 600;
         RunRecord again;
         const double timeout_s = options_.timeout_s > 0 ? options_.timeout_s : kPatienceS;
-        if (!run_once("reference", {}, timeout_s, calm_, error) || !run_once("again", {}, timeout_s, again, error)) {
-            return false;
+        Result<> ran =
+            run_once("reference", {}, timeout_s, calm_).then([&] { return run_once("again", {}, timeout_s, again); });
+        if (!ran) {
+            return ran;
         }
         for (const RunRecord* record : {&calm_, &again}) {
             if (record->is_hang || record->exit_code != 0) {
                 const std::string end = record->is_hang ? "hangs" : fmt::format("ends with {}", record->exit_code);
                 const std::string said = record->errors.substr(0, record->errors.find('\n'));
-                error = fmt::format("{} {} without any fault: {}", options_.job.program.front(), end, said);
-                return false;
+                return fails(fmt::format("{} {} without any fault: {}", options_.job.program.front(), end, said));
             }
         }
         reference_files_ = files_of("reference");
         if (const std::string difference = compare_files("again"); !difference.empty()) {
-            error = fmt::format("without any fault, {} in one of two runs", difference);
-            return false;
+            return fails(fmt::format("without any fault, {} in one of two runs", difference));
         }
         reference_.lines = lines_of(calm_.output, options_.ignored);
         reference_.seconds = calm_.seconds;
@@ -199,9 +194,9 @@ private:
         std::set_symmetric_difference(lines.begin(), lines.end(), reference_.lines.begin(), reference_.lines.end(),
                                       std::inserter(differing, differing.end()));
         if (!differing.empty()) {
-            error = fmt::format("without any fault, '{}' is printed in one run and not in another: --ignore such lines",
-                                differing.begin()->substr(0, 120));
-            return false;
+            return fails(
+                fmt::format("without any fault, '{}' is printed in one run and not in another: --ignore such lines",
+                            differing.begin()->substr(0, 120)));
         }
         timeout_s_ = options_.timeout_s > 0 ? options_.timeout_s : 20 + 10 * calm_.seconds;
         std::set<FaultPoint> points;
@@ -211,13 +206,20 @@ private:
             }
         }
         if (points.empty()) {
-            error =
-                fmt::format("{} comes to no fault point: is it linked with shmem-ft?", options_.job.program.front());
-            return false;
+            return fails(
+                fmt::format("{} comes to no fault point: is it linked with shmem-ft?", options_.job.program.front()));
         }
         print_now(fmt::format("lab: without faults: {:.2f} s, {} different lines, {} checkpoints, {} points visited\n",
                               calm_.seconds, reference_.lines.size(), reference_.last_version, points.size()));
-        return true;
+        return {};
+    }
+
+    [[nodiscard]] Result<> choose_runs(const FaultSchedule& given) {
+        if (!options_.schedule_path.empty()) {
+            runs_.push_back({1, std::nullopt, given, {}, {}});
+            return {};
+        }
+        return probe().then([this] { return plan(); });
     }
 
     [[nodiscard]] Verdict judged(const RunRecord& record, const FaultSchedule& schedule, const std::string& run) const {
@@ -227,31 +229,31 @@ private:
     }
 
     // One kill in the middle shows the points of a recovery. It is judged like any other run.
-    bool probe(std::string& error) {
+    [[nodiscard]] Result<> probe() {
         terrain_ = {options_.job.pes, options_.job.spares, calm_.processes, {}, std::nullopt};
         const auto trigger = choose_trigger(calm_.processes, options_.job.pes);
         if (!trigger || options_.job.spares == 0) {
-            return true;
+            return {};
         }
         LabRun run{0, std::nullopt, {*trigger}, {}, {}};
-        if (!run_once("run-0", run.schedule, timeout_s_, run.record, error)) {
-            return false;
+        if (Result<> ran = run_once("run-0", run.schedule, timeout_s_, run.record); !ran) {
+            return ran;
         }
         run.verdict = judged(run.record, run.schedule, "run-0");
         terrain_.probe = run.record.processes;
         terrain_.trigger = trigger;
         finish(std::move(run));
-        return true;
+        return {};
     }
 
-    bool plan(std::string& error) {
+    [[nodiscard]] Result<> plan() {
         if (options_.is_sweep) {
             for (FaultSchedule& schedule : sweep_schedules(terrain_)) {
                 const int number = static_cast<int>(runs_.size()) + 1;
                 runs_.push_back({number, std::nullopt, std::move(schedule), {}, {}});
             }
             print_now(fmt::format("lab: sweep of {} runs\n", runs_.size()));
-            return true;
+            return {};
         }
         print_now(fmt::format("lab: {} runs, seeds {} to {}\n", options_.runs, options_.seed,
                               options_.seed + static_cast<std::uint64_t>(options_.runs) - 1));
@@ -259,10 +261,7 @@ private:
             const std::uint64_t seed = options_.seed + static_cast<std::uint64_t>(i);
             runs_.push_back({i + 1, seed, draw_schedule(seed, terrain_), {}, {}});
         }
-        if (runs_.empty()) {
-            error = "nothing to run";
-        }
-        return !runs_.empty();
+        return runs_.empty() ? fails("nothing to run") : Result<>();
     }
 
     void carry_out() {
@@ -272,15 +271,15 @@ private:
             threads.emplace_back([&] {
                 for (std::size_t k = next++; k < runs_.size() && !is_cancelled_; k = next++) {
                     LabRun run = std::move(runs_[k]);
-                    std::string error;
-                    if (!run_once(fmt::format("run-{}", run.number), run.schedule, timeout_s_, run.record, error)) {
+                    const std::string name = fmt::format("run-{}", run.number);
+                    if (const Result<> ran = run_once(name, run.schedule, timeout_s_, run.record); !ran) {
                         if (!is_cancelled_) {
                             const Locked lock(mutex_);
-                            failed_to_run_ = error;
+                            failed_to_run_ = ran.error().line;
                         }
                         return;
                     }
-                    run.verdict = judged(run.record, run.schedule, fmt::format("run-{}", run.number));
+                    run.verdict = judged(run.record, run.schedule, name);
                     finish(std::move(run));
                 }
             });
@@ -315,9 +314,10 @@ private:
                         [](const LabRun& run) { return run.verdict.run_class == RunClass::wrong_answer; })) {
             print_causes();
         }
-        std::string error = failed_to_run_;
-        if (!options_.json_path.empty() && !write_json(done_, reference_, options_, error)) {
-            return refuse(error);
+        if (!options_.json_path.empty()) {
+            if (const Result<> written = write_json(done_, reference_, options_); !written) {
+                return refuse(written.error().line);
+            }
         }
         if (!failed_to_run_.empty()) {
             return refuse(failed_to_run_);
@@ -337,9 +337,8 @@ private:
     // Once more without faults, and with checks, which name saved words that lead out of symmetric memory.
     void print_causes() {
         RunRecord checked;
-        std::string error;
         setenv("SHMEM_FT_CHECK", "warn", 1);  // no thread of this program runs any more
-        static_cast<void>(run_once("checked", {}, timeout_s_, checked, error));
+        static_cast<void>(run_once("checked", {}, timeout_s_, checked));
         std::string text = "\nlikely causes of wrong answers:\n";
         for (const std::string& cause : likely_causes(options_.job.program.front(), checked.errors)) {
             text += fmt::format("  - {}\n", cause);

@@ -30,7 +30,7 @@ struct LabOptions {
     bool wants_help = false;
 };
 
-// False: error is the line for the user.
+// The error is the line for the user.
 [[nodiscard]] Result<> parse_lab_options(const std::vector<std::string>& words, LabOptions& options);
 
 [[nodiscard]] const char* lab_help_text() noexcept;

@@ -145,8 +145,7 @@ std::string summary(const std::vector<LabRun>& runs) {
     return text + "\n";
 }
 
-bool write_json(const std::vector<LabRun>& runs, const Reference& reference, const LabOptions& options,
-                std::string& error) {
+Result<> write_json(const std::vector<LabRun>& runs, const Reference& reference, const LabOptions& options) {
     Json json;
     json["pes"] = options.job.pes;
     json["spares"] = options.job.spares;
@@ -169,10 +168,9 @@ bool write_json(const std::vector<LabRun>& runs, const Reference& reference, con
     file << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
     file.close();
     if (!file) {
-        error = fmt::format("--json {}: cannot write it: {}", options.json_path, std::strerror(errno));
-        return false;
+        return fails(fmt::format("--json {}: cannot write it: {}", options.json_path, std::strerror(errno)));
     }
-    return true;
+    return {};
 }
 
 }  // namespace sft::tools

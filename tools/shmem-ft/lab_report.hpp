@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "tools/shmem-ft/lab_options.hpp"
 #include "tools/shmem-ft/lab_run.hpp"
 #include "tools/shmem-ft/lab_verdict.hpp"
@@ -30,8 +31,7 @@ struct LabRun {
 
 [[nodiscard]] std::string summary(const std::vector<LabRun>& runs);
 
-// False: error is the line for the user.
-[[nodiscard]] bool write_json(const std::vector<LabRun>& runs, const Reference& reference, const LabOptions& options,
-                              std::string& error);
+[[nodiscard]] Result<> write_json(const std::vector<LabRun>& runs, const Reference& reference,
+                                  const LabOptions& options);
 
 }  // namespace sft::tools

@@ -237,13 +237,12 @@ std::string reproduction(const JobCommand& job, const FaultSchedule& schedule) {
                : fmt::format("SHMEM_FT_FAULTS={} {}", shell_quoted(to_string(schedule)), shell_quoted(words));
 }
 
-bool run_job(const JobCommand& job, const FaultSchedule& schedule, const std::string& folder, const RunLimits& limits,
-             RunRecord& record, std::string& error) {
+Result<> run_job(const JobCommand& job, const FaultSchedule& schedule, const std::string& folder,
+                 const RunLimits& limits, RunRecord& record) {
     const std::int64_t begin_ns = now_ns();
     const pid_t pid = start(job, schedule, folder);
     if (pid < 0) {
-        error = fmt::format("cannot run {}: {}", job.oshrun, std::strerror(errno));
-        return false;
+        return fails(fmt::format("cannot run {}: {}", job.oshrun, std::strerror(errno)));
     }
     const Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     const Awaited awaited = await_end(pidfd.get(), limits.cancel_fd, limits.timeout_s);
@@ -264,7 +263,7 @@ bool run_job(const JobCommand& job, const FaultSchedule& schedule, const std::st
     record.exit_code = exit_code_of(status);
     record.left_behind = find_left_behind((fs::path(folder) / "visits").string());
     collect_words(folder, record);
-    return true;
+    return {};
 }
 
 }  // namespace sft::tools

@@ -10,6 +10,7 @@
 
 #include "base/faults/fault_schedule.hpp"
 #include "base/faults/fault_visits.hpp"
+#include "base/result.hpp"
 
 namespace sft::tools {
 
@@ -81,8 +82,8 @@ struct RunLimits {
     int cancel_fd = -1;  // readable: end the job and return
 };
 
-// `folder` is an empty one of this run's own. False: error is the line for the user.
-[[nodiscard]] bool run_job(const JobCommand& job, const FaultSchedule& schedule, const std::string& folder,
-                           const RunLimits& limits, RunRecord& record, std::string& error);
+// `folder` is an empty one of this run's own.
+[[nodiscard]] Result<> run_job(const JobCommand& job, const FaultSchedule& schedule, const std::string& folder,
+                               const RunLimits& limits, RunRecord& record);
 
 }  // namespace sft::tools

@@ -88,7 +88,7 @@ public:
     Mailbox(const Mailbox&) = delete;
     Mailbox& operator=(const Mailbox&) = delete;
 
-    // Listens. False: error_line says why.
+    // Listens.
     [[nodiscard]] Result<> open(const Options& options);
     // What still waits for room is lost.
     void close() noexcept;

@@ -80,7 +80,7 @@ public:
     Network(const Network&) = delete;
     Network& operator=(const Network&) = delete;
 
-    // Starts the progress thread as well. False: error_line says why.
+    // Starts the progress thread as well.
     [[nodiscard]] Result<> open(Options options);
     void close() noexcept;
     [[nodiscard]] Bytes address() const noexcept;

@@ -38,7 +38,6 @@ using Info = std::unique_ptr<fi_info, FreeInfo>;
 
 class Device {
 public:
-    // False: error_line says why.
     [[nodiscard]] Result<> open(const Fabric::Options& options);
     // Nothing of the provider touches memory after this.
     void close() noexcept;
