@@ -121,7 +121,7 @@ bool act(const FaultEntry& entry, const FaultHook& hook) noexcept {
             }
             break;
         case FaultKind::cut:
-            if (hook.cut == nullptr || !hook.cut(hook.context, entry.duration_ms)) {
+            if (hook.cut == nullptr || !hook.cut(hook.context, entry.point, entry.duration_ms)) {
                 say("fault: cut needs a job on several nodes: nothing is cut");
                 return false;
             }

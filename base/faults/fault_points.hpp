@@ -87,7 +87,7 @@ void forget_fault_self() noexcept;
 struct FaultHook {
     void* context = nullptr;
     bool (*flip)(void* context, FaultCopy copy, std::uint64_t seed) = nullptr;
-    bool (*cut)(void* context, std::int64_t duration_ms) = nullptr;  // -1: for ever
+    bool (*cut)(void* context, FaultPoint where, std::int64_t duration_ms) = nullptr;  // -1: for ever
 };
 void set_fault_hook(const FaultHook& hook) noexcept;
 

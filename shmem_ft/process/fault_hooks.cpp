@@ -35,15 +35,31 @@ void FaultHooks::introduce_self() {
         const auto which = copy == FaultCopy::local ? BackupStore::Copy::local : BackupStore::Copy::shadow;
         return !o.protector->store().flip_bit(which, seed, o.memory->live()).empty();
     };
-    hook.cut = [](void* context, std::int64_t duration_ms) {
-        constexpr std::int64_t kNsPerMs = 1'000'000;
-        const Options& o = static_cast<FaultHooks*>(context)->o_;
-        if (o.has_network) {
-            o.coordinator->cut_until(duration_ms == kForEver ? INT64_MAX : now_ns() + duration_ms * kNsPerMs);
-        }
-        return o.has_network;
+    hook.cut = [](void* context, FaultPoint where, std::int64_t duration_ms) {
+        return static_cast<FaultHooks*>(context)->cut(where, duration_ms);
     };
     set_fault_hook(hook);
+}
+
+bool FaultHooks::cut(FaultPoint where, std::int64_t duration_ms) noexcept {
+    constexpr std::int64_t kNsPerMs = 1'000'000;
+    if (!o_.has_network) {
+        return false;
+    }
+    const std::int64_t end_ns = duration_ms == kForEver ? INT64_MAX : now_ns() + duration_ms * kNsPerMs;
+    if (where == FaultPoint::message_send || where == FaultPoint::message_receive) {
+        cut_end_ns_.store(end_ns);
+        o_.wake_service();
+    } else {
+        o_.coordinator->cut_until(end_ns);
+    }
+    return true;
+}
+
+void FaultHooks::carry_out() noexcept {
+    if (const std::int64_t end_ns = cut_end_ns_.exchange(0); end_ns != 0) {
+        o_.coordinator->cut_until(end_ns);
+    }
 }
 
 }  // namespace sft

@@ -2,6 +2,8 @@
 // (base/faults/fault_points.hpp). One object of a process at a time.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -25,6 +27,7 @@ public:
         ProcId self = kNoProc;
         const OwnPe* me = nullptr;
         std::function<ProgramPhase()> phase = {};
+        std::function<void()> wake_service = {};
         bool has_network = false;
     };
     FaultHooks() = default;
@@ -35,9 +38,15 @@ public:
     void open(Options options) noexcept { o_ = std::move(options); }
     // Once there is a coordinator, and again when this process has become a PE or its phase has changed.
     void introduce_self();
+    // By the service thread, when it has been woken: what cannot be done at its fault point, where messages are sent
+    // and received, because the lock of those is held there.
+    void carry_out() noexcept;
 
 private:
+    [[nodiscard]] bool cut(FaultPoint where, std::int64_t duration_ms) noexcept;
+
     Options o_;
+    std::atomic<std::int64_t> cut_end_ns_{0};  // 0: nothing is to be cut
 };
 
 }  // namespace sft

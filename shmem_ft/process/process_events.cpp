@@ -91,6 +91,7 @@ void ProcessEvents::watch_spare_wait() {
 }
 
 void ProcessEvents::service_woken(std::int64_t now_ns) noexcept {
+    o_.fault_hooks->carry_out();
     o_.status->refresh(now_ns);
     tell_pending_fault();
     watch_exit_later();

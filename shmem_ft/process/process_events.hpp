@@ -17,6 +17,7 @@
 #include "recovery/fault_policy.hpp"
 #include "recovery/job_lines.hpp"
 #include "recovery/spare_wait.hpp"
+#include "shmem_ft/process/fault_hooks.hpp"
 #include "shmem_ft/process/job_exit.hpp"
 #include "shmem_ft/process/status_publisher.hpp"
 #include "shmem_ft/start/node_links.hpp"
@@ -42,6 +43,7 @@ public:
         SpareWait* spare_wait = nullptr;
         JobLines* lines = nullptr;
         JobExit* job_exit = nullptr;
+        FaultHooks* fault_hooks = nullptr;
     };
     // Before anything can happen.
     void open(const Options& options) noexcept;

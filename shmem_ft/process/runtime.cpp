@@ -228,7 +228,8 @@ void Runtime::create_service() {
                   .fault_policy = &fault_policy_,
                   .spare_wait = &spare_wait_,
                   .lines = &lines_,
-                  .job_exit = &job_exit_});
+                  .job_exit = &job_exit_,
+                  .fault_hooks = &fault_hooks_});
     fault_hooks_.open({.control = &control_,
                        .coordinator = coordinator_.get(),
                        .protector = &protector_,
@@ -236,6 +237,7 @@ void Runtime::create_service() {
                        .self = self(),
                        .me = &me_,
                        .phase = [this] { return program_start_.phase(); },
+                       .wake_service = [this] { service_->wake(); },
                        .has_network = links_.network() != nullptr});
 }
 

@@ -159,6 +159,17 @@ def short_cut(bench):
     check("recomputed 0 steps" in outcome.stdout, "somebody was taken for dead", outcome)
 
 
+def cut_among_messages(bench):
+    """The same where a message is sent or received: there its sender, or who takes it, has the lock of all of them."""
+    results = expected(bench)
+    for point in ("message_send", "message_receive"):
+        outcome = job_on(bench, 3, 4, 1, "jacobi1d", *JACOBI,
+                         SHMEM_FT_FAULTS=f"cut 300 ms process 1 at {point} visit 12").finish()
+        check("fault: cut 300 ms process 1" in outcome.stderr, "nothing was cut", outcome)
+        check_success(outcome, results)
+        check("recomputed 0 steps" in outcome.stdout, f"{point}: somebody was taken for dead", outcome)
+
+
 def minority(bench):
     """Who is cut off for ever ends itself, and the others go on without it."""
     results = expected(bench)
@@ -231,6 +242,7 @@ CASES = {
     "substitute-dies-unprotected": dies_before_its_copy_is_sent(2),
     "waits-without-a-copy": dies_before_its_copy_is_sent(1),
     "short-cut": short_cut,
+    "cut-among-messages": cut_among_messages,
     "minority": minority,
     "told-by-the-launcher": told_by_the_launcher,
     "told-what-is-false": told_what_is_false,
