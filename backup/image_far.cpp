@@ -232,7 +232,7 @@ private:
             return false;
         }
         if (shipping_.local != nullptr) {
-            if (may_differ_from_local(number, live) && shipping_.local->differs(number, live)) {
+            if (differs_from_local(number, live)) {
                 shipping_.live_differs->insert(number);
                 differs = true;
             }
@@ -252,10 +252,15 @@ private:
         return true;
     }
 
-    [[nodiscard]] bool may_differ_from_local(std::size_t number, const std::byte* live) const {
-        const bool may = shipping_.may_differ == nullptr || shipping_.may_differ->contains(number);
-        SFT_ASSERT_SLOW(may || !shipping_.local->differs(number, live));  // a tracker has missed a write
-        return may;
+    // A block that was a hole differs, even if nobody has written to it: to read it is enough to make it exist.
+    [[nodiscard]] bool differs_from_local(std::size_t number, const std::byte* live) const {
+        const Image& local = *shipping_.local;
+        const bool is_hole = *local.block(number).entry == kAbsent;
+        if (!is_hole && shipping_.may_differ != nullptr && !shipping_.may_differ->contains(number)) {
+            SFT_ASSERT_SLOW(!local.differs(number, live));  // a tracker has missed a write
+            return false;
+        }
+        return local.differs(number, live);
     }
 
     void add_to_run(std::size_t offset, const std::byte* from, std::size_t bytes) {

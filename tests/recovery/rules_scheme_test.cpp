@@ -13,7 +13,7 @@ constexpr FailureReason kKilled{FailureKind::signal, 9};
 std::vector<Death> deaths_of(std::initializer_list<int> processes) {
     std::vector<Death> deaths;
     for (const int process : processes) {
-        deaths.push_back({ProcId(process), kKilled, true});
+        insert_sorted(deaths, {ProcId(process), kKilled, true});
     }
     return deaths;
 }
