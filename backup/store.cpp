@@ -51,6 +51,14 @@ Result<> BackupStore::create(BackupMode mode, const LiveState& live, std::int32_
     return {};
 }
 
+void BackupStore::keep_on_node(Segment copies) noexcept {
+    const Use use(*this);
+    SFT_ASSERT(mode_ != BackupMode::none && pe_ == kNoPe && served_ == nullptr);
+    SFT_ASSERT(copies.fd() >= 0 && !is_kept_on_node_);
+    kept_ = std::move(copies);
+    is_kept_on_node_ = true;
+}
+
 Result<> BackupStore::serve(Network& network) {
     const Use use(*this);
     if (mode_ == BackupMode::none) {
@@ -75,6 +83,7 @@ void BackupStore::release() noexcept {
         served_ = nullptr;
     }
     kept_.release();
+    is_kept_on_node_ = false;
     shadow_.release();
     far_.reset();
     local_.release();
@@ -93,6 +102,19 @@ Reach BackupStore::show_room(Window& window, const KeeperLocation& location, PeI
     const std::size_t room = room_bytes(live);
     SFT_ASSERT(pe.value() >= 0 && room % kImagePage == 0);              // it begins with a page of the file
     SFT_ASSERT(window.address() == nullptr || window.bytes() == room);  // states do not change their size
+    const auto show = [&](int fd) {
+        return (window.address() != nullptr ? Result<>() : window.reserve(room)).then([&] {
+            return window.show(fd, pe.index() * room);
+        });
+    };
+    if (location.node_copies_fd >= 0) {
+        const Result<> shown = show(location.node_copies_fd);
+        if (!shown) {
+            trouble = {format("the copies of PE %d on this node: %s", pe.value(), shown.error().line.c_str()),
+                       shown.error().number};
+        }
+        return shown ? Reach::opened : Reach::cannot_be_opened;
+    }
     const auto of_keeper = [&] {
         return location.process != kNoProc ? format("process %d (pid %d)", location.process.value(), location.pid)
                                            : format("pid %d", location.pid);
@@ -104,9 +126,7 @@ Reach BackupStore::show_room(Window& window, const KeeperLocation& location, PeI
                    opening.error};
         return opening.reach;
     }
-    const Result<> shown = (window.address() != nullptr ? Result<>() : window.reserve(room)).then([&] {
-        return window.show(opening.fd, pe.index() * room);
-    });
+    const Result<> shown = show(opening.fd);
     ::close(opening.fd);
     if (!shown) {
         trouble = {format("the store of %s: %s", of_keeper().c_str(), shown.error().line.c_str()),

@@ -5,11 +5,13 @@
 //   shadow       two slots at the keeper, version v in slot v mod 2, so v stays whole while v + 1 is written;
 //                the owner maps the keeper's memory and writes there itself, or writes through the network if the
 //                keeper is on another node ("far"); the keeper need not take part
-//   own store    a memory file with room for the shadow of every PE of the job; only what is used costs memory
+//   own store    a memory file with room for the shadow of every PE of the job; only what is used costs memory. In a
+//                job on one node all processes have one together, and a shadow is in one place whoever keeps it
 //
-// Ownership: the store belongs to the keeper's process. When that process dies its memory stays as long as an owner
-// has it mapped, which is how a PE in mode single_copy can still roll back after its keeper's death. A far shadow is
-// lost with its keeper: in mode single_copy the owner then has nothing to go back to, and says so in roll_back().
+// Ownership: a store of its own belongs to the keeper's process. When that process dies its memory stays as long as an
+// owner has it mapped, which is how a PE in mode single_copy can still roll back after its keeper's death. The common one
+// stays as long as any process of the node lives (keep_on_node). A far shadow is lost with its keeper: in mode
+// single_copy the owner then has nothing to go back to, and says so in roll_back().
 //
 // What is sent to a far shadow: replicate() compares live memory with the local copy, and knows for each slot in which
 // blocks it may differ from the local copy (slot_differs_); see image.hpp. What it has found serves
@@ -51,6 +53,7 @@ public:
         std::int32_t pid = 0;
         std::uint64_t start_time = 0;
         int store_fd = -1;
+        int node_copies_fd = -1;  // not -1: in memory of this node, which this process has open; nothing else counts
         ProcId process = kNoProc;
         Network* network = nullptr;  // null: on this node
         StoreWire* wire = nullptr;   // in place of the network, for tests
@@ -58,6 +61,13 @@ public:
     };
 
     [[nodiscard]] Result<> create(BackupMode mode, const LiveState& live, std::int32_t n_pes);
+    // The shadow of a PE: two slots.
+    [[nodiscard]] static std::size_t room_bytes(const LiveState& live) noexcept { return 2 * Image::bytes_for(live); }
+    // Memory of the node, with room for the shadows of all PEs, which its processes keep there from now on instead of
+    // each in its own store. Before use_keeper().
+    void keep_on_node(Segment copies) noexcept;
+    // For KeeperLocation: that memory; -1: there is none.
+    [[nodiscard]] int node_copies_fd() const noexcept { return is_kept_on_node_ ? kept_.fd() : -1; }
     // Lets processes of other nodes write and read what they keep here. Until release(), which the network outlives.
     [[nodiscard]] Result<> serve(Network& network);
     void release() noexcept;
@@ -124,7 +134,6 @@ public:
     std::string flip_bit(Copy copy, std::uint64_t seed, const LiveState& live);
 
 private:
-    [[nodiscard]] static std::size_t room_bytes(const LiveState& live) noexcept { return 2 * Image::bytes_for(live); }
     [[nodiscard]] static Image slot(std::byte* room, Version version, const LiveState& live) noexcept {
         SFT_ASSERT(room != nullptr);
         return {room + (version.value() % 2) * Image::bytes_for(live), live};
@@ -173,6 +182,7 @@ private:
     ChangeTracker* tracker_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: everything is compared
     VersionStore* versions_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: copies are all there is
     Segment kept_;                                             // shadows kept for others; not mapped here
+    bool is_kept_on_node_ = false;                             // by all processes of the node in one file
     Network* served_ SFT_GUARDED_BY(mutex_) = nullptr;
     Window shadow_ SFT_GUARDED_BY(mutex_);  // own shadow, in the keeper's memory
     std::unique_ptr<FarShadow> far_

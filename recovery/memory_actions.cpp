@@ -199,6 +199,7 @@ Protector::KeeperLocation MemoryActions::location_of(ProcId keeper) const {
     return {.pid = slot.pid,
             .start_time = slot.start_time,
             .store_fd = slot.store_fd,
+            .node_copies_fd = o_.protector->store().node_copies_fd(),
             .process = keeper,
             .network = o_.is_remote(keeper) ? o_.network : nullptr};
 }

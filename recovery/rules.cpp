@@ -38,10 +38,13 @@ bool is_among(const std::vector<Death>& deaths, ProcId process) {
     return std::any_of(deaths.begin(), deaths.end(), [&](const Death& death) { return death.process == process; });
 }
 
+// Each once, also if its substitute has failed as well.
 std::vector<PeId> pes_of(const std::vector<FailedPe>& failed) {
     std::vector<PeId> pes;
     for (const FailedPe& item : failed) {
-        pes.push_back(item.pe);
+        if (std::find(pes.begin(), pes.end(), item.pe) == pes.end()) {
+            pes.push_back(item.pe);
+        }
     }
     return pes;
 }

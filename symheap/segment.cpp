@@ -49,6 +49,19 @@ Result<> Segment::create(const char* name, std::size_t bytes) {
     return {};
 }
 
+Result<> Segment::open(std::int32_t pid, std::uint64_t start_time, int fd, std::size_t bytes) {
+    SFT_ASSERT(fd_ < 0 && address_ == nullptr && bytes > 0);
+    const Opening opening = open_descriptor_of(pid, start_time, fd);
+    if (opening.reach != Reach::opened) {
+        const bool is_gone = opening.reach == Reach::gone;
+        return fails({is_gone ? Failure::gone : Failure::cannot_be_opened,
+                      is_gone ? "it is gone" : describe_error(opening.error), opening.error});
+    }
+    fd_ = opening.fd;
+    bytes_ = bytes;
+    return {};
+}
+
 Result<> Segment::map_at(void* address) {
     SFT_ASSERT(fd_ >= 0 && address_ == nullptr && bytes_ > 0);
     const int fixed = address == nullptr ? 0 : MAP_FIXED_NOREPLACE;

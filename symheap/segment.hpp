@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "base/result.hpp"
@@ -22,6 +23,9 @@ public:
 
     // Creates a file of that size; pages never touched cost nothing. Not mapped yet.
     [[nodiscard]] Result<> create(const char* name, std::size_t bytes);
+    // Opens the file that the process with that pid and start time has open as `fd`. The failure says no more than what
+    // the system says.
+    [[nodiscard]] Result<> open(std::int32_t pid, std::uint64_t start_time, int fd, std::size_t bytes);
     // Maps the file at `address` (which must be free, or null: anywhere).
     [[nodiscard]] Result<> map_at(void* address);
     // Maps the file over whatever is mapped at `address` now, in one step.

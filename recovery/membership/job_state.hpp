@@ -149,6 +149,8 @@ inline constexpr GroupId kNoGroup{-1};
 class MemoryHolder;  // memory_holder.hpp
 // The memory of a process is its own, and gone with it.
 [[nodiscard]] const MemoryHolder& process_memory() noexcept;
+// What it keeps for others is its node's, and gone when nobody of the job lives there any more.
+[[nodiscard]] const MemoryHolder& node_memory() noexcept;
 
 // What a job starts with, and the questions that need it.
 struct JobShape {

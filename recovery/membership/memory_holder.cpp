@@ -15,9 +15,18 @@ public:
 
 constexpr ProcessMemory kProcessMemory;
 
+class NodeMemory final : public MemoryHolder {
+public:
+    [[nodiscard]] bool dies_with_process(Memory what) const noexcept override { return what != Memory::kept_shadows; }
+    [[nodiscard]] bool dies_with_node(Memory /*what*/) const noexcept override { return true; }
+};
+
+constexpr NodeMemory kNodeMemory;
+
 }  // namespace
 
 const MemoryHolder& process_memory() noexcept { return kProcessMemory; }
+const MemoryHolder& node_memory() noexcept { return kNodeMemory; }
 
 LeftMemory::LeftMemory(const JobShape& shape, const JobState& state) : shape_(shape), state_(state) {
     for (const Death& death : state.deaths) {
@@ -49,6 +58,20 @@ bool LeftMemory::has(ProcId process, Memory what) const {
         return false;
     }
     return !holder.dies_with_node(what) || is_anybody_on(shape_.node_of(state_, process));
+}
+
+ProcId LeftMemory::heir_of(ProcId process) const {
+    if (lives(process) || shape_.memory->dies_with_process(Memory::kept_shadows)) {
+        return process;
+    }
+    JobState then;
+    then.replacements = state_.protected_layout;
+    const PeId pe = shape_.held_by(then, process);
+    if (pe == kNoPe) {
+        return process;
+    }
+    const ProcId heir = shape_.holder(state_, pe);
+    return shape_.node_of(state_, heir) == shape_.node_of(state_, process) ? heir : process;
 }
 
 }  // namespace sft

@@ -1,8 +1,12 @@
 // Who holds the memory of a process, and so what dies with what.
 //
-// Today the process itself: whatever dies with it, or with its node, takes its memory along. Memory that something else
-// on the node holds would outlive the process, and not the node; so these are two questions. The schemes of redundancy
-// (scheme.hpp) ask what is left of the shares that processes keep, and the simulator what is left of its memory.
+// Either the process itself, or its node: then what processes keep for others lies in memory that all of them have open,
+// and lasts as long as one of them lives. So the death of a process and the loss of its node are two questions. The
+// schemes of redundancy (scheme.hpp) ask what is left of the shares that processes keep, and the simulator what is left
+// of its memory.
+//
+// What a process has kept in memory of its node belongs to the PE that it was, and so to the next holder of that PE on
+// the node: nothing of it has to be sent again.
 //
 // Threads: no state, or constant after construction.
 #pragma once
@@ -42,6 +46,8 @@ public:
     // As if that node were lost besides, with all that runs there.
     void lose(NodeId node) noexcept { lost_node_ = node; }
     [[nodiscard]] bool has(ProcId process, Memory what) const;
+    // Whose it is now what `process` has kept: its own, or the next holder's of its PE on its node.
+    [[nodiscard]] ProcId heir_of(ProcId process) const;
 
 private:
     [[nodiscard]] bool lives(ProcId process) const;

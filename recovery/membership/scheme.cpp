@@ -31,6 +31,9 @@ std::vector<Share> sources_of(const JobShape& shape, const JobState& state, PeId
     const LeftMemory left(shape, state);
     std::vector<Share> shares = shares_that_exist(shape, state)->of(pe);
     std::erase_if(shares, [&](const Share& share) { return !left.has(share.holder, Memory::kept_shadows); });
+    for (Share& share : shares) {
+        share.holder = left.heir_of(share.holder);
+    }
     return shares;
 }
 

@@ -99,7 +99,12 @@ Result<> Runtime::meet_others(int generation) {
     if (Result<> created = create_memory(); !created) {
         return created;
     }
-    return joins ? rendezvous_.join(own_for_others()) : rendezvous_.meet(generation, own_for_others());
+    const Result<> met =
+        joins ? rendezvous_.join(own_for_others()) : rendezvous_.meet(generation, own_for_others());
+    if (Segment copies = rendezvous_.take_node_copies(); met && copies.fd() >= 0) {
+        protector_.store().keep_on_node(std::move(copies));
+    }
+    return met;
 }
 
 Result<> Runtime::create_memory() {
@@ -122,6 +127,7 @@ Result<> Runtime::create_memory() {
 Rendezvous::Own Runtime::own_for_others() {
     return {.heap = memory_.live().heap,
             .globals = memory_.live().globals,
+            .room_bytes = keeps_copies() ? BackupStore::room_bytes(memory_.live()) : 0,
             .make_store = [this](std::int32_t n_pes) { return make_store(n_pes); },
             .open_links = [this](const JobCard& first) { return open_links(first); }};
 }
@@ -173,13 +179,15 @@ void Runtime::open_peers() {
 // With what shows to onlookers what it knows.
 void Runtime::create_coordinator() {
     const bool aborts = config_.unreplaced == Unreplaced::abort;
+    const bool has_node_copies = protector_.store().node_copies_fd() >= 0;
     coordinator_ = std::make_unique<Coordinator>(
         Coordinator::Options{.shape = {.n_pes = first_spare(),
                                        .n_processes = bootstrap_.n_processes(),
                                        .nodes = links_.nodes(),
                                        .domains = rendezvous_.domains(),
                                        .keeps_near = config_.backup_mode == BackupMode::single_copy,
-                                       .scheme = keeps_copies() ? &one_partner() : &no_copies()},
+                                       .scheme = keeps_copies() ? &one_partner() : &no_copies(),
+                                       .memory = has_node_copies ? &node_memory() : &process_memory()},
                              .self = self(),
                              .policy = aborts ? UnreplacedPolicy::abort : UnreplacedPolicy::wait,
                              .mailbox = &mailbox_,

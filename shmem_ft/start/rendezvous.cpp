@@ -88,7 +88,7 @@ Result<> Rendezvous::connect() {
 }
 
 // The lowest process of each node makes the node's segment; process 0 chooses for all.
-Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment) {
+Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment, const Own& own) {
     if (self() != o_.bootstrap->node_leader()) {
         return {};
     }
@@ -100,6 +100,9 @@ Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment) {
     }
     o_.control->header().node = nodes[self().index()].value();
     o_.control->header().n_nodes = NodeMap(nodes).n_nodes();
+    if (Result<> made = make_node_copies(own.room_bytes); !made) {
+        return made;
+    }
     segment = {.pid = ::getpid(), .control_fd = o_.control->fd(), .start_time = process_start_time(::getpid())};
     if (self() == ProcId(0)) {
         const std::optional<MailToken> token = make_mail_token();
@@ -115,13 +118,43 @@ Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment) {
     return {};
 }
 
+// In a job of one PE the copies are with its witness, in one on several nodes with processes of other nodes.
+Result<> Rendezvous::make_node_copies(std::size_t room_bytes) {
+    ControlHeader& header = o_.control->header();
+    if (room_bytes == 0 || n_pes() == 1 || header.n_nodes > 1) {
+        return {};
+    }
+    const std::size_t bytes = room_bytes * static_cast<std::size_t>(n_pes());
+    SFT_ASSERT(bytes / room_bytes == static_cast<std::size_t>(n_pes()));
+    return node_copies_.create("shmem-ft-copies", bytes).then([&] {
+        header.node_copies_fd = node_copies_.fd();
+        header.node_copies_bytes = bytes;
+        return Result<>();
+    });
+}
+
+Result<> Rendezvous::open_node_copies(std::int32_t pid, std::uint64_t start_time, int fd) {
+    const std::uint64_t bytes = o_.control->header().node_copies_bytes;
+    if (bytes == 0) {
+        return {};
+    }
+    const Result<> opened = node_copies_.open(pid, start_time, fd, bytes);
+    return opened ? opened
+                  : fails(format("cannot open the memory for copies of the process with pid %d: %s (in shmem_init)", pid,
+                                 opened.error().line.c_str()));
+}
+
+Segment Rendezvous::take_node_copies() noexcept {
+    return domains() == nullptr ? std::move(node_copies_) : Segment();
+}
+
 // ENSURES: the segment of this node is attached, and process 0's card lies in it.
-Result<> Rendezvous::share_cards(const JobCard& mine, JobCard& first, int generation) {
+Result<> Rendezvous::share_cards(const JobCard& mine, JobCard& first, int generation, const Own& own) {
     SegmentCard segment;
     if (Result<> checked = check_sizes(*o_.config, o_.bootstrap->n_processes()); !checked) {
         return checked;
     }
-    if (Result<> prepared = prepare_cards(first, segment); !prepared) {
+    if (Result<> prepared = prepare_cards(first, segment, own); !prepared) {
         return prepared;
     }
     enter(StartStep::meeting);
@@ -137,13 +170,16 @@ Result<> Rendezvous::share_cards(const JobCard& mine, JobCard& first, int genera
         return {};
     }
     Result<> attached = o_.control->attach(segment.pid, segment.start_time, segment.control_fd);
-    return attached ? attached : fails(attached.error().line + " (in shmem_init)");
+    if (!attached) {
+        return fails(attached.error().line + " (in shmem_init)");
+    }
+    return open_node_copies(segment.pid, segment.start_time, o_.control->header().node_copies_fd);
 }
 
 Result<> Rendezvous::meet(int generation, const Own& own) {
     const JobCard mine = own_card(*o_.config, own.heap, own.globals);
     JobCard first = mine;
-    if (Result<> shared = share_cards(mine, first, generation); !shared) {
+    if (Result<> shared = share_cards(mine, first, generation, own); !shared) {
         return shared;
     }
     enter(StartStep::opening_listeners);
@@ -188,6 +224,7 @@ Result<> Rendezvous::publish_slot(const Files& files) {
     slot.heap_fd = files.heap.fd;
     slot.globals_fd = files.globals.fd;
     slot.store_fd = files.store.fd;
+    slot.node_copies_fd = node_copies_.fd();
     slot.memory_domain = find_domain(files).value() + 1;
     slot.state.store(ProcessState::ready, std::memory_order_release);
     return {};
@@ -242,8 +279,20 @@ Result<> Rendezvous::attach() {
         return fails(
             format("process %d cannot join: the job has room for %d processes that join", self.value(), kJoinSlots));
     }
+    if (Result<> opened = open_node_copies(pid, process_start_time(pid), descriptor_of_copies(pid)); !opened) {
+        return opened;
+    }
     o_.bootstrap->join_existing(self, o_.control->n_processes(), o_.control->header().n_nodes == 1);
     return {};
+}
+
+int Rendezvous::descriptor_of_copies(int pid) const {
+    for (std::int32_t process = 0; process < o_.control->n_slots(); ++process) {
+        if (o_.control->slot(ProcId(process)).pid == pid) {
+            return o_.control->slot(ProcId(process)).node_copies_fd;
+        }
+    }
+    return -1;  // check_segment() has refused it
 }
 
 // oshrun has only the number of the process, which may by now be that of another one, with a segment of another job.

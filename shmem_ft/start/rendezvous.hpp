@@ -22,6 +22,7 @@
 #include "shmem_ft/start/bootstrap.hpp"
 #include "shmem_ft/start/node_links.hpp"
 #include "shmem_ft/start/start_watch.hpp"
+#include "symheap/segment.hpp"
 #include "transport/mail/mailbox.hpp"
 #include "transport/shm/control.hpp"
 
@@ -51,6 +52,7 @@ public:
     struct Own {
         AddressRange heap;
         AddressRange globals;
+        std::size_t room_bytes = 0;  // for the copies of a PE that others keep; 0: nobody keeps any
         // Once the number of PEs is known.
         std::function<Result<Files>(std::int32_t n_pes)> make_store;
         // After that. first: the card of process 0.
@@ -83,21 +85,28 @@ public:
 
     // Of the PEs and spares that the job has started with. Null: there are not several, or it runs on several nodes.
     [[nodiscard]] const DomainMap* domains() const noexcept { return domains_.has_several() ? &domains_ : nullptr; }
+    // Memory of the node with room for the copies of all PEs, for whoever takes it. It has no file if the job has one
+    // PE, runs on several nodes or in several memory domains, or nobody keeps any: then each process has its own.
+    [[nodiscard]] Segment take_node_copies() noexcept;
 
 private:
     [[nodiscard]] ProcId self() const noexcept { return o_.bootstrap->self(); }
     [[nodiscard]] std::int32_t n_pes() const noexcept;
-    [[nodiscard]] Result<> prepare_cards(JobCard& card, SegmentCard& segment);
-    [[nodiscard]] Result<> share_cards(const JobCard& mine, JobCard& first, int generation);
+    [[nodiscard]] Result<> prepare_cards(JobCard& card, SegmentCard& segment, const Own& own);
+    [[nodiscard]] Result<> share_cards(const JobCard& mine, JobCard& first, int generation, const Own& own);
+    [[nodiscard]] Result<> make_node_copies(std::size_t room_bytes);
+    [[nodiscard]] Result<> open_node_copies(std::int32_t pid, std::uint64_t start_time, int fd);
     [[nodiscard]] Result<> tell_others(int generation);
     [[nodiscard]] Result<> publish_slot(const Files& files);
     [[nodiscard]] DomainId find_domain(const Files& files) const;
     void read_domains();
     [[nodiscard]] Result<> check_segment(int pid) const;
+    [[nodiscard]] int descriptor_of_copies(int pid) const;
     [[nodiscard]] Result<> await_turn();
 
     Options o_;
     DomainMap domains_;
+    Segment node_copies_;
     std::unique_ptr<StartWatch> watch_;  // while this process is in shmem_init for the first time
 };
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "recovery/rules.hpp"
-#include "tests/recovery/node_memory.hpp"
 #include "tests/recovery/two_partners.hpp"
 
 namespace sft {

@@ -33,6 +33,8 @@ public:
 // Who has to keep a share of each PE under the holders of this value, found without the code under test. Nobody: empty.
 using Keepers = std::vector<std::vector<ProcId>>;
 [[nodiscard]] Keepers expected_keepers(const Scenario& scenario, const JobState& state);
+// Where a keeper of that value keeps.
+[[nodiscard]] Place place_at(const Scenario& scenario, const JobState& state, ProcId keeper, PeId pe, Version version);
 
 // Empty, or what is wrong in a value that follows `before`: computed from the deaths that are new in it, and from
 // nothing that the code under test has worked out. What the rules are free to choose is checked for being a good
@@ -100,6 +102,7 @@ public:
     void heard_of_death(ProcId process, const Death& death) override;
     void gave_up(ProcId process, PeId pe, const JobState& state) override;
     void bit_flipped(const Place& place) override;
+    void shadow_sent_anew(ProcId process) override;
 
 private:
     struct Stored {

@@ -57,6 +57,16 @@ Keepers expected_keepers(const Scenario& scenario, const JobState& state) {
     return keepers;
 }
 
+Place place_at(const Scenario& scenario, const JobState& state, ProcId keeper, PeId pe, Version version) {
+    const auto slot = static_cast<std::int32_t>(version.value() % 2);
+    for (std::int32_t other = 0; scenario.has_node_memory && other < scenario.shape.n_pes; ++other) {
+        if (holder_in(state.replacements, PeId(other)) == keeper) {
+            return {kNoProc, pe, slot, PeId(other)};
+        }
+    }
+    return {keeper, pe, slot};
+}
+
 // ---- why a job ends ----
 
 EndChecker::EndChecker(const Account& account, Verdict& verdict) : account_(account), verdict_(verdict) {}

@@ -20,7 +20,7 @@ void MemoryChecker::expect_shadows(const JobState& state, Version version, const
         const bool is_unprotected =
             std::find(state.unprotected.begin(), state.unprotected.end(), PeId(pe)) != state.unprotected.end();
         for (const ProcId keeper : keepers[static_cast<std::size_t>(pe)]) {
-            const Place place{keeper, PeId(pe), static_cast<std::int32_t>(version.value() % 2)};
+            const Place place = place_at(account_.scenario, state, keeper, PeId(pe), version);
             if (!is_unprotected && account_.has_memory(keeper) && !has_copy(place, version)) {
                 verdict_.fail("recoverable", format("%s: process %d has no shadow of PE %d of version %u", when,
                                                     keeper.value(), pe, version.value()));
@@ -94,6 +94,13 @@ void MemoryChecker::copy_begun(const Place& place) {
     flipped_.erase(place);
 }
 
+// What a dead keeper has kept in memory of the node is there for the next one.
+void MemoryChecker::shadow_sent_anew(ProcId process) {
+    if (account_.scenario.has_node_memory) {
+        verdict_.fail("needless copy", format("process %d sends its shadow, which the node has", process.value()));
+    }
+}
+
 void MemoryChecker::bit_flipped(const Place& place) { flipped_.insert(place); }
 
 // Right only if no good copy is left where one has to be: the own one, and the shadow where it was when everybody was
@@ -104,12 +111,11 @@ void MemoryChecker::gave_up(ProcId process, PeId pe, const JobState& state) {
     std::vector<Place> places{{process, pe, -1}};
     const Keepers keepers = expected_keepers(account_.scenario, then);
     for (const ProcId keeper : keepers[pe.index()]) {
-        places.push_back({keeper, pe, static_cast<std::int32_t>(state.version.value() % 2)});
+        places.push_back(place_at(account_.scenario, then, keeper, pe, state.version));
     }
     for (const Place& place : places) {
         const bool lives = account_.lives(place.process) && !heard_.contains({process, place.process});
-        if ((lives || account_.scenario.has_node_memory) && !flipped_.contains(place) &&
-            has_copy(place, state.version)) {
+        if ((lives || place.process == kNoProc) && !flipped_.contains(place) && has_copy(place, state.version)) {
             verdict_.fail("giving up", format("process %d gives PE %d up, and process %d has a good copy",
                                               process.value(), pe.value(), place.process.value()));
         }

@@ -1,6 +1,7 @@
 // What a decided value must look like after the one before: built anew here, field by field, from the stages and the
 // deaths that are new, and compared as a whole.
 #include <algorithm>
+#include <set>
 
 #include "base/report.hpp"
 #include "tests/sim/checkers.hpp"
@@ -129,8 +130,11 @@ std::string wrong_takeovers(const Scenario& scenario, const JobState& before, co
 
 std::vector<PeId> pes_of(const std::vector<FailedPe>& failed) {
     std::vector<PeId> pes;
+    std::set<PeId> seen;
     for (const FailedPe& item : failed) {
-        pes.push_back(item.pe);
+        if (seen.insert(item.pe).second) {
+            pes.push_back(item.pe);
+        }
     }
     return pes;
 }

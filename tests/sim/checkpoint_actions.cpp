@@ -159,8 +159,8 @@ void SimProcess::write_word(const Writing& writing, std::size_t word) {
             world_.later(self_, 50 * kMicro, [this, writing, word] { write_word(writing, word); });
             return;
         }
-        Copy& copy = world_.process(holder).shadows_[pe_].slots[writing.slot];
-        const Place place{holder, pe_, static_cast<std::int32_t>(writing.slot)};
+        Copy& copy = shadow_at(holder).slots[writing.slot];
+        const Place place = place_of(holder, writing.slot);
         if (word == 0) {
             copy.version = kNoVersion;
             world_.tell(&Observer::copy_begun, place);
@@ -227,8 +227,19 @@ void SimProcess::mend(Version version) {
     });
 }
 
+Shadow& SimProcess::shadow_at(ProcId holder) {
+    return world_.scenario().has_node_memory ? world_.shadow_of_node(world_.pe_of(holder), pe_)
+                                             : world_.process(holder).shadows_[pe_];
+}
+
+Place SimProcess::place_of(ProcId holder, std::size_t slot) const {
+    const auto number = static_cast<std::int32_t>(slot);
+    return world_.scenario().has_node_memory ? Place{kNoProc, pe_, number, world_.pe_of(holder)}
+                                             : Place{holder, pe_, number};
+}
+
 const Copy& SimProcess::share_at(ProcId holder, Version version) {
-    return world_.process(holder).shadows_[pe_].slots[version.value() % 2];
+    return shadow_at(holder).slots[version.value() % 2];
 }
 
 // From the first one that is there and good.
@@ -329,6 +340,14 @@ void SimProcess::corrupt_a_copy(bool of_local_copy, Random& random) {
     Place place{self_, pe_, -1};
     if (of_local_copy) {
         copy = &local_;
+    } else if (world_.scenario().has_node_memory) {
+        const std::vector<Share> shares =
+            pe_ == kNoPe ? std::vector<Share>{} : targets_of(world_.scenario().shape, state(), pe_);
+        if (!shares.empty()) {
+            const std::size_t slot = random.percent(50) ? 1 : 0;
+            copy = &shadow_at(shares.front().holder).slots[slot];
+            place = place_of(shares.front().holder, slot);
+        }
     } else if (!shadows_.empty()) {
         auto& [pe, shadow] = *shadows_.begin();
         const std::size_t slot = random.percent(50) ? 1 : 0;

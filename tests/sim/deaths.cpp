@@ -47,7 +47,12 @@ void World::strike(const Kill& kill, ProcId victim) {
     if (victim == kNoProc) {
         return;
     }
+    const JobState& known = process(victim).agreement().decided();
+    const PeId pe = scenario_.shape.held_by(known, victim);
     this->kill(victim, kKilled);
+    for (std::int32_t next = 1; pe != kNoPe && next <= kill.n_more; ++next) {
+        this->kill(scenario_.shape.holder(known, PeId((pe.value() + next) % scenario_.shape.n_pes)), kKilled);
+    }
     const DomainId domain = domain_of(scenario_, victim);
     const bool dies_alone = !kill.is_of_group || (!scenario_.nodes && domain == kNoDomain);
     for (std::int32_t other = 0; !dies_alone && other < n_slots(scenario_); ++other) {

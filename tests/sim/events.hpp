@@ -26,6 +26,8 @@ struct Place {
     ProcId process = kNoProc;
     PeId pe = kNoPe;
     std::int32_t slot = -1;  // -1: the local copy
+    // In memory of the node: instead of the process, the PE that the keeper is. It stays when the keeper is another one.
+    PeId keeper_pe = kNoPe;
 
     friend auto operator<=>(const Place&, const Place&) noexcept = default;
 };

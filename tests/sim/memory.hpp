@@ -84,4 +84,8 @@ struct Copy {
     }
 };
 
+struct Shadow {
+    std::array<Copy, 2> slots;
+};
+
 }  // namespace sft::sim

@@ -61,9 +61,6 @@ private:
         std::uint32_t value;
         std::uint32_t view;
     };
-    struct Shadow {
-        std::array<Copy, 2> slots;
-    };
     using Content = sim::Content;
 
     // process.cpp: the program
@@ -109,6 +106,8 @@ private:
     void write_word(const Writing& writing, std::size_t word);
     void mend(Version version);
     void fetch(std::vector<ProcId> holders, Version version);
+    [[nodiscard]] Shadow& shadow_at(ProcId holder);
+    [[nodiscard]] Place place_of(ProcId holder, std::size_t slot) const;
     [[nodiscard]] const Copy& share_at(ProcId holder, Version version);
     void take_copy(const Copy& copy, Version version, RestoredFrom where);
     void prepare_as_substitute();

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include "tests/recovery/node_memory.hpp"
 #include "tests/recovery/two_partners.hpp"
 #include "tests/sim/checkers.hpp"
 #include "tests/sim/process.hpp"
@@ -37,12 +36,8 @@ Outcome run_seed(std::uint64_t seed, const RunOptions& options) {
         scenario.shape.scheme = &two_partners();
         scenario.n_partners = 2;
     }
-    if (options.has_node_memory) {
-        if (scenario.nodes || scenario.detection != Detection::kernel || scenario.shape.n_pes == 1) {
-            return {};
-        }
-        scenario.shape.memory = &node_memory();
-        scenario.has_node_memory = true;
+    if (options.has_node_memory && !give_node_memory(scenario)) {
+        return {};
     }
     if (options.with_trace) {
         fmt::print("{}\n", describe(scenario));

@@ -420,6 +420,23 @@ Scenario make_scenario(std::uint64_t seed) {
     return scenario;
 }
 
+bool give_node_memory(Scenario& scenario) {
+    if (scenario.shape.has_groups() || scenario.detection != Detection::kernel || scenario.shape.n_pes == 1) {
+        return false;
+    }
+    scenario.shape.memory = &node_memory();
+    scenario.has_node_memory = true;
+    Random random(scenario.seed ^ 0xb0257);
+    const std::int32_t n_pes = scenario.shape.n_pes;
+    if (!scenario.domains && scenario.joins.empty() && n_pes <= 12) {
+        scenario.shape.n_processes = std::max(scenario.shape.n_processes, n_pes + random.pick(0, 2 * n_pes));
+    }
+    for (Kill& kill : scenario.kills) {
+        kill.n_more = n_pes <= 12 && random.percent(50) ? random.pick(1, n_pes) : 0;
+    }
+    return true;
+}
+
 std::string describe(const Scenario& scenario) {
     return format(
         "seed %llu: %d PEs, %d spares on %d nodes%s, fan-out %d, %u versions, %s, delay %lld..%lld ns, %zu kills, %zu "

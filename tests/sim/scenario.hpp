@@ -31,6 +31,7 @@ struct Kill {
     Time delay = 0;            // between the event and the death; 0: in the middle of it
     std::int32_t process = 0;  // any
     bool is_of_group = false;  // everybody on the node of the victim, or in its memory domain, dies with it
+    std::int32_t n_more = 0;   // holders of the PEs behind that of the victim die with it
     // Events before the job has come to this version and view do not count (not for time).
     std::uint32_t after_version = 0;
     std::uint32_t after_view = 0;
@@ -158,6 +159,8 @@ struct Scenario {
 [[nodiscard]] NodeId lighter_node(const Scenario& scenario);
 
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed);
+// What its processes keep for others outlives them, and several may die at one moment. False: not a job for that.
+[[nodiscard]] bool give_node_memory(Scenario& scenario);
 // One line.
 [[nodiscard]] std::string describe(const Scenario& scenario);
 

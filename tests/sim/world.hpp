@@ -9,6 +9,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <queue>
 #include <unordered_map>
@@ -54,6 +55,10 @@ public:
     }
     // Whether there is memory of a process that lives or has died, whoever holds it.
     [[nodiscard]] bool has_memory_of(ProcId process, Memory what) const noexcept;
+    // In memory of the node: by the PE that the keeper is, and the PE whose shadow it is.
+    [[nodiscard]] Shadow& shadow_of_node(PeId keeper, PeId pe) { return shadows_of_node_[{keeper, pe}]; }
+    // The PE that a process is, was, or is to be by a value that somebody has decided.
+    [[nodiscard]] PeId pe_of(ProcId process) const;
     [[nodiscard]] bool has_come(ProcId process) const noexcept { return fates_[process.index()].has_come; }
     // So many newcomers, if there are any left.
     void want_spares(std::size_t n);
@@ -161,6 +166,8 @@ private:
     std::uint32_t view_reached_ = 0;
     std::priority_queue<Event, std::vector<Event>, IsLater> queue_;
     std::vector<std::unique_ptr<SimProcess>> processes_;
+    std::map<std::pair<PeId, PeId>, Shadow> shadows_of_node_;
+    std::map<ProcId, PeId> substitutes_;
     std::vector<Fate> fates_;
     std::vector<FailureReason> reasons_;
     std::vector<std::unordered_map<std::int32_t, std::deque<Parcel>>> channels_;  // by sender, then receiver

@@ -39,7 +39,7 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 // Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
 // Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
-inline constexpr std::uint32_t kControlLayout = 10010;
+inline constexpr std::uint32_t kControlLayout = 10011;
 inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.
@@ -57,6 +57,7 @@ struct alignas(64) ProcessSlot {
     std::int32_t store_fd;
     std::uint64_t start_time;
     std::int32_t memory_domain;  // DomainId + 1 of the one it is bound to, in a job on one node; 0: not known
+    std::int32_t node_copies_fd;  // ControlHeader::node_copies_bytes, as it has that open
     std::atomic<ProcessState> state;
     std::atomic<std::uint32_t> exit_status;     // status given to exit() + 1: last words for kernels that do not tell
     std::atomic<std::uint32_t> heartbeat;       // counted by its service thread
@@ -101,11 +102,12 @@ struct alignas(64) ControlHeader {
     std::int32_t n_nodes;                     // contacts are there if there is more than one
     std::atomic<std::uint64_t> faults_fired;  // entries of the fault schedule that have happened, a bit each
     std::atomic<std::uint32_t> startup_told;  // somebody has said that a record of the start-up is of no use
-    std::uint32_t reserved;
+    std::int32_t node_copies_fd;              // as the node's lowest process has it open
+    std::uint64_t node_copies_bytes;          // memory file for the copies of all PEs of the node; 0: there is none
     std::byte card[kCardBytesMax];  // process 0's JobCard, for spares that come later
 };
 static_assert(offsetof(ControlHeader, magic) == 0 && offsetof(ControlHeader, layout) == 4, "the same in all layouts");
-static_assert(offsetof(ControlHeader, card) == 40 && sizeof(ControlHeader) % 64 == 0);
+static_assert(offsetof(ControlHeader, card) == 48 && sizeof(ControlHeader) % 64 == 0);
 static_assert(offsetof(ControlHeader, n_pes) == 8 && offsetof(ControlHeader, faults_fired) == 24);
 static_assert(std::is_standard_layout_v<ControlHeader> && std::is_trivially_destructible_v<ControlHeader>);
 static_assert(kCardBytesMax % 8 == 0 && kJoinSlots > 0);
