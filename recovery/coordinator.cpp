@@ -18,6 +18,7 @@ Coordinator::Coordinator(const Options& options)
       actions_(options.actions),
       observer_(options.observer),
       has_lease_(options.has_lease),
+      records_(options.records),
       waits_for_spares_(options.policy == UnreplacedPolicy::wait),
       rules_(options.shape),
       agreement_({.shape = options.shape,
@@ -88,6 +89,12 @@ void Coordinator::send(ProcId to, const Message& message) {
     mailbox_->send(to, encode(message));
 }
 
+void Coordinator::record(const JobState& value) {
+    if (records_ != nullptr) {
+        records_->write(value);
+    }
+}
+
 void Coordinator::decided(const JobState& before, const JobState& after) {
     SFT_ASSERT(after.index > before.index);
     switch (after.stage) {
@@ -113,6 +120,14 @@ void Coordinator::decided(const JobState& before, const JobState& after) {
     events_.push_back(
         {.kind = Event::Kind::decision, .death = {}, .before = before, .after = after, .awaited = {}, .why_stop = {}});
     changed_.notify_all();
+}
+
+std::optional<JobState> Coordinator::decided_by(std::span<const Death> dead) const {
+    if (records_ == nullptr) {
+        return std::nullopt;
+    }
+    const std::optional<JobState> latest = records_->latest(dead);
+    return latest ? latest : JobRules::first_state(shape_);
 }
 
 void Coordinator::heard_of_death(const Death& death) {

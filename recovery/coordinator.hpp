@@ -22,6 +22,7 @@
 #include "recovery/membership/agreement.hpp"
 #include "recovery/participant.hpp"
 #include "recovery/rules.hpp"
+#include "recovery/value_records.hpp"
 #include "transport/mail/mailbox.hpp"
 
 namespace sft {
@@ -69,6 +70,7 @@ public:
         JobObserver* observer = nullptr;
         // AgreementWorld::has_lease(), asked by any thread with the coordinator's lock; empty: always.
         std::function<bool()> has_lease = {};
+        ValueRecords* records = nullptr;  // what outlives processes of this node; null: nothing does
     };
     explicit Coordinator(const Options& options);
 
@@ -165,11 +167,13 @@ public:
 private:
     // AgreementWorld
     void send(ProcId to, const Message& message) override SFT_REQUIRES(mutex_);
+    void record(const JobState& value) override SFT_REQUIRES(mutex_);
     void decided(const JobState& before, const JobState& after) override SFT_REQUIRES(mutex_);
     void heard_of_death(const Death& death) override SFT_REQUIRES(mutex_);
     void must_stop(const Stop& why) override SFT_REQUIRES(mutex_);
     [[nodiscard]] bool has_lease() const override { return !has_lease_ || has_lease_(); }
     [[nodiscard]] Testimony testimony_about(NodeId node) const override SFT_REQUIRES(mutex_);
+    [[nodiscard]] std::optional<JobState> decided_by(std::span<const Death> dead) const override;
 
     struct Event {
         enum class Kind : std::uint8_t { death, decision, stop, awaiting } kind{};
@@ -195,6 +199,7 @@ private:
     CheckpointActions* actions_;
     JobObserver* observer_;
     std::function<bool()> has_lease_;
+    ValueRecords* records_;
     bool waits_for_spares_;
 
     mutable Mutex mutex_{MutexRank::coordinator};

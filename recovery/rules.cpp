@@ -160,7 +160,8 @@ JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) c
 }
 
 // A restart begins, or begins again with more deaths. Nothing: a spare has to be awaited.
-std::optional<JobState> JobRules::planned(const JobState& state, std::span<const Death> dead) const {
+std::optional<JobState> JobRules::planned(const JobState& state, std::span<const Death> dead,
+                                          UnreplacedPolicy policy) const {
     SFT_ASSERT(!is_over(state) && state.stage != Stage::replicating && state.stage != Stage::updating);
     JobState next = next_of(state);
     const std::vector<FailedPe> failed = note_deaths(next, dead);
@@ -189,7 +190,7 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
         return ended(next, EndReason::copies_lost, std::move(without_copy));
     }
     if (!without_spare.empty()) {
-        if (policy_ == UnreplacedPolicy::wait) {
+        if (policy == UnreplacedPolicy::wait) {
             return std::nullopt;
         }
         return ended(next, EndReason::no_spare, std::move(without_spare));
@@ -361,6 +362,20 @@ JobState JobRules::after_loss_of_all(const JobState& state, std::span<const Deat
     next.further.insert(next.further.end(), failed.begin(), failed.end());
     SFT_ASSERT(shape_.vacancies(next).size() == static_cast<std::size_t>(shape_.n_pes));
     return ended(next, EndReason::all_died, pes_of(next.further));  // a spare that slept has not heard of commits
+}
+
+// A commit that was decided is completed: every copy is there. Nobody is left to ask for the restart, nor to wait for
+// spares that would come.
+JobState JobRules::after_loss_of_holders(const JobState& state, std::span<const Death> dead) const {
+    switch (state.stage) {
+        case Stage::updating: return after_ready(state, Goal::update);
+        case Stage::running:
+        case Stage::replicating: return faulted(state, dead);
+        default: break;
+    }
+    std::optional<JobState> plan = planned(state, dead, UnreplacedPolicy::abort);
+    SFT_ASSERT(plan.has_value());
+    return *std::move(plan);
 }
 
 std::vector<PeId> JobRules::awaiting_spares(const JobState& state, std::span<const Death> dead) const {

@@ -41,6 +41,7 @@ public:
     [[nodiscard]] JobState after_end_request(const JobState& state, const EndRequest& request,
                                              std::span<const Death> dead) const override;
     [[nodiscard]] JobState after_loss_of_all(const JobState& state, std::span<const Death> dead) const override;
+    [[nodiscard]] JobState after_loss_of_holders(const JobState& state, std::span<const Death> dead) const override;
 
     // The dead PEs that a restart has nobody for, in a job that waits for spares; empty: it does not wait for any.
     [[nodiscard]] std::vector<PeId> awaiting_spares(const JobState& state, std::span<const Death> dead) const;
@@ -62,7 +63,11 @@ private:
     std::vector<FailedPe> note_deaths(JobState& state, std::span<const Death> dead) const;
     void note_unprotected(JobState& state) const;
     [[nodiscard]] JobState faulted(const JobState& state, std::span<const Death> dead) const;
-    [[nodiscard]] std::optional<JobState> planned(const JobState& state, std::span<const Death> dead) const;
+    [[nodiscard]] std::optional<JobState> planned(const JobState& state, std::span<const Death> dead) const {
+        return planned(state, dead, policy_);
+    }
+    [[nodiscard]] std::optional<JobState> planned(const JobState& state, std::span<const Death> dead,
+                                                  UnreplacedPolicy policy) const;
     [[nodiscard]] bool has_source(const JobState& state, const Vacancy& vacancy) const;
     [[nodiscard]] std::vector<Replacement> shared_out(const JobState& before, std::vector<PeId> pes,
                                                       std::vector<ProcId> spares) const;

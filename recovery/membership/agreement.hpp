@@ -96,8 +96,12 @@ public:
     [[nodiscard]] virtual bool awaits_spares(const JobState& /*state*/, std::span<const Death> /*dead*/) const {
         return false;
     }
-    // Every holder is dead.
+    // Every holder is dead, and what they had agreed on is not known.
     [[nodiscard]] virtual JobState after_loss_of_all(const JobState& state, std::span<const Death> dead) const = 0;
+    // Every holder is dead, and `state` is what they had agreed on last.
+    [[nodiscard]] virtual JobState after_loss_of_holders(const JobState& state, std::span<const Death> dead) const {
+        return after_loss_of_all(state, dead);
+    }
 };
 
 // Why a process has to stop although its job may go on elsewhere.
@@ -119,6 +123,8 @@ public:
     virtual ~AgreementWorld() = default;
 
     virtual void send(ProcId to, const Message& message) = 0;
+    // This process goes on from that value; nothing is said or done because of it before this has returned.
+    virtual void record(const JobState& /*value*/) {}
     // `after` is decided; the agreement holds it already.
     virtual void decided(const JobState& before, const JobState& after) = 0;
     // A death that this process has not known, from whomever it was heard.
@@ -128,6 +134,9 @@ public:
     // Nobody on another node can have declared this process dead (node_watch.hpp); without that no death that others
     // tell is certain.
     [[nodiscard]] virtual bool has_lease() const { return true; }
+    // The last value that one of the dead has decided, if what all of them have recorded outlives them
+    // (value_records.hpp); the one that the job has started with if none of them has decided any. Nothing: it does not.
+    [[nodiscard]] virtual std::optional<JobState> decided_by(std::span<const Death> /*dead*/) const { return {}; }
     // What this process knows of a node (node_watch.hpp), for others that ask.
     [[nodiscard]] virtual Testimony testimony_about(NodeId /*node*/) const { return Testimony::none; }
 };
@@ -254,6 +263,7 @@ private:
     [[nodiscard]] bool is_over() const noexcept { return sft::is_over(state_); }
     [[nodiscard]] Message make(MessageKind kind) const;
     void count_census();
+    void go_on_from(const JobState& value);
 
     JobShape shape_;
     ProcId self_;

@@ -319,13 +319,15 @@ void Agreement::decide(JobState next) {
     const bool is_end = sft::is_over(next);
     const bool concerns_spares =
         changes_tree || is_end || next.view != state_.view || next.joined.size() != state_.joined.size();
+    const std::vector<Child> told = children_;
+    adopt(std::move(next), changes_tree && !is_end ? Lead::anew : Lead::as_before);
     if (!changes_tree || is_end) {
         Message message = make(MessageKind::decide);
-        message.index = next.index;
-        message.state = next;
-        forward(message);
+        message.state = state_;
+        for (const Child& item : told) {
+            world_->send(item.process, message);
+        }
     }
-    adopt(std::move(next), changes_tree && !is_end ? Lead::anew : Lead::as_before);
     if (concerns_spares) {
         tell_spares();
     }
@@ -366,6 +368,7 @@ void Agreement::adopt(JobState next, Lead lead) {
     const JobState before = std::exchange(state_, std::move(next));
     SFT_ASSERT(!sft::is_over(before));
     SFT_ASSERT(state_.index > before.index && state_.version >= before.version && state_.view >= before.view);
+    world_->record(state_);
     if (!is_dismissed_) {  // a spare that is let go makes the end up from what it has heard last
         assert_value(shape_, state_);
     }
@@ -449,8 +452,30 @@ void Agreement::count_census() {
         return;
     }
     SFT_ASSERT(!is_leading());  // a spare decides, since nobody leads
+    if (const std::optional<JobState> value = world_->decided_by(dead_)) {
+        go_on_from(*value);
+        return;
+    }
     adopt(rules_->after_loss_of_all(state_, dead_));
     tell_spares();
+}
+
+// What the dead have decided last: nothing that follows from a later value has been done, so this spare may choose what
+// does. It takes part by the plan that it makes, and leads, since no lower spare lives.
+void Agreement::go_on_from(const JobState& value) {
+    if (value.index > state_.index) {
+        adopt(JobState(value));
+        if (const ProcId leading = leader(); !is_over() && leading != kNoProc && leading != self_) {
+            tell_of_later_value(leading);  // it may never have been told that it takes part
+        }
+    } else {
+        adopt(rules_->after_loss_of_holders(state_, dead_));
+    }
+    if (is_over()) {
+        tell_spares();
+    } else {
+        react_to_deaths();
+    }
 }
 
 }  // namespace sft

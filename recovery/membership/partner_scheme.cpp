@@ -103,10 +103,10 @@ std::unique_ptr<const Shares> PartnerScheme::place(const JobShape& shape, const 
     return std::make_unique<PartnerShares>(shape, state, layout);
 }
 
-// With memory of the node all but one of those who know what is agreed on may die.
+// In memory of the node all copies are left, and what was agreed on.
 std::int32_t PartnerScheme::losses_survived(const JobShape& shape, const JobState& state) const {
     const bool outlives = shape.n_pes > 1 && shape.is_one_node() && !shape.memory->dies_with_process(Memory::kept_shadows);
-    return !state.unprotected.empty() ? 0 : outlives ? shape.n_pes - 1 : 1;
+    return !state.unprotected.empty() ? 0 : outlives ? shape.n_pes : 1;
 }
 
 // Only a witness keeps anything and holds no PE: a copy on its way there would never arrive.

@@ -101,10 +101,24 @@ Result<> Runtime::meet_others(int generation) {
     }
     const Result<> met =
         joins ? rendezvous_.join(own_for_others()) : rendezvous_.meet(generation, own_for_others());
-    if (Segment copies = rendezvous_.take_node_copies(); met && copies.fd() >= 0) {
-        protector_.store().keep_on_node(std::move(copies));
+    return met ? use_node_memory() : met;
+}
+
+// Behind the rooms for shadows lie the records of what is agreed on.
+Result<> Runtime::use_node_memory() {
+    Segment copies = rendezvous_.take_node_copies();
+    if (copies.fd() < 0) {
+        return {};
     }
-    return met;
+    const std::int32_t n_pes = control_.n_pes();
+    return records_.open(copies.fd(), rooms_bytes(n_pes), control_.n_slots(), self()).then([&] {
+        protector_.store().keep_on_node(std::move(copies));
+        return Result<>();
+    });
+}
+
+std::size_t Runtime::rooms_bytes(std::int32_t n_pes) const noexcept {
+    return BackupStore::room_bytes(memory_.live()) * static_cast<std::size_t>(n_pes);
 }
 
 Result<> Runtime::create_memory() {
@@ -127,7 +141,9 @@ Result<> Runtime::create_memory() {
 Rendezvous::Own Runtime::own_for_others() {
     return {.heap = memory_.live().heap,
             .globals = memory_.live().globals,
-            .room_bytes = keeps_copies() ? BackupStore::room_bytes(memory_.live()) : 0,
+            .node_bytes = [this](std::int32_t n_pes, std::int32_t n_slots) -> std::size_t {
+                return keeps_copies() ? rooms_bytes(n_pes) + ValueRecords::bytes_for(n_slots) : 0;
+            },
             .make_store = [this](std::int32_t n_pes) { return make_store(n_pes); },
             .open_links = [this](const JobCard& first) { return open_links(first); }};
 }
@@ -179,7 +195,6 @@ void Runtime::open_peers() {
 // With what shows to onlookers what it knows.
 void Runtime::create_coordinator() {
     const bool aborts = config_.unreplaced == Unreplaced::abort;
-    const bool has_node_copies = protector_.store().node_copies_fd() >= 0;
     coordinator_ = std::make_unique<Coordinator>(
         Coordinator::Options{.shape = {.n_pes = first_spare(),
                                        .n_processes = bootstrap_.n_processes(),
@@ -187,13 +202,14 @@ void Runtime::create_coordinator() {
                                        .domains = rendezvous_.domains(),
                                        .keeps_near = config_.backup_mode == BackupMode::single_copy,
                                        .scheme = keeps_copies() ? &one_partner() : &no_copies(),
-                                       .memory = has_node_copies ? &node_memory() : &process_memory()},
+                                       .memory = records_.is_open() ? &node_memory() : &process_memory()},
                              .self = self(),
                              .policy = aborts ? UnreplacedPolicy::abort : UnreplacedPolicy::wait,
                              .mailbox = &mailbox_,
                              .actions = &actions_,
                              .observer = &events_,
-                             .has_lease = [this] { return service_->has_lease(); }});
+                             .has_lease = [this] { return service_->has_lease(); },
+                             .records = records_.is_open() ? &records_ : nullptr});
     status_ = std::make_unique<StatusPublisher>(
         StatusPublisher::Options{.control = &control_,
                                  .coordinator = coordinator_.get(),

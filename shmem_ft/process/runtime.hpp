@@ -72,6 +72,8 @@ private:
     [[nodiscard]] Rendezvous::Own own_for_others();
     [[nodiscard]] Result<Rendezvous::Files> make_store(std::int32_t n_pes);
     [[nodiscard]] Result<> open_links(const JobCard& first);
+    [[nodiscard]] Result<> use_node_memory();
+    [[nodiscard]] std::size_t rooms_bytes(std::int32_t n_pes) const noexcept;
 
     // Owners are made, and opened, in the order of what they need of each other.
     void open_policies(int generation);
@@ -126,6 +128,7 @@ private:
     EngineLinks engine_links_;
 
     // What is agreed on, and what follows from it.
+    ValueRecords records_;  // in memory of the node; not open: there is none
     InitCalls init_calls_;
     MemoryActions actions_;
     ProcessEvents events_;

@@ -100,7 +100,7 @@ Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment, const Ow
     }
     o_.control->header().node = nodes[self().index()].value();
     o_.control->header().n_nodes = NodeMap(nodes).n_nodes();
-    if (Result<> made = make_node_copies(own.room_bytes); !made) {
+    if (Result<> made = make_node_copies(own); !made) {
         return made;
     }
     segment = {.pid = ::getpid(), .control_fd = o_.control->fd(), .start_time = process_start_time(::getpid())};
@@ -119,13 +119,12 @@ Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment, const Ow
 }
 
 // In a job of one PE the copies are with its witness, in one on several nodes with processes of other nodes.
-Result<> Rendezvous::make_node_copies(std::size_t room_bytes) {
+Result<> Rendezvous::make_node_copies(const Own& own) {
     ControlHeader& header = o_.control->header();
-    if (room_bytes == 0 || n_pes() == 1 || header.n_nodes > 1) {
+    const std::size_t bytes = own.node_bytes(n_pes(), o_.control->n_slots());
+    if (bytes == 0 || n_pes() == 1 || header.n_nodes > 1) {
         return {};
     }
-    const std::size_t bytes = room_bytes * static_cast<std::size_t>(n_pes());
-    SFT_ASSERT(bytes / room_bytes == static_cast<std::size_t>(n_pes()));
     return node_copies_.create("shmem-ft-copies", bytes).then([&] {
         header.node_copies_fd = node_copies_.fd();
         header.node_copies_bytes = bytes;

@@ -52,7 +52,8 @@ public:
     struct Own {
         AddressRange heap;
         AddressRange globals;
-        std::size_t room_bytes = 0;  // for the copies of a PE that others keep; 0: nobody keeps any
+        // Memory that is to outlive the processes of this node; 0: none is.
+        std::function<std::size_t(std::int32_t n_pes, std::int32_t n_slots)> node_bytes;
         // Once the number of PEs is known.
         std::function<Result<Files>(std::int32_t n_pes)> make_store;
         // After that. first: the card of process 0.
@@ -94,7 +95,7 @@ private:
     [[nodiscard]] std::int32_t n_pes() const noexcept;
     [[nodiscard]] Result<> prepare_cards(JobCard& card, SegmentCard& segment, const Own& own);
     [[nodiscard]] Result<> share_cards(const JobCard& mine, JobCard& first, int generation, const Own& own);
-    [[nodiscard]] Result<> make_node_copies(std::size_t room_bytes);
+    [[nodiscard]] Result<> make_node_copies(const Own& own);
     [[nodiscard]] Result<> open_node_copies(std::int32_t pid, std::uint64_t start_time, int fd);
     [[nodiscard]] Result<> tell_others(int generation);
     [[nodiscard]] Result<> publish_slot(const Files& files);

@@ -255,7 +255,7 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
                    (after.end_reason == EndReason::requested || is_anybody_finishing_);
         case EndReason::nothing_committed: return after.version == kNoVersion && n_without_holder > 0;
         case EndReason::no_spare: return n_spares < n_without_holder;
-        case EndReason::all_died: return n_without_holder == shape.n_pes;
+        case EndReason::all_died: return n_without_holder == shape.n_pes && !account_.scenario.has_node_memory;
         case EndReason::copies_lost:
             return after.version != kNoVersion && is_any_lost && !account_.scenario.has_node_memory;
     }

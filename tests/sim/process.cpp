@@ -343,6 +343,16 @@ void SimProcess::watch_nodes() {
 
 void SimProcess::send(ProcId to, const Message& message) { world_.send(self_, to, message, hops_ + 1); }
 
+void SimProcess::record(const JobState& value) {
+    if (is_alive()) {
+        world_.record(self_, value);
+    }
+}
+
+std::optional<JobState> SimProcess::decided_by(std::span<const Death> dead) const {
+    return world_.scenario().has_node_memory ? std::optional(world_.decided_by(dead)) : std::nullopt;
+}
+
 void SimProcess::decided(const JobState& before, const JobState& after) {
     if (!is_alive()) {
         return;

@@ -50,9 +50,11 @@ public:
 
     // AgreementWorld
     void send(ProcId to, const Message& message) override;
+    void record(const JobState& value) override;
     void decided(const JobState& before, const JobState& after) override;
     void heard_of_death(const Death& death) override;
     void must_stop(const Stop& why) override;
+    [[nodiscard]] std::optional<JobState> decided_by(std::span<const Death> dead) const override;
 
 private:
     struct Put {

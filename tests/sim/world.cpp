@@ -278,6 +278,15 @@ void World::put(ProcId from, ProcId to, std::function<void()> apply, std::functi
     });
 }
 
+JobState World::decided_by(std::span<const Death> dead) const {
+    JobState latest = JobRules::first_state(scenario_.shape);
+    for (const Death& death : dead) {
+        const auto at = records_.find(death.process);
+        latest = at != records_.end() && at->second.index > latest.index ? at->second : latest;
+    }
+    return latest;
+}
+
 PeId World::pe_of(ProcId process) const {
     const auto at = substitutes_.find(process);
     return at != substitutes_.end() ? at->second : PeId(process.value());

@@ -57,6 +57,9 @@ public:
     [[nodiscard]] bool has_memory_of(ProcId process, Memory what) const noexcept;
     // In memory of the node: by the PE that the keeper is, and the PE whose shadow it is.
     [[nodiscard]] Shadow& shadow_of_node(PeId keeper, PeId pe) { return shadows_of_node_[{keeper, pe}]; }
+    // What processes have decided last, for those that outlive them.
+    void record(ProcId process, const JobState& value) { records_[process] = value; }
+    [[nodiscard]] JobState decided_by(std::span<const Death> dead) const;
     // The PE that a process is, was, or is to be by a value that somebody has decided.
     [[nodiscard]] PeId pe_of(ProcId process) const;
     [[nodiscard]] bool has_come(ProcId process) const noexcept { return fates_[process.index()].has_come; }
@@ -168,6 +171,7 @@ private:
     std::vector<std::unique_ptr<SimProcess>> processes_;
     std::map<std::pair<PeId, PeId>, Shadow> shadows_of_node_;
     std::map<ProcId, PeId> substitutes_;
+    std::map<ProcId, JobState> records_;
     std::vector<Fate> fates_;
     std::vector<FailureReason> reasons_;
     std::vector<std::unordered_map<std::int32_t, std::deque<Parcel>>> channels_;  // by sender, then receiver
