@@ -24,11 +24,11 @@ void punch(const LiveState& live, std::size_t first_block, std::size_t end_block
     SFT_ASSERT(first_block < end_block && end_block <= blocks_of(live.heap.bytes));
     const std::size_t begin = first_block * kBlockBytes;
     const std::size_t end = std::min(live.heap.bytes, end_block * kBlockBytes);
-    if (::fallocate(live.heap_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
-                    static_cast<off_t>(end - begin)) == 0) {
+    if (::fallocate(live.heap_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    static_cast<off_t>(live.heap_file_offset + begin), static_cast<off_t>(end - begin)) == 0) {
         return;
     }
-    each_existing_run(live.heap_fd, live.heap.bytes, [&](std::size_t first, std::size_t last) {
+    each_existing_run(live, [&](std::size_t first, std::size_t last) {
         const std::size_t from = std::max(begin, first * kBlockBytes);
         const std::size_t to = std::min(end, last * kBlockBytes);
         if (from < to) {
@@ -137,7 +137,7 @@ void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
             heap_.table[block] = kAbsent;
         }
     };
-    each_existing_run(live.heap_fd, live.heap.bytes, [&](std::size_t first, std::size_t end) {
+    each_existing_run(live, [&](std::size_t first, std::size_t end) {
         SFT_ASSERT(first >= used && first < end && end <= blocks_of(heap_.bytes));
         // Also what a torn or damaged table may say of blocks between the runs is forgotten.
         for (std::size_t hole = used; hole < first; ++hole) {

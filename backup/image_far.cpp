@@ -163,7 +163,7 @@ public:
     void heap() {
         const std::size_t known_blocks = known_ ? image_.header_->heap_blocks : 0;
         std::size_t used = 0;
-        each_existing_run(live_.heap_fd, live_.heap.bytes, [&](std::size_t first, std::size_t end) {
+        each_existing_run(live_, [&](std::size_t first, std::size_t end) {
             SFT_ASSERT(first >= used && first < end && end <= blocks_of(image_.heap_.bytes));
             for (std::size_t hole = used; hole < first; ++hole) {
                 enter(hole, kAbsent, hole < known_blocks);

@@ -31,29 +31,34 @@ static_assert(kImagePage % sizeof(std::uint64_t) == 0);
     return reinterpret_cast<const std::byte*>(range.begin + offset);
 }
 
-// Calls visit(first_block, end_block) for each run of blocks of the file in which some page exists. Where the kernel
+// Calls visit(first_block, end_block) for each run of blocks of the heap in which some page exists. Where the kernel
 // does not tell, all of them count as existing: to take data for a hole would lose it.
 template <class Visit>
-void each_existing_run(int fd, std::size_t bytes, Visit&& visit) {
-    std::size_t done = 0;  // blocks
-    off_t position = 0;
-    while (static_cast<std::size_t>(position) < bytes) {
-        off_t data = ::lseek(fd, position, SEEK_DATA);
+void each_existing_run(const LiveState& live, Visit&& visit) {
+    const std::size_t bytes = live.heap.bytes;
+    const auto begin = static_cast<off_t>(live.heap_file_offset);
+    std::size_t done = 0;      // blocks
+    std::size_t position = 0;  // bytes
+    while (position < bytes) {
+        off_t data = ::lseek(live.heap_fd, begin + static_cast<off_t>(position), SEEK_DATA);
         if (data < 0 && errno == ENXIO) {
             break;  // no more data
         }
-        data = data < 0 ? position : data;
-        const off_t hole = ::lseek(fd, data, SEEK_HOLE);
-        SFT_ASSERT(data >= position && (hole < 0 || hole >= data));  // it never goes back
-        const auto end_byte = hole < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(hole));
-        const std::size_t first = std::max(done, static_cast<std::size_t>(data) / kBlockBytes);
+        const std::size_t data_byte = data < 0 ? position : static_cast<std::size_t>(data - begin);
+        if (data_byte >= bytes) {
+            break;  // of what lies behind the heap
+        }
+        const off_t hole = ::lseek(live.heap_fd, begin + static_cast<off_t>(data_byte), SEEK_HOLE);
+        SFT_ASSERT(data_byte >= position && (hole < 0 || hole - begin >= static_cast<off_t>(data_byte)));
+        const std::size_t end_byte = hole < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(hole - begin));
+        const std::size_t first = std::max(done, data_byte / kBlockBytes);
         const std::size_t end = blocks_of(end_byte);
         SFT_ASSERT(end <= blocks_of(bytes));
         if (first < end) {
             visit(first, end);
             done = end;
         }
-        position = static_cast<off_t>(end_byte);
+        position = end_byte;
     }
 }
 

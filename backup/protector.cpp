@@ -107,6 +107,13 @@ Result<> Protector::fetch(const KeeperLocation& keeper, PeId pe, Version version
     return result_of(fetched, std::move(trouble));
 }
 
+Result<> Protector::take_over(const KeeperLocation& keeper, PeId pe, Version version) {
+    SFT_ASSERT(pe != kNoPe && version != kNoVersion);
+    return use_keeper(keeper, pe).then([&] {
+        return store_.take_over(version, live_) ? Result<>() : Result<>(fails(store_.explanation()));
+    });
+}
+
 Result<> Protector::fetch_front(const KeeperLocation& keeper, PeId pe, Version version, std::size_t heap_bytes) {
     SFT_ASSERT(pe != kNoPe && version != kNoVersion);
     Trouble trouble;

@@ -67,6 +67,9 @@ public:
     // Own live state <- shadow of `pe`. Failures: gone, cannot_be_opened; failed: the copy is bad, and there is no
     // other.
     [[nodiscard]] Result<> fetch(const KeeperLocation& keeper, PeId pe, Version version);
+    // The same on the node of the one before, whose memory and copies this process has from now on. Failures: as of
+    // fetch().
+    [[nodiscard]] Result<> take_over(const KeeperLocation& keeper, PeId pe, Version version);
     // Only the first `heap_bytes` of the heap, and the library's state.
     [[nodiscard]] Result<> fetch_front(const KeeperLocation& keeper, PeId pe, Version version, std::size_t heap_bytes);
 

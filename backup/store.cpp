@@ -51,12 +51,13 @@ Result<> BackupStore::create(BackupMode mode, const LiveState& live, std::int32_
     return {};
 }
 
-void BackupStore::keep_on_node(Segment copies) noexcept {
+void BackupStore::keep_on_node(int file, std::size_t local_copies) noexcept {
     const Use use(*this);
     SFT_ASSERT(mode_ != BackupMode::none && pe_ == kNoPe && served_ == nullptr);
-    SFT_ASSERT(copies.fd() >= 0 && !is_kept_on_node_);
-    kept_ = std::move(copies);
-    is_kept_on_node_ = true;
+    SFT_ASSERT(file >= 0 && node_file_ < 0 && local_copies % kImagePage == 0);
+    kept_.release();
+    node_file_ = file;
+    local_copies_ = local_copies;
 }
 
 Result<> BackupStore::serve(Network& network) {
@@ -83,7 +84,7 @@ void BackupStore::release() noexcept {
         served_ = nullptr;
     }
     kept_.release();
-    is_kept_on_node_ = false;
+    node_file_ = -1;
     shadow_.release();
     far_.reset();
     local_.release();
@@ -107,8 +108,8 @@ Reach BackupStore::show_room(Window& window, const KeeperLocation& location, PeI
             return window.show(fd, pe.index() * room);
         });
     };
-    if (location.node_copies_fd >= 0) {
-        const Result<> shown = show(location.node_copies_fd);
+    if (location.node_file >= 0) {
+        const Result<> shown = show(location.node_file);
         if (!shown) {
             trouble = {format("the copies of PE %d on this node: %s", pe.value(), shown.error().line.c_str()),
                        shown.error().number};
@@ -147,7 +148,17 @@ Reach BackupStore::use_keeper(const KeeperLocation& location, PeId pe, const Liv
     if (location.is_far()) {
         return use_far(location, pe, live, trouble);
     }
-    const Reach reach = show_room(shadow_, location, pe, live, trouble);
+    // In the node's memory both copies stay where they are, whoever the keeper is.
+    const bool is_shown = location.node_file >= 0 && is_node_file_shown_;
+    const Reach reach = is_shown ? Reach::opened : show_room(shadow_, location, pe, live, trouble);
+    if (reach == Reach::opened && location.node_file >= 0 && !is_shown) {
+        if (const Result<> shown = show_local_copy(pe, live); !shown) {
+            trouble = {format("the local copy of PE %d: %s", pe.value(), shown.error().line.c_str()),
+                       shown.error().number};
+            return Reach::cannot_be_opened;
+        }
+        is_node_file_shown_ = true;
+    }
     has_shadow_ = shadow_readable_ = reach == Reach::opened;
     if (has_shadow_) {
         // A substitute finds the shadow that its predecessor has replicated.
@@ -155,6 +166,13 @@ Reach BackupStore::use_keeper(const KeeperLocation& location, PeId pe, const Liv
         shadow_versions_[1] = slot(shadow_.address(), Version(1), live).version();
     }
     return reach;
+}
+
+Result<> BackupStore::show_local_copy(PeId pe, const LiveState& live) {
+    if (!has_local_copy()) {
+        return {};
+    }
+    return local_.show(node_file_, local_copies_ + pe.index() * Image::bytes_for(live));
 }
 
 void BackupStore::forget_keeper() noexcept {
@@ -237,7 +255,22 @@ bool BackupStore::roll_back(Version version, const LiveState& live) {
     const Use use(*this);
     SFT_ASSERT(version != kNoVersion && version >= committed_);
     SFT_ASSERT(committed_ == kNoVersion || version.value() - committed_.value() <= 1);  // nobody lags by more
-    const bool has_local = has_local_copy();
+    return load_copy(version, live, has_local_copy());
+}
+
+// It may have died before it had the version in its local copy, or in the middle of that.
+bool BackupStore::take_over(Version version, const LiveState& live) {
+    const Use use(*this);
+    SFT_ASSERT(version != kNoVersion && node_file_ >= 0 && shadow_readable_);
+    return load_copy(version, live, has_local_copy() && Image(local_.address(), live).holds(version));
+}
+
+bool BackupStore::has_local_copy_of(Version version) const {
+    const Use use(*this);
+    return has_local_copy() && local_version_ == version;
+}
+
+bool BackupStore::load_copy(Version version, const LiveState& live, bool has_local) {
     if (!has_local && !shadow_readable_) {
         explanation_ = far_ != nullptr ? lost_with_keeper(version)
                                        : format("PE %d has no copy of checkpoint %u", pe_.value(), version.value());

@@ -1,7 +1,7 @@
 // The copies that one process has to do with: its local copy, its shadow at its keeper, and the shadows that it
 // keeps for others.
 //
-//   local copy   private memory; what the PE rolls back from without asking anybody (mode double_copy)
+//   local copy   what the PE rolls back from without asking anybody (mode double_copy); private memory, or its node's
 //   shadow       two slots at the keeper, version v in slot v mod 2, so v stays whole while v + 1 is written;
 //                the owner maps the keeper's memory and writes there itself, or writes through the network if the
 //                keeper is on another node ("far"); the keeper need not take part
@@ -53,7 +53,7 @@ public:
         std::int32_t pid = 0;
         std::uint64_t start_time = 0;
         int store_fd = -1;
-        int node_copies_fd = -1;  // not -1: in memory of this node, which this process has open; nothing else counts
+        int node_file = -1;  // not -1: in memory of this node, which this process has open; nothing else counts
         ProcId process = kNoProc;
         Network* network = nullptr;  // null: on this node
         StoreWire* wire = nullptr;   // in place of the network, for tests
@@ -63,11 +63,16 @@ public:
     [[nodiscard]] Result<> create(BackupMode mode, const LiveState& live, std::int32_t n_pes);
     // The shadow of a PE: two slots.
     [[nodiscard]] static std::size_t room_bytes(const LiveState& live) noexcept { return 2 * Image::bytes_for(live); }
-    // Memory of the node, with room for the shadows of all PEs, which its processes keep there from now on instead of
-    // each in its own store. Before use_keeper().
-    void keep_on_node(Segment copies) noexcept;
+    // Memory of the node, with room for the shadows of all PEs, and from `local_copies` on for their local copies: both
+    // are there from now on instead of in each process. Before use_keeper(). file: outlives this.
+    void keep_on_node(int file, std::size_t local_copies) noexcept;
     // For KeeperLocation: that memory; -1: there is none.
-    [[nodiscard]] int node_copies_fd() const noexcept { return is_kept_on_node_ ? kept_.fd() : -1; }
+    [[nodiscard]] int node_file() const noexcept { return node_file_; }
+    // A substitute, with the copies that its predecessor has left on this node: from the local copy if that holds the
+    // version, mended from the shadow, else from the shadow. As roll_back(). REQUIRES: use_keeper, node_file.
+    [[nodiscard]] bool take_over(Version version, const LiveState& live);
+    // Not if it has to be made anew.
+    [[nodiscard]] bool has_local_copy_of(Version version) const;
     // Lets processes of other nodes write and read what they keep here. Until release(), which the network outlives.
     [[nodiscard]] Result<> serve(Network& network);
     void release() noexcept;
@@ -159,6 +164,8 @@ private:
     [[nodiscard]] Image shadow_slot(Version version, const LiveState& live) const noexcept SFT_REQUIRES(mutex_);
     [[nodiscard]] static Reach open_far(FarShadow& far, const KeeperLocation& location, PeId pe, const LiveState& live,
                                         Trouble& trouble);
+    [[nodiscard]] Result<> show_local_copy(PeId pe, const LiveState& live) SFT_REQUIRES(mutex_);
+    [[nodiscard]] bool load_copy(Version version, const LiveState& live, bool has_local) SFT_REQUIRES(mutex_);
     [[nodiscard]] Reach use_far(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble)
         SFT_REQUIRES(mutex_);
     [[nodiscard]] bool replicate_far(Version version, const LiveState& live, ImageStats& stats) noexcept
@@ -182,7 +189,9 @@ private:
     ChangeTracker* tracker_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: everything is compared
     VersionStore* versions_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: copies are all there is
     Segment kept_;                                             // shadows kept for others; not mapped here
-    bool is_kept_on_node_ = false;                             // by all processes of the node in one file
+    int node_file_ = -1;                                       // or here
+    std::size_t local_copies_ = 0;                             // where those begin there
+    bool is_node_file_shown_ SFT_GUARDED_BY(mutex_) = false;   // in shadow_ and local_: the places of pe_
     Network* served_ SFT_GUARDED_BY(mutex_) = nullptr;
     Window shadow_ SFT_GUARDED_BY(mutex_);  // own shadow, in the keeper's memory
     std::unique_ptr<FarShadow> far_

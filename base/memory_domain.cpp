@@ -75,7 +75,7 @@ DomainId find_memory_domain() {
     return found;
 }
 
-bool place_in_domain(int fd, std::size_t bytes, DomainId domain) noexcept {
+bool place_in_domain(int fd, std::size_t offset, std::size_t bytes, DomainId domain) noexcept {
     constexpr std::size_t kDomainsMax = 1024;  // the kernel's largest
     constexpr std::size_t kWordBits = sizeof(unsigned long) * CHAR_BIT;
     std::array<unsigned long, kDomainsMax / kWordBits> mask{};
@@ -85,7 +85,7 @@ bool place_in_domain(int fd, std::size_t bytes, DomainId domain) noexcept {
     static_assert(kDomainsMax % kWordBits == 0);
     mask[domain.index() / kWordBits] = 1UL << (domain.index() % kWordBits);
     // The policy belongs to the file, not to the mapping through which it is set.
-    void* const address = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void* const address = ::mmap(nullptr, bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, static_cast<off_t>(offset));
     if (address == MAP_FAILED) {
         return false;
     }

@@ -56,7 +56,7 @@ CheckpointActions::Outcome MemoryActions::become_restored(const JobState& state)
         return Outcome::corrupt;
     }
     const Result<> restored = has_joined ? o_.protector->roll_back(state.version)
-                                         : o_.protector->fetch(location_of(keeper), me(), state.version);
+                                         : take_over(keeper, state.version);
     if (restored) {
         return Outcome::ok;
     }
@@ -65,6 +65,14 @@ CheckpointActions::Outcome MemoryActions::become_restored(const JobState& state)
     }
     why_lost_ = restored.error().line;
     return Outcome::corrupt;
+}
+
+Result<> MemoryActions::take_over(ProcId keeper, Version version) {
+    const Protector::KeeperLocation location = location_of(keeper);
+    if (location.node_file < 0) {
+        return o_.protector->fetch(location, me(), version);
+    }
+    return o_.take_heap_over(me()).then([&] { return o_.protector->take_over(location, me(), version); });
 }
 
 CheckpointActions::Outcome MemoryActions::restore(const JobState& state) {
@@ -77,7 +85,9 @@ CheckpointActions::Outcome MemoryActions::restore(const JobState& state) {
     o_.after_restoring();
     fault_point(FaultPoint::restore_end);
     if (result == Outcome::ok && !o_.me->has_joined()) {
-        o_.protector->update_local_copy(state.version);
+        if (!o_.protector->store().has_local_copy_of(state.version)) {
+            o_.protector->update_local_copy(state.version);
+        }
         o_.init_calls->commit_fetched();
     }
     return result;
@@ -199,7 +209,7 @@ Protector::KeeperLocation MemoryActions::location_of(ProcId keeper) const {
     return {.pid = slot.pid,
             .start_time = slot.start_time,
             .store_fd = slot.store_fd,
-            .node_copies_fd = o_.protector->store().node_copies_fd(),
+            .node_file = o_.protector->store().node_file(),
             .process = keeper,
             .network = o_.is_remote(keeper) ? o_.network : nullptr};
 }

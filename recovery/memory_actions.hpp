@@ -41,6 +41,8 @@ public:
         // The rest of the library: before what is saved is replicated, when it is committed, when it is restored, and
         // after any attempt at that.
         std::function<void()> before_replicating = {};
+        // The heap of a PE on this node whose holder has died becomes that of this process; in jobs whose nodes hold it.
+        std::function<Result<>(PeId pe)> take_heap_over = {};
         std::function<void(Version)> committed = {};
         std::function<void()> restored = {};
         std::function<void()> after_restoring = {};
@@ -75,6 +77,7 @@ public:
 
 private:
     [[nodiscard]] Outcome become_restored(const JobState& state);
+    [[nodiscard]] Result<> take_over(ProcId keeper, Version version);
     [[nodiscard]] std::optional<std::pair<ProcId, Error>> show_holders(const JobState& state);
     [[nodiscard]] Outcome must_be_gone(ProcId process, const Error& error) noexcept;
     [[nodiscard]] Protector::KeeperLocation location_of(ProcId keeper) const;

@@ -58,6 +58,11 @@ void Heap::create(AddressRange range, int fd, std::size_t file_offset) noexcept 
     new (reinterpret_cast<void*>(range.begin + kAllocatorOffset)) Allocator(range.bytes - kAllocatorOffset, 0);
 }
 
+void Heap::move_to(std::size_t file_offset) noexcept {
+    SFT_ASSERT(fd_ >= 0 && file_offset % kPage == 0);
+    file_offset_ = file_offset;
+}
+
 // Links of the allocator lie between the blocks of the program, which may write beyond them.
 void Heap::end_if_overwritten(bool is_sound) noexcept {
     if (!is_sound) {

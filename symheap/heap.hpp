@@ -46,6 +46,9 @@ public:
     // The range is mapped from `fd`, from `file_offset` on (whole pages), zero-filled, at least kBytesMin long.
     void create(AddressRange range, int fd, std::size_t file_offset = 0) noexcept;
 
+    // The same memory is another part of `fd` now.
+    void move_to(std::size_t file_offset) noexcept;
+
     void* allocate(std::size_t bytes) noexcept;
     // Null also for an alignment that is no power of two, or smaller than a pointer.
     void* allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept;

@@ -37,6 +37,7 @@ void PeerMap::open(Options options) {
     globals_windows_.resize(n_pes);
     const Locked lock(mutex_);
     shown_.assign(n_pes, kNoProc);
+    heap_shown_.assign(n_pes, 0);
 }
 
 Result<> PeerMap::reserve(PeId me) {
@@ -60,35 +61,54 @@ Result<> PeerMap::reserve(PeId me) {
     return {};
 }
 
-Result<> PeerMap::map_memory(PeId pe, ProcId holder) {
+Result<> PeerMap::map_part(const char* name, ProcId holder, int fd, Window& window) {
     const ProcessSlot& slot = options_.control->slot(holder);
-    const struct {
-        const char* name;
-        int fd;
-        Window& window;
-    } parts[] = {{"heap", slot.heap_fd, heap_windows_[pe.index()]},
-                 {"globals", slot.globals_fd, globals_windows_[pe.index()]}};
-    for (const auto& part : parts) {
-        if (part.window.bytes() == 0) {
-            continue;  // this job has no symmetric globals
-        }
-        const Opening opening = open_descriptor_of(slot.pid, slot.start_time, part.fd);
-        if (opening.reach != Reach::opened) {
-            const bool is_gone = opening.reach == Reach::gone;
-            return fails({is_gone ? Failure::gone : Failure::cannot_be_opened,
-                          format("cannot open the %s of process %d (pid %d): %s", part.name, holder.value(), slot.pid,
-                                 is_gone ? "it is gone" : describe_error(opening.error).c_str()),
-                          opening.error});
-        }
-        const Result<> shown = part.window.show(opening.fd, 0);
-        ::close(opening.fd);
-        if (!shown) {
-            return fails({Failure::cannot_be_opened,
-                          format("the %s of process %d: %s", part.name, holder.value(), shown.error().line.c_str()),
-                          shown.error().number});
-        }
+    const Opening opening = open_descriptor_of(slot.pid, slot.start_time, fd);
+    if (opening.reach != Reach::opened) {
+        const bool is_gone = opening.reach == Reach::gone;
+        return fails({is_gone ? Failure::gone : Failure::cannot_be_opened,
+                      format("cannot open the %s of process %d (pid %d): %s", name, holder.value(), slot.pid,
+                             is_gone ? "it is gone" : describe_error(opening.error).c_str()),
+                      opening.error});
     }
+    const Result<> shown = window.show(opening.fd, 0);
+    ::close(opening.fd);
+    return shown ? shown
+                 : fails({Failure::cannot_be_opened,
+                          format("the %s of process %d: %s", name, holder.value(), shown.error().line.c_str()),
+                          shown.error().number});
+}
+
+Result<> PeerMap::map_heap(PeId pe, ProcId holder) {
+    const ProcessSlot& slot = options_.control->slot(holder);
+    const std::uint64_t in_node_file = slot.heap_in_node_file.load();
+    if (in_node_file == 0) {
+        heap_shown_[pe.index()] = 0;
+        return map_part("heap", holder, slot.heap_fd, heap_windows_[pe.index()]);
+    }
+    SFT_ASSERT(options_.node_file >= 0);
+    if (heap_shown_[pe.index()] == in_node_file) {
+        return {};
+    }
+    const Result<> shown = heap_windows_[pe.index()].show(options_.node_file, in_node_file - 1);
+    if (!shown) {
+        return fails({Failure::cannot_be_opened,
+                      format("the heap of process %d: %s", holder.value(), shown.error().line.c_str()),
+                      shown.error().number});
+    }
+    heap_shown_[pe.index()] = in_node_file;
     return {};
+}
+
+Result<> PeerMap::map_memory(PeId pe, ProcId holder) {
+    if (Result<> mapped = map_heap(pe, holder); !mapped) {
+        return mapped;
+    }
+    Window& globals = globals_windows_[pe.index()];
+    if (globals.bytes() == 0) {
+        return {};  // this job has no symmetric globals
+    }
+    return map_part("globals", holder, options_.control->slot(holder).globals_fd, globals);
 }
 
 Result<> PeerMap::show(PeId pe, ProcId holder) {

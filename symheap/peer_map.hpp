@@ -35,6 +35,7 @@ public:
         AddressRange heap;                    // of this process, and at the same address in all
         std::size_t heap_window_bytes = 0;    // with what lies behind the heap in its memory file
         AddressRange globals;                 // none: bytes 0
+        int node_file = -1;                   // in which heaps of this node lie; none: -1
         FaultGate* gate = nullptr;            // opened by whoever finds a peer dead
         Network* network = nullptr;           // in a job on several nodes
         std::function<bool(ProcId)> is_dead;  // known here; may be asked while the map is locked
@@ -61,6 +62,8 @@ public:
 
 private:
     [[nodiscard]] Result<> map_memory(PeId pe, ProcId holder) SFT_REQUIRES(mutex_);
+    [[nodiscard]] Result<> map_part(const char* name, ProcId holder, int fd, Window& window) SFT_REQUIRES(mutex_);
+    [[nodiscard]] Result<> map_heap(PeId pe, ProcId holder) SFT_REQUIRES(mutex_);
     void retire_dead_locked() SFT_REQUIRES(mutex_);
 
     Options options_;
@@ -70,6 +73,9 @@ private:
     std::vector<Window> heap_windows_;                  // by PE
     std::vector<Window> globals_windows_;               // by PE
     std::vector<ProcId> shown_ SFT_GUARDED_BY(mutex_);  // by PE: whose memory that is
+    // By PE: where in the node's file the heap lies that its window shows, + 1; 0: none of that file. It stays when the
+    // next holder takes it over.
+    std::vector<std::uint64_t> heap_shown_ SFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace sft

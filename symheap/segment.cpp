@@ -1,8 +1,10 @@
 #include "symheap/segment.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <utility>
@@ -24,7 +26,8 @@ Segment::~Segment() { release(); }
 Segment::Segment(Segment&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       address_(std::exchange(other.address_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
+      bytes_(std::exchange(other.bytes_, 0)),
+      offset_(std::exchange(other.offset_, 0)) {}
 
 Segment& Segment::operator=(Segment&& other) noexcept {
     if (this != &other) {
@@ -32,6 +35,7 @@ Segment& Segment::operator=(Segment&& other) noexcept {
         fd_ = std::exchange(other.fd_, -1);
         address_ = std::exchange(other.address_, nullptr);
         bytes_ = std::exchange(other.bytes_, 0);
+        offset_ = std::exchange(other.offset_, 0);
     }
     return *this;
 }
@@ -67,7 +71,8 @@ Result<> Segment::map_at(void* address) {
     const int fixed = address == nullptr ? 0 : MAP_FIXED_NOREPLACE;
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
-                       : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed, fd_, 0);
+                       : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | fixed, fd_,
+                                static_cast<off_t>(offset_));
     if (mapped == MAP_FAILED || (address != nullptr && mapped != address)) {
         const int number = mapped == MAP_FAILED ? errno : 0;
         if (mapped != MAP_FAILED) {
@@ -86,12 +91,48 @@ Result<> Segment::map_over(void* address) {
     SFT_ASSERT(address != nullptr && reinterpret_cast<std::uintptr_t>(address) % kPage == 0);  // what is there goes
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
-                       : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, 0);
+                       : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(offset_));
     if (mapped == MAP_FAILED) {
         return fails(format("cannot map shared memory over %p: %s", address, describe_error(errno).c_str()), errno);
     }
     address_ = mapped;
     return {};
+}
+
+// Holes stay holes.
+Result<> Segment::copy_into(int file, std::size_t offset) const {
+    const auto end = static_cast<off_t>(offset_ + bytes_);
+    for (off_t at = static_cast<off_t>(offset_); (at = ::lseek(fd_, at, SEEK_DATA)) >= 0 && at < end;) {
+        const off_t hole = std::min(::lseek(fd_, at, SEEK_HOLE), end);
+        SFT_ASSERT(hole > at);
+        const std::size_t begin = static_cast<std::size_t>(at) - offset_;
+        for (std::size_t done = 0; done < static_cast<std::size_t>(hole - at);) {
+            const ssize_t written =
+                ::pwrite(file, static_cast<const std::byte*>(address_) + begin + done,
+                         static_cast<std::size_t>(hole - at) - done, static_cast<off_t>(offset + begin + done));
+            if (written <= 0) {
+                return fails(format("cannot write %zu bytes of shared memory: %s", bytes_, describe_error(errno).c_str()),
+                             errno);
+            }
+            done += static_cast<std::size_t>(written);
+        }
+        at = hole;
+    }
+    return {};
+}
+
+Result<> Segment::move_to(int file, std::size_t offset, Contents contents) {
+    SFT_ASSERT(fd_ >= 0 && address_ != nullptr && offset % kPage == 0);
+    if (contents == Contents::copied) {
+        if (Result<> copied = copy_into(file, offset); !copied) {
+            return copied;
+        }
+    }
+    if (::dup3(file, fd_, O_CLOEXEC) < 0) {
+        return fails(format("cannot have another descriptor of shared memory: %s", describe_error(errno).c_str()), errno);
+    }
+    offset_ = offset;
+    return map_over(std::exchange(address_, nullptr));
 }
 
 void Segment::release() noexcept {

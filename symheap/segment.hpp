@@ -30,6 +30,11 @@ public:
     [[nodiscard]] Result<> map_at(void* address);
     // Maps the file over whatever is mapped at `address` now, in one step.
     [[nodiscard]] Result<> map_over(void* address);
+    // From now on that is bytes() of `file`, from `offset` on: fd() is another descriptor of it, with the same number as
+    // before, and it is mapped where the old file was. What the old file had is lost, unless `copies`: then what exists of
+    // it is in `file` before. REQUIRES: it is mapped.
+    enum class Contents : bool { lost, copied };
+    [[nodiscard]] Result<> move_to(int file, std::size_t offset, Contents contents);
     // Leaves the mapping in place without owning it any more.
     void forget_mapping() noexcept { address_ = nullptr; }
     void release() noexcept;
@@ -37,11 +42,16 @@ public:
     [[nodiscard]] int fd() const noexcept { return fd_; }
     [[nodiscard]] std::byte* address() const noexcept { return static_cast<std::byte*>(address_); }
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+    // Where it begins in the file.
+    [[nodiscard]] std::size_t offset() const noexcept { return offset_; }
 
 private:
+    [[nodiscard]] Result<> copy_into(int file, std::size_t offset) const;
+
     int fd_ = -1;
     void* address_ = nullptr;
     std::size_t bytes_ = 0;
+    std::size_t offset_ = 0;
 };
 
 // A reserved range of addresses into which the memory of another process is mapped; the range stays the same when

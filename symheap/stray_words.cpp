@@ -175,7 +175,9 @@ void StrayWords::list_blocks(std::vector<Part>& parts) const {
         return;
     }
     const auto in_front = static_cast<off_t>(options_.heap_file_offset);
-    for (off_t position = in_front; (position = ::lseek(options_.heap_fd, position, SEEK_DATA)) >= 0;) {
+    const auto behind = in_front + static_cast<off_t>(options_.heap.bytes);
+    for (off_t position = in_front;
+         (position = ::lseek(options_.heap_fd, position, SEEK_DATA)) >= 0 && position < behind;) {
         const off_t hole = ::lseek(options_.heap_fd, position, SEEK_HOLE);
         const off_t at = position - in_front;
         const auto end = std::min(static_cast<std::uint64_t>(hole - in_front), std::uint64_t{options_.heap.bytes});

@@ -38,6 +38,8 @@ public:
     };
 
     explicit StrayWords(Options options) : options_(std::move(options)) {}
+    // The heap begins elsewhere in its file now.
+    void move_heap_to(std::size_t file_offset) noexcept { options_.heap_file_offset = file_offset; }
 
     // Lines for the user, about what has not been named yet. Nothing else of the process may store to symmetric memory,
     // as at a checkpoint.

@@ -90,10 +90,18 @@ Result<> SymmetricMemory::create(const Options& options) {
     return {};
 }
 
+Result<> SymmetricMemory::move_heap_to(int file, std::size_t offset, Segment::Contents contents) {
+    return heap_segment_.move_to(file, offset, contents).then([&] {
+        live_.heap_file_offset = offset;
+        heap_.move_to(offset + record_bytes_);
+        return Result<>();
+    });
+}
+
 StrayWords::Options SymmetricMemory::stray_words() const {
     return {.heap = heap_.range(),
             .heap_fd = live_.heap_fd,
-            .heap_file_offset = record_bytes_,
+            .heap_file_offset = live_.heap_file_offset + record_bytes_,
             .blocks = &blocks_,
             .globals = globals_.range(),
             .saved = globals_.saved()};
@@ -210,7 +218,8 @@ WriteQueues SymmetricMemory::write_queues(std::int32_t n_pes) const noexcept {
 void SymmetricMemory::end_startup() noexcept {
     SFT_ASSERT(has_startup_record());
     static_cast<void>(::fallocate(heap_segment_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                  static_cast<off_t>(live_.heap.bytes), static_cast<off_t>(marks_bytes())));
+                                  static_cast<off_t>(live_.heap_file_offset + live_.heap.bytes),
+                                  static_cast<off_t>(marks_bytes())));
     SFT_ASSERT(live_.frozen_heap_bytes == 0 && record_bytes_ % kBlockBytes == 0);  // once
     live_.frozen_heap_bytes = record_bytes_;
 }
@@ -220,7 +229,7 @@ void SymmetricMemory::end_startup() noexcept {
 void SymmetricMemory::privatize_after_fork() noexcept {
     globals_.unshare();
     ::mmap(reinterpret_cast<void*>(live_.heap.begin), live_.heap.bytes, PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, live_.heap_fd, 0);
+           MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, live_.heap_fd, static_cast<off_t>(live_.heap_file_offset));
 }
 
 }  // namespace sft

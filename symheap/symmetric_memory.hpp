@@ -42,6 +42,10 @@ public:
     // Once. The failure is a line for the user.
     [[nodiscard]] Result<> create(const Options& options);
 
+    // The heap, with what lies behind it, is a part of `file` from now on, which begins at `offset` and has room for
+    // heap_segment().bytes(); mapped at the same address. Contents as of Segment::move_to().
+    [[nodiscard]] Result<> move_heap_to(int file, std::size_t offset, Segment::Contents contents);
+
     [[nodiscard]] const LiveState& live() const noexcept { return live_; }
     [[nodiscard]] const Segment& heap_segment() const noexcept { return heap_segment_; }
     [[nodiscard]] const Segment& globals_segment() const noexcept { return globals_.segment(); }

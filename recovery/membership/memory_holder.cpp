@@ -17,7 +17,7 @@ constexpr ProcessMemory kProcessMemory;
 
 class NodeMemory final : public MemoryHolder {
 public:
-    [[nodiscard]] bool dies_with_process(Memory what) const noexcept override { return what != Memory::kept_shadows; }
+    [[nodiscard]] bool dies_with_process(Memory what) const noexcept override { return what == Memory::heap; }
     [[nodiscard]] bool dies_with_node(Memory /*what*/) const noexcept override { return true; }
 };
 

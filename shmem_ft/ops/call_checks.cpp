@@ -31,6 +31,12 @@ void CallChecks::forget_users() noexcept {
     }
 }
 
+void CallChecks::follow_heap(const SymmetricMemory& memory) noexcept {
+    if (stray_words_ != nullptr) {
+        stray_words_->move_heap_to(memory.stray_words().heap_file_offset);
+    }
+}
+
 // Lines, with SHMEM_FT_CHECK=abort as well: a program may set such a word anew after each recovery, and be right.
 void CallChecks::look_for_stray_words() noexcept {
     if (stray_words_ == nullptr) {

@@ -21,6 +21,8 @@ public:
     void set_thread_level(int level) noexcept;
     // After a rollback.
     void forget_users() noexcept;
+    // The same memory lies elsewhere in its file now.
+    void follow_heap(const SymmetricMemory& memory) noexcept;
     // At a checkpoint.
     void look_for_stray_words() noexcept;
 

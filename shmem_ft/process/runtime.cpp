@@ -101,24 +101,40 @@ Result<> Runtime::meet_others(int generation) {
     }
     const Result<> met =
         joins ? rendezvous_.join(own_for_others()) : rendezvous_.meet(generation, own_for_others());
-    return met ? use_node_memory() : met;
+    return met ? use_node_file() : met;
 }
 
-// Behind the rooms for shadows lie the records of what is agreed on.
-Result<> Runtime::use_node_memory() {
-    Segment copies = rendezvous_.take_node_copies();
-    if (copies.fd() < 0) {
+NodeFile Runtime::node_file(std::int32_t n_pes, std::int32_t n_slots) const noexcept {
+    constexpr std::size_t kPage = 4096;
+    return {.shadow_bytes = BackupStore::room_bytes(memory_.live()),
+            .local_bytes = Image::bytes_for(memory_.live()),
+            .records_bytes = ValueRecords::bytes_for(n_slots),
+            .heap_bytes = (memory_.heap_segment().bytes() + kPage - 1) / kPage * kPage,
+            .n_pes = n_pes};
+}
+
+// Not in several memory domains: there copies are to be where their keepers are.
+Result<> Runtime::use_node_file() {
+    if (rendezvous_.node_file() < 0 || rendezvous_.domains() != nullptr) {
         return {};
     }
-    const std::int32_t n_pes = control_.n_pes();
-    return records_.open(copies.fd(), rooms_bytes(n_pes), control_.n_slots(), self()).then([&] {
-        protector_.store().keep_on_node(std::move(copies));
-        return Result<>();
-    });
+    const NodeFile file = node_file(control_.n_pes(), control_.n_slots());
+    protector_.store().keep_on_node(rendezvous_.node_file(), file.local(PeId(0)));
+    return records_.open(rendezvous_.node_file(), file.records(), control_.n_slots(), self());
 }
 
-std::size_t Runtime::rooms_bytes(std::int32_t n_pes) const noexcept {
-    return BackupStore::room_bytes(memory_.live()) * static_cast<std::size_t>(n_pes);
+// Others find it there before they show it as that of the PE.
+Result<> Runtime::take_heap_over(PeId pe) {
+    const std::size_t begin = node_file(control_.n_pes(), control_.n_slots()).heap(pe);
+    std::atomic<std::uint64_t>& told = control_.slot(self()).heap_in_node_file;
+    if (told.load() == begin + 1) {
+        return {};  // in an attempt before
+    }
+    return memory_.move_heap_to(rendezvous_.node_file(), begin, Segment::Contents::lost).then([&] {
+        told.store(begin + 1);
+        checks_.follow_heap(memory_);
+        return Result<>();
+    });
 }
 
 Result<> Runtime::create_memory() {
@@ -142,7 +158,7 @@ Rendezvous::Own Runtime::own_for_others() {
     return {.heap = memory_.live().heap,
             .globals = memory_.live().globals,
             .node_bytes = [this](std::int32_t n_pes, std::int32_t n_slots) -> std::size_t {
-                return keeps_copies() ? rooms_bytes(n_pes) + ValueRecords::bytes_for(n_slots) : 0;
+                return keeps_copies() ? node_file(n_pes, n_slots).bytes() : 0;
             },
             .make_store = [this](std::int32_t n_pes) { return make_store(n_pes); },
             .open_links = [this](const JobCard& first) { return open_links(first); }};
@@ -152,10 +168,22 @@ Result<Rendezvous::Files> Runtime::make_store(std::int32_t n_pes) {
     if (Result<> created = protector_.create(config_.backup_mode, n_pes); !created) {
         return fails(created.error());
     }
-    const auto file_of = [](const Segment& segment) { return Rendezvous::File{segment.fd(), segment.bytes()}; };
+    // Before anybody can see it, in a PE; whoever becomes one later has it of the one before.
+    std::uint64_t heap_in_node_file = 0;
+    if (rendezvous_.node_file() >= 0 && self().value() < n_pes) {
+        const std::size_t begin = node_file(n_pes, control_.n_slots()).heap(PeId(self().value()));
+        if (Result<> moved = memory_.move_heap_to(rendezvous_.node_file(), begin, Segment::Contents::copied); !moved) {
+            return fails(moved.error());
+        }
+        heap_in_node_file = begin + 1;
+    }
+    const auto file_of = [](const Segment& segment) {
+        return Rendezvous::File{segment.fd(), segment.bytes(), segment.offset()};
+    };
     return Rendezvous::Files{.heap = file_of(memory_.heap_segment()),
                              .globals = file_of(memory_.globals_segment()),
-                             .store = file_of(protector_.store().segment())};
+                             .store = file_of(protector_.store().segment()),
+                             .heap_in_node_file = heap_in_node_file};
 }
 
 Result<> Runtime::open_links(const JobCard& first) {
@@ -186,6 +214,7 @@ void Runtime::open_peers() {
                  .heap = memory_.live().heap,
                  .heap_window_bytes = memory_.heap_segment().bytes(),
                  .globals = memory_.live().globals,
+                 .node_file = rendezvous_.node_file(),
                  .gate = &engine_.gate,
                  .network = links_.network(),
                  .is_dead = [this](ProcId process) { return coordinator_->is_dead(process); },
@@ -299,6 +328,7 @@ void Runtime::open_actions() {
                    .saved_init_calls = &engine_.init_calls,
                    .is_remote = [this](ProcId process) { return links_.is_remote(process); },
                    .before_replicating = [this] { program_start_.close(); },
+                   .take_heap_over = [this](PeId pe) { return take_heap_over(pe); },
                    .committed = [this](Version version) { program_start_.end(version); },
                    .restored = [] { job::take_thread_level(); },
                    .after_restoring = [this] { checks_.forget_users(); },

@@ -30,6 +30,7 @@
 #include "shmem_ft/process/engine_links.hpp"
 #include "shmem_ft/process/fault_hooks.hpp"
 #include "shmem_ft/process/job_exit.hpp"
+#include "shmem_ft/process/node_file.hpp"
 #include "shmem_ft/process/process_events.hpp"
 #include "shmem_ft/process/program_start.hpp"
 #include "shmem_ft/process/recovery_calls.hpp"
@@ -72,8 +73,9 @@ private:
     [[nodiscard]] Rendezvous::Own own_for_others();
     [[nodiscard]] Result<Rendezvous::Files> make_store(std::int32_t n_pes);
     [[nodiscard]] Result<> open_links(const JobCard& first);
-    [[nodiscard]] Result<> use_node_memory();
-    [[nodiscard]] std::size_t rooms_bytes(std::int32_t n_pes) const noexcept;
+    [[nodiscard]] NodeFile node_file(std::int32_t n_pes, std::int32_t n_slots) const noexcept;
+    [[nodiscard]] Result<> use_node_file();
+    [[nodiscard]] Result<> take_heap_over(PeId pe);
 
     // Owners are made, and opened, in the order of what they need of each other.
     void open_policies(int generation);

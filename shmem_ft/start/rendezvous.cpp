@@ -100,7 +100,7 @@ Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment, const Ow
     }
     o_.control->header().node = nodes[self().index()].value();
     o_.control->header().n_nodes = NodeMap(nodes).n_nodes();
-    if (Result<> made = make_node_copies(own); !made) {
+    if (Result<> made = make_node_file(own); !made) {
         return made;
     }
     segment = {.pid = ::getpid(), .control_fd = o_.control->fd(), .start_time = process_start_time(::getpid())};
@@ -119,32 +119,28 @@ Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment, const Ow
 }
 
 // In a job of one PE the copies are with its witness, in one on several nodes with processes of other nodes.
-Result<> Rendezvous::make_node_copies(const Own& own) {
+Result<> Rendezvous::make_node_file(const Own& own) {
     ControlHeader& header = o_.control->header();
     const std::size_t bytes = own.node_bytes(n_pes(), o_.control->n_slots());
     if (bytes == 0 || n_pes() == 1 || header.n_nodes > 1) {
         return {};
     }
-    return node_copies_.create("shmem-ft-copies", bytes).then([&] {
-        header.node_copies_fd = node_copies_.fd();
-        header.node_copies_bytes = bytes;
+    return node_file_.create("shmem-ft-node", bytes).then([&] {
+        header.node_file_fd = node_file_.fd();
+        header.node_file_bytes = bytes;
         return Result<>();
     });
 }
 
-Result<> Rendezvous::open_node_copies(std::int32_t pid, std::uint64_t start_time, int fd) {
-    const std::uint64_t bytes = o_.control->header().node_copies_bytes;
+Result<> Rendezvous::open_node_file(std::int32_t pid, std::uint64_t start_time, int fd) {
+    const std::uint64_t bytes = o_.control->header().node_file_bytes;
     if (bytes == 0) {
         return {};
     }
-    const Result<> opened = node_copies_.open(pid, start_time, fd, bytes);
+    const Result<> opened = node_file_.open(pid, start_time, fd, bytes);
     return opened ? opened
-                  : fails(format("cannot open the memory for copies of the process with pid %d: %s (in shmem_init)", pid,
+                  : fails(format("cannot open the memory of the node, of the process with pid %d: %s (in shmem_init)", pid,
                                  opened.error().line.c_str()));
-}
-
-Segment Rendezvous::take_node_copies() noexcept {
-    return domains() == nullptr ? std::move(node_copies_) : Segment();
 }
 
 // ENSURES: the segment of this node is attached, and process 0's card lies in it.
@@ -172,7 +168,7 @@ Result<> Rendezvous::share_cards(const JobCard& mine, JobCard& first, int genera
     if (!attached) {
         return fails(attached.error().line + " (in shmem_init)");
     }
-    return open_node_copies(segment.pid, segment.start_time, o_.control->header().node_copies_fd);
+    return open_node_file(segment.pid, segment.start_time, o_.control->header().node_file_fd);
 }
 
 Result<> Rendezvous::meet(int generation, const Own& own) {
@@ -223,7 +219,8 @@ Result<> Rendezvous::publish_slot(const Files& files) {
     slot.heap_fd = files.heap.fd;
     slot.globals_fd = files.globals.fd;
     slot.store_fd = files.store.fd;
-    slot.node_copies_fd = node_copies_.fd();
+    slot.heap_in_node_file.store(files.heap_in_node_file);
+    slot.node_file_fd = node_file_.fd();
     slot.memory_domain = find_domain(files).value() + 1;
     slot.state.store(ProcessState::ready, std::memory_order_release);
     return {};
@@ -240,7 +237,7 @@ DomainId Rendezvous::find_domain(const Files& files) const {
     const DomainId domain = find_memory_domain();
     bool is_placed = domain != kNoDomain;
     for (const File& file : {files.heap, files.globals, files.store}) {
-        is_placed = is_placed && (file.fd < 0 || place_in_domain(file.fd, file.bytes, domain));
+        is_placed = is_placed && (file.fd < 0 || place_in_domain(file.fd, file.offset, file.bytes, domain));
     }
     if (o_.config->debug && domain != kNoDomain) {
         say("process %d: memory domain %d%s", self().value(), domain.value(),
@@ -278,17 +275,17 @@ Result<> Rendezvous::attach() {
         return fails(
             format("process %d cannot join: the job has room for %d processes that join", self.value(), kJoinSlots));
     }
-    if (Result<> opened = open_node_copies(pid, process_start_time(pid), descriptor_of_copies(pid)); !opened) {
+    if (Result<> opened = open_node_file(pid, process_start_time(pid), descriptor_of_node_file(pid)); !opened) {
         return opened;
     }
     o_.bootstrap->join_existing(self, o_.control->n_processes(), o_.control->header().n_nodes == 1);
     return {};
 }
 
-int Rendezvous::descriptor_of_copies(int pid) const {
+int Rendezvous::descriptor_of_node_file(int pid) const {
     for (std::int32_t process = 0; process < o_.control->n_slots(); ++process) {
         if (o_.control->slot(ProcId(process)).pid == pid) {
-            return o_.control->slot(ProcId(process)).node_copies_fd;
+            return o_.control->slot(ProcId(process)).node_file_fd;
         }
     }
     return -1;  // check_segment() has refused it

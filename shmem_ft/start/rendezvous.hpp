@@ -41,12 +41,14 @@ public:
     struct File {
         int fd = -1;  // none
         std::size_t bytes = 0;
+        std::size_t offset = 0;
     };
     // Memory files of this process that others open.
     struct Files {
         File heap;
         File globals;
         File store;
+        std::uint64_t heap_in_node_file = 0;  // ProcessSlot::heap_in_node_file
     };
     // What this process brings along.
     struct Own {
@@ -54,7 +56,7 @@ public:
         AddressRange globals;
         // Memory that is to outlive the processes of this node; 0: none is.
         std::function<std::size_t(std::int32_t n_pes, std::int32_t n_slots)> node_bytes;
-        // Once the number of PEs is known.
+        // Once the number of PEs is known, and node_file() can be used.
         std::function<Result<Files>(std::int32_t n_pes)> make_store;
         // After that. first: the card of process 0.
         std::function<Result<>(const JobCard& first)> open_links;
@@ -86,28 +88,28 @@ public:
 
     // Of the PEs and spares that the job has started with. Null: there are not several, or it runs on several nodes.
     [[nodiscard]] const DomainMap* domains() const noexcept { return domains_.has_several() ? &domains_ : nullptr; }
-    // Memory of the node with room for the copies of all PEs, for whoever takes it. It has no file if the job has one
-    // PE, runs on several nodes or in several memory domains, or nobody keeps any: then each process has its own.
-    [[nodiscard]] Segment take_node_copies() noexcept;
+    // Memory that the processes of this node have in common and that outlives each of them; -1: there is none. That is so
+    // if the job has one PE, runs on several nodes, or keeps no copies. As long as this lives.
+    [[nodiscard]] int node_file() const noexcept { return node_file_.fd(); }
 
 private:
     [[nodiscard]] ProcId self() const noexcept { return o_.bootstrap->self(); }
     [[nodiscard]] std::int32_t n_pes() const noexcept;
     [[nodiscard]] Result<> prepare_cards(JobCard& card, SegmentCard& segment, const Own& own);
     [[nodiscard]] Result<> share_cards(const JobCard& mine, JobCard& first, int generation, const Own& own);
-    [[nodiscard]] Result<> make_node_copies(const Own& own);
-    [[nodiscard]] Result<> open_node_copies(std::int32_t pid, std::uint64_t start_time, int fd);
+    [[nodiscard]] Result<> make_node_file(const Own& own);
+    [[nodiscard]] Result<> open_node_file(std::int32_t pid, std::uint64_t start_time, int fd);
     [[nodiscard]] Result<> tell_others(int generation);
     [[nodiscard]] Result<> publish_slot(const Files& files);
     [[nodiscard]] DomainId find_domain(const Files& files) const;
     void read_domains();
     [[nodiscard]] Result<> check_segment(int pid) const;
-    [[nodiscard]] int descriptor_of_copies(int pid) const;
+    [[nodiscard]] int descriptor_of_node_file(int pid) const;
     [[nodiscard]] Result<> await_turn();
 
     Options o_;
     DomainMap domains_;
-    Segment node_copies_;
+    Segment node_file_;
     std::unique_ptr<StartWatch> watch_;  // while this process is in shmem_init for the first time
 };
 

@@ -70,9 +70,9 @@ TEST(PlaceInDomain, HoldsForEveryMappingOfTheFile) {
     const int fd = ::memfd_create("placed", MFD_CLOEXEC);
     ASSERT_GE(fd, 0);
     ASSERT_EQ(::ftruncate(fd, static_cast<off_t>(bytes)), 0);
-    EXPECT_FALSE(place_in_domain(fd, bytes, kNoDomain));
-    EXPECT_FALSE(place_in_domain(fd, bytes, DomainId(1 << 20)));
-    if (!place_in_domain(fd, bytes, DomainId(0))) {
+    EXPECT_FALSE(place_in_domain(fd, 0, bytes, kNoDomain));
+    EXPECT_FALSE(place_in_domain(fd, 0, bytes, DomainId(1 << 20)));
+    if (!place_in_domain(fd, 0, bytes, DomainId(0))) {
         ::close(fd);
         GTEST_SKIP() << "this system does not permit memory policies";
     }
@@ -94,7 +94,7 @@ TEST(PlaceInDomain, LeavesThePolicyOfTheUserAlone) {
     }
     const int fd = ::memfd_create("placed", MFD_CLOEXEC);
     ASSERT_EQ(::ftruncate(fd, 4096), 0);
-    EXPECT_FALSE(place_in_domain(fd, 4096, DomainId(0)));
+    EXPECT_FALSE(place_in_domain(fd, 0, 4096, DomainId(0)));
     EXPECT_EQ(::syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0), 0);
     ::close(fd);
 }

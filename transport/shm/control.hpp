@@ -57,7 +57,7 @@ struct alignas(64) ProcessSlot {
     std::int32_t store_fd;
     std::uint64_t start_time;
     std::int32_t memory_domain;  // DomainId + 1 of the one it is bound to, in a job on one node; 0: not known
-    std::int32_t node_copies_fd;  // ControlHeader::node_copies_bytes, as it has that open
+    std::int32_t node_file_fd;   // ControlHeader::node_file_bytes, as it has that open
     std::atomic<ProcessState> state;
     std::atomic<std::uint32_t> exit_status;     // status given to exit() + 1: last words for kernels that do not tell
     std::atomic<std::uint32_t> heartbeat;       // counted by its service thread
@@ -72,6 +72,7 @@ struct alignas(64) ProcessSlot {
     std::atomic<std::int64_t> stalled_since_ns;
     std::atomic<std::int64_t> stall_seen_ns;   // last; CLOCK_MONOTONIC
     std::atomic<std::uint32_t> is_stall_said;  // to the user
+    std::atomic<std::uint64_t> heap_in_node_file;  // where its heap begins there + 1; 0: it is a file of its own
     StatusBlock status;
 
     // For onlookers; the first reason that says more than "died" stays.
@@ -102,8 +103,8 @@ struct alignas(64) ControlHeader {
     std::int32_t n_nodes;                     // contacts are there if there is more than one
     std::atomic<std::uint64_t> faults_fired;  // entries of the fault schedule that have happened, a bit each
     std::atomic<std::uint32_t> startup_told;  // somebody has said that a record of the start-up is of no use
-    std::int32_t node_copies_fd;              // as the node's lowest process has it open
-    std::uint64_t node_copies_bytes;          // memory file for the copies of all PEs of the node; 0: there is none
+    std::int32_t node_file_fd;                // as the node's lowest process has it open
+    std::uint64_t node_file_bytes;            // memory that outlives processes (node_file.hpp); 0: there is none
     std::byte card[kCardBytesMax];  // process 0's JobCard, for spares that come later
 };
 static_assert(offsetof(ControlHeader, magic) == 0 && offsetof(ControlHeader, layout) == 4, "the same in all layouts");
