@@ -54,6 +54,7 @@ public:
         std::uint64_t start_time = 0;
         int store_fd = -1;
         int node_file = -1;  // not -1: in memory of this node, which this process has open; nothing else counts
+        std::size_t local_copies = 0;  // where the local copies begin there
         ProcId process = kNoProc;
         Network* network = nullptr;  // null: on this node
         StoreWire* wire = nullptr;   // in place of the network, for tests
@@ -68,6 +69,7 @@ public:
     void keep_on_node(int file, std::size_t local_copies) noexcept;
     // For KeeperLocation: that memory; -1: there is none.
     [[nodiscard]] int node_file() const noexcept { return node_file_; }
+    [[nodiscard]] std::size_t local_copies() const noexcept { return local_copies_; }
     // A substitute, with the copies that its predecessor has left on this node: from the local copy if that holds the
     // version, mended from the shadow, else from the shadow. As roll_back(). REQUIRES: use_keeper, node_file.
     [[nodiscard]] bool take_over(Version version, const LiveState& live);

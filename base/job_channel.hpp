@@ -20,7 +20,8 @@ namespace sft {
 
 enum class JobEventKind : std::uint32_t {
     hello = 1,      // rank, pid; pe or -1 for a spare
-    initialized,    // shmem_init is complete on this process (spares: asleep from now on)
+    initialized,    // shmem_init is complete on this process (spares: asleep from now on); value:
+                    // kCopiesOutliveProcesses or 0
     pe_taken,       // a spare has become pe
     failure_seen,   // pe (or -1: a spare), value: rank of the dead process, code: FailureReason::status();
                     // begin_ns: when it was detected
@@ -43,6 +44,8 @@ enum class JobEventKind : std::uint32_t {
 };
 
 // Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.
+inline constexpr std::uint64_t kCopiesOutliveProcesses = 1;  // they are in memory of the node
+
 struct JobEvent {
     std::uint32_t magic = 0x53465445;  // "SFTE"
     std::uint32_t layout = 4;

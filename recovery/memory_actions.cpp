@@ -210,6 +210,7 @@ Protector::KeeperLocation MemoryActions::location_of(ProcId keeper) const {
             .start_time = slot.start_time,
             .store_fd = slot.store_fd,
             .node_file = o_.protector->store().node_file(),
+            .local_copies = o_.protector->store().local_copies(),
             .process = keeper,
             .network = o_.is_remote(keeper) ? o_.network : nullptr};
 }

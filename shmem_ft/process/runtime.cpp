@@ -75,7 +75,11 @@ Result<> Runtime::start(int generation) {
     rendezvous_.end_watch();
     // With the descriptor by which a spare can join.
     channel_.report(
-        {.kind = JobEventKind::initialized, .pe = me_.value(), .code = control_.fd(), .begin_ns = now_ns()});
+        {.kind = JobEventKind::initialized,
+         .pe = me_.value(),
+         .code = control_.fd(),
+         .begin_ns = now_ns(),
+         .value = records_.is_open() ? kCopiesOutliveProcesses : 0});
     if (starts_as_spare) {
         return become_substitute();
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "recovery/membership/memory_holder.hpp"
 #include "recovery/membership/scheme.hpp"
 
 namespace sft {
@@ -25,8 +26,10 @@ ProcessStatus make_status(const JobShape& shape, const Coordinator::Knowledge& k
     status.pe = pe.value();
     if (pe != kNoPe && own.keeps_copies && known.state.version != kNoVersion) {
         const ProcId keeper = sole_holder(sources_of(shape, known.state, pe));
-        status.keeper = contains(known.deaths, keeper) ? kNoProc.value() : keeper.value();
+        const bool is_gone = contains(known.deaths, keeper) && shape.memory->dies_with_process(Memory::kept_shadows);
+        status.keeper = is_gone ? kNoProc.value() : keeper.value();
     }
+    status.copies_outlive_processes = shape.memory->dies_with_process(Memory::kept_shadows) ? 0 : 1;
     status.protected_losses = known.protected_losses;
     status.idle_spares = static_cast<std::int32_t>(shape.idle_spares(known.state, known.deaths).size());
     status.n_deaths = static_cast<std::int32_t>(known.deaths.size());

@@ -10,6 +10,7 @@ Files: scenario.py draws what goes wrong, tools/job_watch.py runs it, verdict.py
 
 import argparse
 import collections
+import collections.abc
 import concurrent.futures
 import dataclasses
 import json
@@ -23,7 +24,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 
 from job_watch import Job, Launcher, Outcome, Shape  # noqa: E402
-from scenario import Scenario, draw  # noqa: E402
+from scenario import Scenario, draw, draw_burst  # noqa: E402
 from verdict import HANG, NAMED_ERROR, RECOVERED, UNTOUCHED, WRONG  # noqa: E402
 from verdict import Reference, Rules, Verdict, judge, starved  # noqa: E402
 
@@ -34,6 +35,7 @@ class Setting:
     program: list
     timeout_s: float
     rules: Rules
+    draw: collections.abc.Callable = draw  # of scenario.py
 
 
 class References:
@@ -150,7 +152,7 @@ class Run:
 
 
 def run_once(setting: Setting, references: References, seed: int) -> Run:
-    scenario = draw(seed)
+    scenario = setting.draw(seed)
     reference = references.get(scenario.pes)
     env = {"SHMEM_FT_BACKUP_MODE": scenario.mode}
     if scenario.hang_timeout_ms:
@@ -259,6 +261,7 @@ def _parse(arguments):
     parser.add_argument("--runs", type=int, default=70)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
     parser.add_argument("--replay", type=int, help="seed of one run")
+    parser.add_argument("--bursts", action="store_true", help="any number of PEs die at one moment")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds until a run counts as hung")
     parser.add_argument("--unprotected-after", type=int, action="append", default=[], metavar="VERSION",
@@ -275,7 +278,8 @@ def _parse(arguments):
 def main() -> int:
     options = _parse(sys.argv[1:])
     setting = Setting(Launcher(options.oshrun), options.program, options.timeout,
-                      Rules(tuple(options.unprotected_after), int(os.environ.get("SHMEM_FT_PRETEND_NODES", "0"))))
+                      Rules(tuple(options.unprotected_after), int(os.environ.get("SHMEM_FT_PRETEND_NODES", "0"))),
+                      draw_burst if options.bursts else draw)
     references = References(setting)
     if options.replay is not None:
         run = run_once(setting, references, options.replay)

@@ -54,14 +54,24 @@ def exit_in_a_program(bench):
 # --- ends that are errors ---
 
 
+def at_once(job, pes):
+    """Stopped first, so that no death is noticed and repaired before the others have happened."""
+    kill_pes(job, pes, signal.SIGSTOP)
+    kill_pes(job, pes)
+
+
 def partners_at_once(bench):
+    """On one node the copies are in its memory; on several ones each was with the other."""
+    nodes = int(os.environ.get("SHMEM_FT_PRETEND_NODES", "0"))
+    expected = jacobi_results(bench)
     job = bench.job(4, 2, "jacobi1d", *JACOBI)
     await_commit(job, 3)
-    # Stopped first, so that neither death is noticed and repaired before the other one has happened.
-    partners = sorted([1, keepers(list(range(4)), int(os.environ.get("SHMEM_FT_PRETEND_NODES", "0")), False)[1]])
-    kill_pes(job, partners, signal.SIGSTOP)
-    kill_pes(job, partners)
-    check_error(job.finish(), rf"PEs? {partners[0]}\b")
+    partners = sorted([1, keepers(list(range(4)), nodes, False)[1]])
+    at_once(job, partners)
+    if nodes > 1:
+        check_error(job.finish(), rf"PEs? {partners[0]}\b")
+    else:
+        check_success(job.finish(), expected)
 
 
 def spares_used_up(bench):
@@ -89,13 +99,38 @@ def before_the_first_commit(bench):
     check(not outcome.results(), "a result without any checkpoint", outcome)
 
 
-def all_at_once(bench):
+def all_at_once(spares, times=1, mode="double"):
+    """Nobody is left who knows what was agreed on; the node's memory does. Twice: also of those that took over."""
+
+    def case(bench):
+        expected = jacobi_results(bench)
+        job = bench.job(4, spares, "jacobi1d", *JACOBI, SHMEM_FT_BACKUP_MODE=mode)
+        for time in range(times):
+            await_commit(job, 2 + 2 * time)
+            at_once(job, range(4))
+            if time + 1 < times:
+                await_repair(job)
+        check_success(job.finish(), expected)
+
+    return case
+
+
+def all_at_once_and_too_few_spares(bench):
     job = bench.job(4, 2, "jacobi1d", *JACOBI)
     await_commit(job, 2)
-    kill_pes(job, range(4), signal.SIGSTOP)
-    kill_pes(job, range(4))
+    at_once(job, range(4))
     outcome = job.finish()
-    pattern = ", ".join(rf"PE {pe} failed \(killed by signal 9 \(Killed\)\)" for pe in range(4))
+    check_error(outcome, r"PE 2 failed \(killed by signal 9 \(Killed\)\), PE 3 .* no spare left to take over")
+    check(len(outcome.errors()) == 1, f"{len(outcome.errors())} lines of errors", outcome)
+
+
+def all_of_several_nodes(bench):
+    """Copies and what was agreed on are in processes."""
+    job = bench.job(4, 2, "jacobi1d", *JACOBI, SHMEM_FT_PRETEND_NODES="2")
+    await_commit(job, 2)
+    at_once(job, range(4))
+    outcome = job.finish()
+    pattern = ", ".join(rf"PE {pe} failed \([^,]*\)" for pe in range(4))
     check_error(outcome, pattern + ": no process is left that holds a PE, and the data is lost$")
     check(len(outcome.errors()) == 1, f"{len(outcome.errors())} lines of errors", outcome)
 
@@ -224,7 +259,11 @@ CASES |= {
     "spares-used-up": spares_used_up,
     "no-spare": no_spare,
     "before-the-first-commit": before_the_first_commit,
-    "all-at-once": all_at_once,
+    "all-at-once": all_at_once(4),
+    "all-at-once-twice": all_at_once(8, times=2),
+    "all-at-once-single-copy": all_at_once(5, mode="single"),
+    "all-at-once-too-few-spares": all_at_once_and_too_few_spares,
+    "all-at-once-on-several-nodes": all_of_several_nodes,
     "in-finalize": in_finalize,
     "inside-init-pe0": inside_init(0),
     "inside-init-pe2": inside_init(2),

@@ -46,6 +46,8 @@ def scenario(spares=2, numbers=(signal.SIGKILL,), mode="double") -> Scenario:
 
 
 class JudgeTest(unittest.TestCase):
+    TOGETHER = Rules(nodes=5)  # each PE on a node of its own: PE 2 keeps the copy of PE 1
+
     def kind(self, of, end) -> str:
         return judge(of, end, REFERENCE).kind
 
@@ -53,7 +55,7 @@ class JudgeTest(unittest.TestCase):
         """What is said about an error after PEs 1 and 2 have died at once."""
         deaths = [(1, signal.SIGKILL, 60), (2, signal.SIGUSR1, 60)]
         noticed = [seen(1, 61, 0x10009), seen(2, 61, 0x20003)]
-        return self.kind(scenario(), outcome(deaths, noticed, error, results=()))
+        return judge(scenario(), outcome(deaths, noticed, error, results=()), REFERENCE, self.TOGETHER).kind
 
     def test_an_error_has_to_be_true(self):
         self.assertEqual(self.partners(f"PE 1 {KILLED}{LOST}"), NAMED_ERROR)
@@ -64,6 +66,11 @@ class JudgeTest(unittest.TestCase):
                       f"PE 1 {KILLED} before the first checkpoint was committed: there is nothing to go back to",
                       "PE 1 was killed by signal 9 (Killed)"):
             self.assertEqual(self.partners(error), WRONG, error)
+
+    def test_partners_of_one_node_are_no_excuse(self):
+        deaths = [(1, signal.SIGKILL, 60), (2, signal.SIGKILL, 60)]
+        end = outcome(deaths, [seen(1, 61, 0x10009), seen(2, 61, 0x10009)], f"PE 1 {KILLED}{LOST}", results=())
+        self.assertEqual(self.kind(scenario(), end), WRONG)
 
     def test_a_warning_is_no_error(self):
         finished = dataclasses.replace(REFERENCE, last_version=5)

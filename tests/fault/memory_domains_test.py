@@ -81,12 +81,21 @@ def moves(**env):
     return case
 
 
-def with_the_next_pe(bench):
-    """The control: PE 1 keeps the copy of PE 0."""
+def one_of_each(bench):
+    """The control: PE 2, in the other domain, keeps the copy of PE 0."""
+    job = bound_job(bench, 2)
+    await_commit(job, 3)
+    lose(job, [0, 2])
+    check_error(job.finish(), r"PEs? 0\b.*lost")
+
+
+def without_domains(bench):
+    """The node has the copies, whoever dies."""
+    expected = jacobi_results(bench)
     job = bound_job(bench, 2, SHMEM_FT_MEMORY_DOMAINS="0")
     await_commit(job, 3)
-    lose(job, [0, 1])
-    check_error(job.finish(), r"PEs? 0\b.*lost")
+    lose(job, [0, 2])
+    check_success(job.finish(), expected)
 
 
 CASES = {
@@ -96,7 +105,8 @@ CASES = {
     "one-after-the-other": one_after_the_other,
     "copies-move": moves(),
     "single-copies-move": moves(SHMEM_FT_BACKUP_MODE="single"),
-    "with-the-next-pe": with_the_next_pe,
+    "one-of-each": one_of_each,
+    "without-domains": without_domains,
 }
 
 

@@ -146,6 +146,26 @@ SHAPES = [(_single, 8, 1), (_two_at_once, 3, 2), (_one_after_another, 3, 2), (_d
           (_sleeping_spare, 2, 1), (_short_stop, 3, 1), (_anything, 3, 1)]
 
 
+def draw_burst(seed: int) -> Scenario:
+    """Any number of PEs at one moment, all of them included; half of the time some that took over as well."""
+    rng = random.Random(seed)
+    pes = rng.randint(3, 6)
+    first = _first_kill(rng, pes)
+    first = dataclasses.replace(first, signal=signal.SIGKILL)
+    kills = [first]
+    others = [pe for pe in range(pes) if pe != first.number]
+    rng.shuffle(others)
+    for pe in others[: rng.randint(0, pes - 1)]:
+        kills.append(Kill("now", 0.0, 0.0, "pe", pe, signal.SIGKILL))
+    if rng.random() < 0.5:
+        trigger = rng.choice(["failure_seen", "pe_taken", "restarted"])
+        kills.append(Kill(trigger, 0.0, rng.uniform(0.0, 6.0), "pe", rng.randrange(pes), signal.SIGKILL))
+        for _ in range(rng.randint(0, pes - 1)):
+            kills.append(Kill("now", 0.0, 0.0, "pe", rng.randrange(pes), signal.SIGKILL))
+    mode = "single" if rng.random() < 0.3 else "double"
+    return Scenario(pes, len(kills) + rng.randint(0, 2), mode, tuple(kills))
+
+
 def draw(seed: int) -> Scenario:
     rng = random.Random(seed)
     pes = rng.choice([3, 4, 4, 5])

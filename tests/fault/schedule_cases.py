@@ -33,6 +33,10 @@ def check_restarts(outcome, least=1) -> None:
     check(len(spans) >= least, "nothing was recovered", outcome)
 
 
+# On pretended nodes, each PE on one of its own, PE 3 keeps what PE 2 had; on one node its memory does.
+APART = {"SHMEM_FT_PRETEND_NODES": "4"}
+
+
 # --- stored copies with a flipped bit ---
 
 
@@ -49,13 +53,17 @@ def bad_local_copy(seed):
     return case
 
 
-def bad_shadow_of_the_dead(seed):
-    """There is no other copy of what PE 1 had."""
+def bad_copy_of_the_dead(copy, seed, **env):
+    """On one node there is another one, where the dead process was."""
 
     def case(bench):
-        schedule = f"flip shadow seed {seed} of pe 1 at checkpoint_leave visit 8; kill pe 1 at checkpoint_enter visit 9"
-        outcome, expected = jacobi(bench, 4, 2, schedule)
-        check_happened(outcome, "flip shadow", "kill pe 1")
+        schedule = f"flip {copy} seed {seed} of pe 1 at checkpoint_leave visit 8; kill pe 1 at checkpoint_enter visit 9"
+        outcome, expected = jacobi(bench, 4, 2, schedule, **env)
+        check_happened(outcome, f"flip {copy}", "kill pe 1")
+        if not env or copy == "local":
+            check_success(outcome, expected.results())
+            check_restarts(outcome)
+            return
         where = r"(block \d+ of|the header or the table of) .*PE 1 is bad .*shadow at process \d+"
         check_error(outcome, where + ".*data is lost$")
         check_one_line(outcome)
@@ -116,14 +124,14 @@ def mismatched_calls(bench):
 # --- the keeper dies before the substitute has the copy ---
 
 
-def keeper_dies_in_restore(point, spares=2):
-    """PE 3 keeps what PE 2 had. Whether the substitute already has it is a matter of time, and both ends are right."""
+def keeper_dies_in_restore(point, spares=2, **env):
+    """Whether the substitute already has the copy is a matter of time, and both ends are right."""
 
     def case(bench):
         schedule = f"kill pe 2 at replicate_begin visit 11; kill pe 3 at {point}"
-        outcome, expected = jacobi(bench, 4, spares, schedule)
+        outcome, expected = jacobi(bench, 4, spares, schedule, **env)
         check_ended(outcome)
-        if outcome.exit_code == 0:
+        if outcome.exit_code == 0 or not env:
             check_success(outcome, expected.results())
             check_restarts(outcome)
         else:
@@ -133,13 +141,20 @@ def keeper_dies_in_restore(point, spares=2):
     return case
 
 
-def keeper_dies_before_fetch(bench):
-    """The substitute is held up until the keeper is dead: there is no copy left."""
-    schedule = "kill pe 2 at replicate_begin visit 11; delay 300 ms spare 0 at spare_woken; kill pe 3 at restored"
-    outcome, expected = jacobi(bench, 4, 2, schedule)
-    check_error(outcome, r"PE 2\b.*data is lost")
-    check_one_line(outcome)
-    check(set(outcome.results()) <= set(expected.results()), "a wrong result", outcome)
+def keeper_dies_before_fetch(**env):
+    """The substitute is held up until the keeper is dead."""
+
+    def case(bench):
+        schedule = "kill pe 2 at replicate_begin visit 11; delay 300 ms spare 0 at spare_woken; kill pe 3 at restored"
+        outcome, expected = jacobi(bench, 4, 2, schedule, **env)
+        if not env:
+            check_success(outcome, expected.results())
+            return
+        check_error(outcome, r"PE 2\b.*data is lost")
+        check_one_line(outcome)
+        check(set(outcome.results()) <= set(expected.results()), "a wrong result", outcome)
+
+    return case
 
 
 def no_copies(bench):
@@ -150,7 +165,9 @@ def no_copies(bench):
 
 
 CASES = {f"bad-local-copy-{seed}": bad_local_copy(seed) for seed in (1, 2, 3)}
-CASES |= {f"bad-shadow-of-the-dead-{seed}": bad_shadow_of_the_dead(seed) for seed in (1, 2, 3)}
+CASES |= {f"bad-{copy}-of-the-dead-{seed}": bad_copy_of_the_dead(copy, seed)
+          for copy in ("shadow", "local") for seed in (1, 2, 3)}
+CASES |= {f"bad-shadow-of-the-dead-elsewhere-{seed}": bad_copy_of_the_dead("shadow", seed, **APART) for seed in (1, 2, 3)}
 CASES |= {
     "both-copies-bad": both_copies_bad,
     "bad-shadow-of-a-survivor": bad_shadow_of_a_survivor,
@@ -161,5 +178,7 @@ CASES |= {
     "keeper-dies-restoring": keeper_dies_in_restore("restored"),
     "keeper-dies-planned": keeper_dies_in_restore("plan_decided"),
     "keeper-dies-protecting": keeper_dies_in_restore("protect_begin"),
-    "keeper-dies-before-fetch": keeper_dies_before_fetch,
+    "keeper-dies-before-fetch": keeper_dies_before_fetch(),
+    "keeper-dies-elsewhere-restoring": keeper_dies_in_restore("restored", **APART),
+    "keeper-dies-elsewhere-before-fetch": keeper_dies_before_fetch(**APART),
 }

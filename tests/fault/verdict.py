@@ -52,7 +52,7 @@ class Rules:
     # Versions v such that a death between the commits of v and v + 1 ends the job rightly: an initialisation block
     # lies there.
     unprotected_after: tuple = ()
-    nodes: int = 0  # pretended ones
+    nodes: int = 0  # pretended ones; in a job on one node no number of deaths at one moment is too many
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +114,8 @@ def excuses(scenario, outcome, reference: Reference, rules: Rules) -> list:
         if begin is not None and any(begin - 5_000_000 <= time <= end + 5_000_000
                                      for time in sent + [time for time, _ in deaths]):
             found.append(UNPROTECTED)
+    if rules.nodes < 2:
+        return found  # the node has the copies of all its PEs
     repairs = _repairs(outcome.events)
     for i, (first_time, first_pe) in enumerate(deaths):
         for second_time, second_pe in deaths[i + 1 :]:

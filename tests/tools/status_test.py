@@ -119,8 +119,8 @@ class RunningJob(unittest.TestCase):
             self.assertEqual(status["oshrun_pid"], job.process.pid)
             self.assertEqual(status["program"], os.path.realpath(JACOBI))
             self.assertEqual((status["n_pes"], status["n_spares"], status["view"]), (3, 2, 0))
-            self.assertEqual(status["protected_losses"], 1)
-            self.assertEqual(status["limits"], ["every PE has one copy besides its own"])
+            self.assertEqual(status["protected_losses"], 2)
+            self.assertEqual(status["limits"], ["the node has the copies of every PE, whoever dies"])
             self.assertLess(status["committed_seconds_ago"], 30)
             self.assertGreater(status["stored_bytes"], 2 * 8 * 30000)
             self.assertEqual([pe["copy_in_process"] for pe in status["pes"]], [1, 2, 0])
@@ -158,7 +158,7 @@ class RunningJob(unittest.TestCase):
             self.assertEqual([pe["copy_in_process"] for pe in after["pes"]], [3, 2, 0])
             self.assertEqual([spare["process"] for spare in after["idle_spares"]], [4])
             self.assertEqual(after["protected_losses"], 1)
-            self.assertEqual(after["limits"], ["every PE has one copy besides its own", "one spare is left"])
+            self.assertEqual(after["limits"], ["the node has the copies of every PE, whoever dies", "one spare is left"])
             (death,) = after["deaths"]
             self.assertEqual((death["process"], death["pe"], death["pid"]), (1, 1, before["pes"][1]["pid"]))
             self.assertIn("signal 9", death["reason"])
@@ -169,9 +169,19 @@ class RunningJob(unittest.TestCase):
             self.assertEqual((last["idle_spares"], last["pes"][1]["incarnation"]), ([], 2))
             self.assertEqual([death["process"] for death in last["deaths"]], [1, 3])
 
+    def test_what_the_node_has_is_protected_whoever_dies(self):
+        waiting = {"SHMEM_FT_UNREPLACED": "wait", "SHMEM_FT_WAIT_TIMEOUT": "300"}
+        with jacobi("--on-demand", "never", spares=0, env=waiting) as job:
+            before = await_job(job, lambda it: it["version"] > 1)
+            os.kill(before["pes"][1]["pid"], signal.SIGKILL)
+            hurt = await_job(job, lambda it: it["waits_for_spare"])
+            self.assertEqual([pe["state"] for pe in hurt["pes"]], ["protected", "failed", "protected"])
+            self.assertEqual(hurt["limits"], ["PE 1 has failed and is not replaced yet", "no spare is left"])
+
     def test_a_pe_that_nobody_replaces(self):
         # The restart waits, so there is time to look at the job while it is hurt.
-        with jacobi("--on-demand", "never", spares=0, env={"SHMEM_FT_UNREPLACED": "wait", "SHMEM_FT_WAIT_TIMEOUT": "300"}) as job:
+        waiting = {"SHMEM_FT_UNREPLACED": "wait", "SHMEM_FT_WAIT_TIMEOUT": "300", "SHMEM_FT_PRETEND_NODES": "3"}
+        with jacobi("--on-demand", "never", spares=0, env=waiting) as job:
             before = await_job(job, lambda it: it["version"] > 1)
             self.assertEqual((before["protected_losses"], before["limits"]), (0, ["no spare is left"]))
             os.kill(before["pes"][1]["pid"], signal.SIGKILL)
@@ -275,7 +285,7 @@ class RunningJob(unittest.TestCase):
             text = run_tool(job.process.pid).stdout
             self.assertRegex(text, rf"^job {job.process.pid}: jacobi1d, 2 PEs, 1 spare, oshrun {job.process.pid}\n")
             self.assertRegex(text, r"\n  committed   version \d+, \d+\.\d s ago, [\d.]+ KiB stored\n")
-            self.assertRegex(text, r"\n  survivable  1 further loss of a PE at one moment, 1 one after another: every PE has one copy besides its own; one spare")
+            self.assertRegex(text, r"\n  survivable  1 further loss of a PE at one moment, 1 one after another: the node has the copies of every PE, whoever dies; one spare")
             self.assertRegex(text, r"\n  integrity   [1-9]\d* blocks checked, 0 bad, 0 repaired\n")
             self.assertRegex(text, r"\n +1 +\d+ +1 +0 +\d+  protected  process 0 \(PE 0\)\n  spare: process 2, pid \d+\n$")
 

@@ -19,6 +19,7 @@
 #include <sstream>
 
 #include "base/clock.hpp"
+#include "base/job_channel.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/common/text.hpp"
 
@@ -162,6 +163,9 @@ void read_events(const fs::path& path, RunRecord& record) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
         const auto json = nlohmann::json::parse(line, nullptr, false);
+        if (json.is_object() && json.value("event", "") == "initialized") {
+            record.do_copies_outlive_processes |= json.value("value", std::uint64_t{0}) == kCopiesOutliveProcesses;
+        }
         if (!json.is_object() || json.value("event", "") != "span") {
             continue;
         }

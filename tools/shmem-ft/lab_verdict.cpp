@@ -166,7 +166,7 @@ std::string excuse_for(const RunRecord& record, const Judging& judging) {
     if (deaths.size() > static_cast<std::size_t>(judging.spares)) {
         return fmt::format("{} deaths, {} spares", deaths.size(), judging.spares);
     }
-    for (std::size_t i = 0; i < deaths.size(); ++i) {
+    for (std::size_t i = 0; i < deaths.size() && !record.do_copies_outlive_processes; ++i) {
         for (std::size_t j = i + 1; j < deaths.size(); ++j) {
             if ((is_copy_kept_by(deaths[i], deaths[j]) || is_copy_kept_by(deaths[j], deaths[i])) &&
                 !recovered_between(record, deaths[i].time_ns, deaths[j].time_ns)) {

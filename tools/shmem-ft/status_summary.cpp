@@ -124,7 +124,8 @@ std::vector<std::string> limits_of(const JobSummary& summary, const ProcessStatu
                                                        : "no spare is left, but oshrun starts one when it is needed");
     }
     if (best.protected_losses > 0) {
-        limits.emplace_back("every PE has one copy besides its own");
+        limits.emplace_back(best.copies_outlive_processes != 0 ? "the node has the copies of every PE, whoever dies"
+                                                               : "every PE has one copy besides its own");
         if (best.idle_spares == 1) {
             limits.emplace_back("one spare is left");
         }
