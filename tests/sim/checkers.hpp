@@ -34,6 +34,7 @@ public:
 using Keepers = std::vector<std::vector<ProcId>>;
 [[nodiscard]] Keepers expected_keepers(const Scenario& scenario, const JobState& state);
 // Where a keeper of that value keeps.
+[[nodiscard]] Place local_place_of(const Scenario& scenario, ProcId holder, PeId pe);
 [[nodiscard]] Place place_at(const Scenario& scenario, const JobState& state, ProcId keeper, PeId pe, Version version);
 
 // Empty, or what is wrong in a value that follows `before`: computed from the deaths that are new in it, and from

@@ -57,6 +57,10 @@ Keepers expected_keepers(const Scenario& scenario, const JobState& state) {
     return keepers;
 }
 
+Place local_place_of(const Scenario& scenario, ProcId holder, PeId pe) {
+    return scenario.has_node_memory ? Place{kNoProc, pe, -1, pe} : Place{holder, pe, -1};
+}
+
 Place place_at(const Scenario& scenario, const JobState& state, ProcId keeper, PeId pe, Version version) {
     const auto slot = static_cast<std::int32_t>(version.value() % 2);
     for (std::int32_t other = 0; scenario.has_node_memory && other < scenario.shape.n_pes; ++other) {

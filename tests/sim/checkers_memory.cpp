@@ -33,7 +33,7 @@ void MemoryChecker::expect_local_copies(const JobState& state, Version version, 
     const JobShape& shape = account_.scenario.shape;
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId holder = shape.holder(state, PeId(pe));
-        if (account_.counts(holder) && !has_copy({holder, PeId(pe), -1}, version)) {
+        if (account_.counts(holder) && !has_copy(local_place_of(account_.scenario, holder, PeId(pe)), version)) {
             verdict_.fail("recoverable", format("%s: process %d has no local copy of PE %d of version %u", when,
                                                 holder.value(), pe, version.value()));
         }
@@ -108,7 +108,7 @@ void MemoryChecker::bit_flipped(const Place& place) { flipped_.insert(place); }
 void MemoryChecker::gave_up(ProcId process, PeId pe, const JobState& state) {
     JobState then = state;
     then.replacements = state.protected_layout;
-    std::vector<Place> places{{process, pe, -1}};
+    std::vector<Place> places{local_place_of(account_.scenario, process, pe)};
     const Keepers keepers = expected_keepers(account_.scenario, then);
     for (const ProcId keeper : keepers[pe.index()]) {
         places.push_back(place_at(account_.scenario, then, keeper, pe, state.version));

@@ -177,27 +177,36 @@ void SimProcess::write_word(const Writing& writing, std::size_t word) {
 }
 
 void SimProcess::update_local_copy(Version version) {
-    local_.version = kNoVersion;
-    const Place place{self_, pe_, -1};
+    local().version = kNoVersion;
+    const Place place = local_place();
     world_.tell(&Observer::copy_begun, place);
     world_.later(self_, work_delay(), [this, version, place] {
-        local_.content = live_;
-        local_.seal(version);
-        world_.tell(&Observer::copy_done, place, version, local_.content);
+        local().content = live_;
+        local().seal(version);
+        world_.tell(&Observer::copy_done, place, version, local().content);
         work_done(Participant::Outcome::ok);
     });
 }
 
-// A substitute has the shadow only. A survivor has its local copy, which is mended from the shadow if it is bad.
+Copy& SimProcess::local() { return world_.scenario().has_node_memory ? world_.local_of_node(pe_) : local_; }
+
+Place SimProcess::local_place() const {
+    return world_.scenario().has_node_memory ? Place{kNoProc, pe_, -1, pe_} : Place{self_, pe_, -1};
+}
+
+// A survivor has its local copy, which is mended from the shadow if it is bad. A substitute has the shadow; and the local
+// copy of the one before, if the node has it and it holds the version, which that one may not have lived to see.
 void SimProcess::restore(Version version) {
     world_.later(self_, work_delay(), [this, version] {
         const JobShape& shape = world_.scenario().shape;
-        if (is_substitute_) {
+        const bool is_left = world_.scenario().has_node_memory && local().is_good(version);
+        if (is_substitute_ && !is_left) {
             const bool is_misled = is_mutated(Mutation::fetch_from_keeper_to_be);
             fetch(holders_of(is_misled ? targets_of(shape, state(), pe_) : sources_of(shape, state(), pe_)), version);
-        } else if (local_.version == version && local_.is_intact()) {
-            live_ = local_.content;
-            world_.tell(&Observer::restored, self_, state().view, RestoredFrom::own_copy);
+        } else if (local().is_good(version)) {
+            live_ = local().content;
+            world_.tell(&Observer::restored, self_, state().view,
+                        is_substitute_ ? RestoredFrom::copy_of_the_dead : RestoredFrom::own_copy);
             work_done(Participant::Outcome::ok);
         } else {
             mend(version);
@@ -277,11 +286,11 @@ void SimProcess::take_copy(const Copy& copy, Version version, RestoredFrom where
         work_done(Participant::Outcome::corrupt);
         return;
     }
-    const Place place{self_, pe_, -1};
+    const Place place = local_place();
     world_.tell(&Observer::copy_begun, place);
-    local_ = copy;
+    local() = copy;
     live_ = copy.content;
-    world_.tell(&Observer::copy_done, place, version, local_.content);
+    world_.tell(&Observer::copy_done, place, version, local().content);
     world_.tell(&Observer::restored, self_, state().view, where);
     work_done(Participant::Outcome::ok);
 }
@@ -337,9 +346,9 @@ void SimProcess::join_as_substitute() {
 // A bit flips in a copy that is complete.
 void SimProcess::corrupt_a_copy(bool of_local_copy, Random& random) {
     Copy* copy = nullptr;
-    Place place{self_, pe_, -1};
+    Place place = local_place();
     if (of_local_copy) {
-        copy = &local_;
+        copy = &local();
     } else if (world_.scenario().has_node_memory) {
         const std::vector<Share> shares =
             pe_ == kNoPe ? std::vector<Share>{} : targets_of(world_.scenario().shape, state(), pe_);

@@ -40,6 +40,8 @@ constexpr std::array<Floor, static_cast<std::size_t>(Feat::count_)> kFloors = {{
     {"ended: nothing committed", 0.03},
     {"ended: past the end", 0.02},
     {"ended: requested", 0.01},
+    {"copies of the dead taken over", 0},
+    {"plans without a survivor", 0},
 }};
 
 }  // namespace
@@ -76,7 +78,12 @@ void Coverage::decided(ProcId /*process*/, const JobState& before, const JobStat
             }
             break;
         case Stage::faulted: count(Feat::faults); break;
-        case Stage::planned: count(after.attempt > 1 ? Feat::later_plans : Feat::plans); break;
+        case Stage::planned:
+            count(after.attempt > 1 ? Feat::later_plans : Feat::plans);
+            if (after.attempt == 1 && after.failed.size() == after.replacements.size() && n_pes_ == after.failed.size()) {
+                count(Feat::revivals);
+            }
+            break;
         case Stage::finished: count(Feat::finished); break;
         case Stage::ended:
             switch (after.end_reason) {
@@ -120,7 +127,8 @@ void Coverage::could_not_open(ProcId /*process*/) { count(Feat::closed); }
 void Coverage::restored(ProcId /*process*/, std::uint32_t /*view*/, RestoredFrom where) {
     count(where == RestoredFrom::own_copy ? Feat::own_restores
           : where == RestoredFrom::shadow ? Feat::shadow_restores
-                                          : Feat::mends);
+          : where == RestoredFrom::copy_of_the_dead ? Feat::adoptions
+                                                    : Feat::mends);
 }
 
 void Coverage::shadow_sent_anew(ProcId /*process*/) { count(Feat::new_shadows); }
@@ -129,6 +137,10 @@ void Coverage::add(const Coverage& other) noexcept {
     for (std::size_t i = 0; i < counts_.size(); ++i) {
         counts_[i] += other.counts_[i];
     }
+}
+
+bool Coverage::has_used_node_memory(std::uint64_t n_jobs) const noexcept {
+    return n_jobs < kJobsMin || ((*this)[Feat::adoptions] * 50 >= n_jobs && (*this)[Feat::revivals] * 1000 >= n_jobs);
 }
 
 std::string Coverage::what_is_missing(std::uint64_t n_jobs) const {

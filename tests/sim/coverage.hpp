@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/sim/events.hpp"
+#include "tests/sim/scenario.hpp"
 
 namespace sft::sim {
 
@@ -37,11 +38,14 @@ enum class Feat : std::uint8_t {
     nothing_committed,
     past_the_end,
     requested,
+    adoptions,  // restores from what the dead have left: of node memory
+    revivals,   // plans after all holders had died: of node memory
     count_
 };
 
 class Coverage final : public Observer {
 public:
+    void begin(const Scenario& scenario) noexcept { n_pes_ = static_cast<std::size_t>(scenario.shape.n_pes); }
     void decided(ProcId process, const JobState& before, const JobState& after) override;
     void returned(ProcId process, PeId pe, Call call, Participant::Do result, std::uint32_t view,
                   Version version) override;
@@ -54,6 +58,8 @@ public:
 
     void add(const Coverage& other) noexcept;
     [[nodiscard]] std::uint64_t operator[](Feat feat) const noexcept { return counts_[static_cast<std::size_t>(feat)]; }
+    // Of jobs whose memory is their node's: seldom more than one of nine are.
+    [[nodiscard]] bool has_used_node_memory(std::uint64_t n_jobs) const noexcept;
     // Empty, or what there has been too little of in so many jobs.
     [[nodiscard]] std::string what_is_missing(std::uint64_t n_jobs) const;
     [[nodiscard]] std::string to_string() const;
@@ -66,6 +72,7 @@ private:
 
     std::array<std::uint64_t, static_cast<std::size_t>(Feat::count_)> counts_{};
     std::uint64_t seen_index_ = 0;
+    std::size_t n_pes_ = 0;
 };
 
 }  // namespace sft::sim

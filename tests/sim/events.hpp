@@ -39,6 +39,7 @@ enum class RestoredFrom : std::uint8_t {
     own_copy,
     shadow,          // as a substitute
     shadow_to_mend,  // the own copy was bad
+    copy_of_the_dead,  // the local copy that the one before has left, as a substitute
 };
 
 class Observer {

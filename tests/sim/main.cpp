@@ -91,6 +91,10 @@ Tally run_share(const std::string& program, const Options& options, std::uint64_
         ++tally.failures;
         fmt::print("too little has happened in {} jobs: {}\n", tally.jobs, missing);
     }
+    if (options.run.has_node_memory && !tally.coverage.has_used_node_memory(tally.jobs)) {
+        ++tally.failures;
+        fmt::print("too little has been left to others in {} jobs\n", tally.jobs);
+    }
     return tally;
 }
 

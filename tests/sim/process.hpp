@@ -108,6 +108,8 @@ private:
     void write_word(const Writing& writing, std::size_t word);
     void mend(Version version);
     void fetch(std::vector<ProcId> holders, Version version);
+    [[nodiscard]] Copy& local();
+    [[nodiscard]] Place local_place() const;
     [[nodiscard]] Shadow& shadow_at(ProcId holder);
     [[nodiscard]] Place place_of(ProcId holder, std::size_t slot) const;
     [[nodiscard]] const Copy& share_at(ProcId holder, Version version);

@@ -48,6 +48,7 @@ Outcome run_seed(std::uint64_t seed, const RunOptions& options) {
     Summary summary(outcome);
     std::vector<Observer*> observers = checkers.observers();
     observers.push_back(&summary);
+    outcome.coverage.begin(scenario);
     observers.push_back(&outcome.coverage);
     World world(scenario, std::move(observers), verdict, options.with_trace);
     world.run();

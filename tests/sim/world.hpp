@@ -57,6 +57,7 @@ public:
     [[nodiscard]] bool has_memory_of(ProcId process, Memory what) const noexcept;
     // In memory of the node: by the PE that the keeper is, and the PE whose shadow it is.
     [[nodiscard]] Shadow& shadow_of_node(PeId keeper, PeId pe) { return shadows_of_node_[{keeper, pe}]; }
+    [[nodiscard]] Copy& local_of_node(PeId pe) { return locals_of_node_[pe]; }
     // What processes have decided last, for those that outlive them.
     void record(ProcId process, const JobState& value) { records_[process] = value; }
     [[nodiscard]] JobState decided_by(std::span<const Death> dead) const;
@@ -170,6 +171,7 @@ private:
     std::priority_queue<Event, std::vector<Event>, IsLater> queue_;
     std::vector<std::unique_ptr<SimProcess>> processes_;
     std::map<std::pair<PeId, PeId>, Shadow> shadows_of_node_;
+    std::map<PeId, Copy> locals_of_node_;
     std::map<ProcId, PeId> substitutes_;
     std::map<ProcId, JobState> records_;
     std::vector<Fate> fates_;
