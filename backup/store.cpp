@@ -353,18 +353,18 @@ BackupStore::Fetched BackupStore::fetch(const KeeperLocation& location, PeId pe,
 
 BackupStore::Fetched BackupStore::fetch_front(const KeeperLocation& location, PeId pe, Version version,
                                               const LiveState& live, std::size_t heap_bytes, Trouble* trouble) {
-    const Fetched fetched = with_shadow(location, pe, version, live, trouble, [&](Image& image) {
-        return image.load_front(version, live, heap_bytes);
-    });
+    const Fetched fetched = with_shadow(location, pe, version, live, trouble,
+                                        [&](Image& image) { return image.load_front(version, live, heap_bytes); });
     if (fetched != Fetched::corrupt || location.node_file < 0) {
         return fetched;
     }
     // The one before may have left its local copy.
     const std::size_t bytes = Image::bytes_for(live);
     Window local;
-    const bool is_there = local.reserve(bytes).then([&] {
-        return local.show(location.node_file, location.local_copies + pe.index() * bytes);
-    }).has_value();
+    const bool is_there =
+        local.reserve(bytes)
+            .then([&] { return local.show(location.node_file, location.local_copies + pe.index() * bytes); })
+            .has_value();
     return is_there && Image(local.address(), live).load_front(version, live, heap_bytes).intact() ? Fetched::done
                                                                                                    : fetched;
 }

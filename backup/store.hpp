@@ -9,8 +9,8 @@
 //                job on one node all processes have one together, and a shadow is in one place whoever keeps it
 //
 // Ownership: a store of its own belongs to the keeper's process. When that process dies its memory stays as long as an
-// owner has it mapped, which is how a PE in mode single_copy can still roll back after its keeper's death. The common one
-// stays as long as any process of the node lives (keep_on_node). A far shadow is lost with its keeper: in mode
+// owner has it mapped, which is how a PE in mode single_copy can still roll back after its keeper's death. The common
+// one stays as long as any process of the node lives (keep_on_node). A far shadow is lost with its keeper: in mode
 // single_copy the owner then has nothing to go back to, and says so in roll_back().
 //
 // What is sent to a far shadow: replicate() compares live memory with the local copy, and knows for each slot in which

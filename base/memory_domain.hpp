@@ -19,9 +19,9 @@ namespace sft {
 // Takes a look at one mask if the calling thread is bound to nothing, and some milliseconds else.
 [[nodiscard]] DomainId find_memory_domain();
 
-// Pages of that part of the memory file that nobody has touched yet will come from that domain as long as it has any, whoever
-// touches them, through whichever mapping. False: nothing has changed, because the system does not permit it or the
-// process has a memory policy of its own (numactl), which is its user's choice.
+// Pages of that part of the memory file that nobody has touched yet will come from that domain as long as it has any,
+// whoever touches them, through whichever mapping. False: nothing has changed, because the system does not permit it or
+// the process has a memory policy of its own (numactl), which is its user's choice.
 [[nodiscard]] bool place_in_domain(int fd, std::size_t offset, std::size_t bytes, DomainId domain) noexcept;
 
 }  // namespace sft

@@ -23,7 +23,7 @@
 enum { REPEATS = 5, PAGE = 4096 };
 enum Phase { FIRST, DIRTY, SPARSE = DIRTY + REPEATS + 1, CLEAN = SPARSE + REPEATS + 2, KILL = CLEAN + REPEATS, DONE };
 
-static int phase; /* goes back with the data */
+static int phase;                        /* goes back with the data */
 static double begin_ms SHMEM_FT_PRIVATE; /* of the last checkpoint; 0 in a substitute */
 static double slowest_ms;
 static double own_ms;

@@ -55,8 +55,7 @@ CheckpointActions::Outcome MemoryActions::become_restored(const JobState& state)
         why_lost_ = lost_copy(state, me());
         return Outcome::corrupt;
     }
-    const Result<> restored = has_joined ? o_.protector->roll_back(state.version)
-                                         : take_over(keeper, state.version);
+    const Result<> restored = has_joined ? o_.protector->roll_back(state.version) : take_over(keeper, state.version);
     if (restored) {
         return Outcome::ok;
     }

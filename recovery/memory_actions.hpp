@@ -41,7 +41,8 @@ public:
         // The rest of the library: before what is saved is replicated, when it is committed, when it is restored, and
         // after any attempt at that.
         std::function<void()> before_replicating = {};
-        // The heap of a PE on this node whose holder has died becomes that of this process; in jobs whose nodes hold it.
+        // The heap of a PE on this node whose holder has died becomes that of this process; in jobs whose nodes hold
+        // it.
         std::function<Result<>(PeId pe)> take_heap_over = {};
         std::function<void(Version)> committed = {};
         std::function<void()> restored = {};

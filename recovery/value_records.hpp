@@ -1,5 +1,5 @@
-// What each process of a node has decided last, in memory that outlives it: when every holder of a PE is dead, the spares
-// that are left find there what the job had agreed on.
+// What each process of a node has decided last, in memory that outlives it: when every holder of a PE is dead, the
+// spares that are left find there what the job had agreed on.
 //
 // Fault model: a process may die at any instruction while it writes. It has two places, and writes the older one, whose
 // checksum fits only when all of it is there.

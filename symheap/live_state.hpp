@@ -18,8 +18,8 @@ struct ByteExtent {
 
 // The live memory that images are made of and loaded into.
 struct LiveState {
-    AddressRange heap;  // a multiple of kBlockBytes long
-    int heap_fd = -1;   // its memory file: tells which pages exist
+    AddressRange heap;                 // a multiple of kBlockBytes long
+    int heap_fd = -1;                  // its memory file: tells which pages exist
     std::size_t heap_file_offset = 0;  // where it begins in there
     AddressRange globals;
     std::vector<ByteExtent> saved;  // the parts of globals that are written back

@@ -89,9 +89,10 @@ Result<> Segment::map_at(void* address) {
 Result<> Segment::map_over(void* address) {
     SFT_ASSERT(fd_ >= 0 && address_ == nullptr && bytes_ > 0);
     SFT_ASSERT(address != nullptr && reinterpret_cast<std::uintptr_t>(address) % kPage == 0);  // what is there goes
-    void* mapped = fails(FaultPoint::call_map_memory)
-                       ? MAP_FAILED
-                       : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(offset_));
+    void* mapped =
+        fails(FaultPoint::call_map_memory)
+            ? MAP_FAILED
+            : ::mmap(address, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(offset_));
     if (mapped == MAP_FAILED) {
         return fails(format("cannot map shared memory over %p: %s", address, describe_error(errno).c_str()), errno);
     }
@@ -111,7 +112,8 @@ Result<> Segment::copy_into(int file, std::size_t offset) const {
                 ::pwrite(file, static_cast<const std::byte*>(address_) + begin + done,
                          static_cast<std::size_t>(hole - at) - done, static_cast<off_t>(offset + begin + done));
             if (written <= 0) {
-                return fails(format("cannot write %zu bytes of shared memory: %s", bytes_, describe_error(errno).c_str()),
+                return fails(format("cannot write %zu bytes of shared memory: %s", bytes_,
+                                    describe_error(errno).c_str()),
                              errno);
             }
             done += static_cast<std::size_t>(written);
@@ -129,7 +131,8 @@ Result<> Segment::move_to(int file, std::size_t offset, Contents contents) {
         }
     }
     if (::dup3(file, fd_, O_CLOEXEC) < 0) {
-        return fails(format("cannot have another descriptor of shared memory: %s", describe_error(errno).c_str()), errno);
+        return fails(format("cannot have another descriptor of shared memory: %s", describe_error(errno).c_str()),
+                     errno);
     }
     offset_ = offset;
     return map_over(std::exchange(address_, nullptr));

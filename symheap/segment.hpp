@@ -30,9 +30,9 @@ public:
     [[nodiscard]] Result<> map_at(void* address);
     // Maps the file over whatever is mapped at `address` now, in one step.
     [[nodiscard]] Result<> map_over(void* address);
-    // From now on that is bytes() of `file`, from `offset` on: fd() is another descriptor of it, with the same number as
-    // before, and it is mapped where the old file was. What the old file had is lost, unless `copies`: then what exists of
-    // it is in `file` before. REQUIRES: it is mapped.
+    // From now on that is bytes() of `file`, from `offset` on: fd() is another descriptor of it, with the same number
+    // as before, and it is mapped where the old file was. What the old file had is lost, unless `copies`: then what
+    // exists of it is in `file` before. REQUIRES: it is mapped.
     enum class Contents : bool { lost, copied };
     [[nodiscard]] Result<> move_to(int file, std::size_t offset, Contents contents);
     // Leaves the mapping in place without owning it any more.

@@ -1,9 +1,9 @@
 // Who holds the memory of a process, and so what dies with what.
 //
-// Either the process itself, or its node: then what processes keep for others lies in memory that all of them have open,
-// and lasts as long as one of them lives. So the death of a process and the loss of its node are two questions. The
-// schemes of redundancy (scheme.hpp) ask what is left of the shares that processes keep, and the simulator what is left
-// of its memory.
+// Either the process itself, or its node: then what processes keep for others lies in memory that all of them have
+// open, and lasts as long as one of them lives. So the death of a process and the loss of its node are two questions.
+// The schemes of redundancy (scheme.hpp) ask what is left of the shares that processes keep, and the simulator what is
+// left of its memory.
 //
 // What a process has kept in memory of its node belongs to the PE that it was, and so to the next holder of that PE on
 // the node: nothing of it has to be sent again.

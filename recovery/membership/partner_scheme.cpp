@@ -105,7 +105,8 @@ std::unique_ptr<const Shares> PartnerScheme::place(const JobShape& shape, const 
 
 // In memory of the node all copies are left, and what was agreed on.
 std::int32_t PartnerScheme::losses_survived(const JobShape& shape, const JobState& state) const {
-    const bool outlives = shape.n_pes > 1 && shape.is_one_node() && !shape.memory->dies_with_process(Memory::kept_shadows);
+    const bool outlives =
+        shape.n_pes > 1 && shape.is_one_node() && !shape.memory->dies_with_process(Memory::kept_shadows);
     return !state.unprotected.empty() ? 0 : outlives ? shape.n_pes : 1;
 }
 

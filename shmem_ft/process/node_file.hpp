@@ -3,8 +3,8 @@
 //
 //   shadows | local copies | records of values | heaps, with what lies behind them
 //
-// Untouched pages cost nothing, so most of it is holes. The file has no name, and goes with the last process that has it
-// open.
+// Untouched pages cost nothing, so most of it is holes. The file has no name, and goes with the last process that has
+// it open.
 #pragma once
 
 #include <cstddef>

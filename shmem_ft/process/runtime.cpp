@@ -74,12 +74,11 @@ Result<> Runtime::start(int generation) {
     }
     rendezvous_.end_watch();
     // With the descriptor by which a spare can join.
-    channel_.report(
-        {.kind = JobEventKind::initialized,
-         .pe = me_.value(),
-         .code = control_.fd(),
-         .begin_ns = now_ns(),
-         .value = records_.is_open() ? kCopiesOutliveProcesses : 0});
+    channel_.report({.kind = JobEventKind::initialized,
+                     .pe = me_.value(),
+                     .code = control_.fd(),
+                     .begin_ns = now_ns(),
+                     .value = node_memory_.records() != nullptr ? kCopiesOutliveProcesses : 0});
     if (starts_as_spare) {
         return become_substitute();
     }
@@ -103,42 +102,13 @@ Result<> Runtime::meet_others(int generation) {
     if (Result<> created = create_memory(); !created) {
         return created;
     }
-    const Result<> met =
-        joins ? rendezvous_.join(own_for_others()) : rendezvous_.meet(generation, own_for_others());
-    return met ? use_node_file() : met;
-}
-
-NodeFile Runtime::node_file(std::int32_t n_pes, std::int32_t n_slots) const noexcept {
-    constexpr std::size_t kPage = 4096;
-    return {.shadow_bytes = BackupStore::room_bytes(memory_.live()),
-            .local_bytes = Image::bytes_for(memory_.live()),
-            .records_bytes = ValueRecords::bytes_for(n_slots),
-            .heap_bytes = (memory_.heap_segment().bytes() + kPage - 1) / kPage * kPage,
-            .n_pes = n_pes};
+    const Result<> met = joins ? rendezvous_.join(own_for_others()) : rendezvous_.meet(generation, own_for_others());
+    return met ? use_node_memory() : met;
 }
 
 // Not in several memory domains: there copies are to be where their keepers are.
-Result<> Runtime::use_node_file() {
-    if (rendezvous_.node_file() < 0 || rendezvous_.domains() != nullptr) {
-        return {};
-    }
-    const NodeFile file = node_file(control_.n_pes(), control_.n_slots());
-    protector_.store().keep_on_node(rendezvous_.node_file(), file.local(PeId(0)));
-    return records_.open(rendezvous_.node_file(), file.records(), control_.n_slots(), self());
-}
-
-// Others find it there before they show it as that of the PE.
-Result<> Runtime::take_heap_over(PeId pe) {
-    const std::size_t begin = node_file(control_.n_pes(), control_.n_slots()).heap(pe);
-    std::atomic<std::uint64_t>& told = control_.slot(self()).heap_in_node_file;
-    if (told.load() == begin + 1) {
-        return {};  // in an attempt before
-    }
-    return memory_.move_heap_to(rendezvous_.node_file(), begin, Segment::Contents::lost).then([&] {
-        told.store(begin + 1);
-        checks_.follow_heap(memory_);
-        return Result<>();
-    });
+Result<> Runtime::use_node_memory() {
+    return node_memory_.fd() < 0 || rendezvous_.domains() != nullptr ? Result<>() : node_memory_.use(self());
 }
 
 Result<> Runtime::create_memory() {
@@ -161,25 +131,35 @@ Result<> Runtime::create_memory() {
 Rendezvous::Own Runtime::own_for_others() {
     return {.heap = memory_.live().heap,
             .globals = memory_.live().globals,
-            .node_bytes = [this](std::int32_t n_pes, std::int32_t n_slots) -> std::size_t {
-                return keeps_copies() ? node_file(n_pes, n_slots).bytes() : 0;
-            },
+            .make_node_file = [this](std::int32_t n_pes) { return make_node_file(n_pes); },
+            .open_node_file =
+                [this](std::int32_t pid, std::uint64_t start_time, const Rendezvous::File& file) {
+                    return node_memory_.open(pid, start_time, file.fd, file.bytes);
+                },
             .make_store = [this](std::int32_t n_pes) { return make_store(n_pes); },
             .open_links = [this](const JobCard& first) { return open_links(first); }};
+}
+
+Result<Rendezvous::File> Runtime::make_node_file(std::int32_t n_pes) {
+    if (!keeps_copies()) {
+        return Rendezvous::File{};
+    }
+    if (Result<> made = node_memory_.make(n_pes, control_.n_slots()); !made) {
+        return fails(made.error());
+    }
+    return Rendezvous::File{.fd = node_memory_.fd(), .bytes = node_memory_.bytes()};
 }
 
 Result<Rendezvous::Files> Runtime::make_store(std::int32_t n_pes) {
     if (Result<> created = protector_.create(config_.backup_mode, n_pes); !created) {
         return fails(created.error());
     }
-    // Before anybody can see it, in a PE; whoever becomes one later has it of the one before.
-    std::uint64_t heap_in_node_file = 0;
-    if (rendezvous_.node_file() >= 0 && self().value() < n_pes) {
-        const std::size_t begin = node_file(n_pes, control_.n_slots()).heap(PeId(self().value()));
-        if (Result<> moved = memory_.move_heap_to(rendezvous_.node_file(), begin, Segment::Contents::copied); !moved) {
-            return fails(moved.error());
-        }
-        heap_in_node_file = begin + 1;
+    Result<std::uint64_t> heap = std::uint64_t{0};
+    if (node_memory_.fd() >= 0 && self().value() < n_pes) {
+        heap = node_memory_.place_heap(PeId(self().value()));
+    }
+    if (!heap) {
+        return fails(heap.error());
     }
     const auto file_of = [](const Segment& segment) {
         return Rendezvous::File{segment.fd(), segment.bytes(), segment.offset()};
@@ -187,7 +167,8 @@ Result<Rendezvous::Files> Runtime::make_store(std::int32_t n_pes) {
     return Rendezvous::Files{.heap = file_of(memory_.heap_segment()),
                              .globals = file_of(memory_.globals_segment()),
                              .store = file_of(protector_.store().segment()),
-                             .heap_in_node_file = heap_in_node_file};
+                             .heap_in_node_file = *heap,
+                             .node_file = node_memory_.fd()};
 }
 
 Result<> Runtime::open_links(const JobCard& first) {
@@ -197,183 +178,6 @@ Result<> Runtime::open_links(const JobCard& first) {
                                           .marks = memory_.has_startup_record() ? memory_.write_marks() : WriteMarks(),
                                           .message_bytes_max = kMessageBytesMax});
     return opened && links_.network() != nullptr ? protector_.store().serve(*links_.network()) : opened;
-}
-
-// ---- the owners ----
-
-void Runtime::open_policies(int generation) {
-    life_ = static_cast<std::uint32_t>(generation) + 1;
-    job_exit_.hear_of_defects();
-    fault_policy_.open({.action = config_.on_fault,
-                        .life = life_,
-                        .me = [this] { return me_.get(); },
-                        .has_joined = [this] { return me_.has_joined(); },
-                        .agree = [this] { return calls_.check_status(); },
-                        .end_job = [this](const std::string& line) { job_exit_.fail_job(line); }});
-}
-
-void Runtime::open_peers() {
-    peers_.open({.control = &control_,
-                 .n_pes = control_.n_pes(),
-                 .heap = memory_.live().heap,
-                 .heap_window_bytes = memory_.heap_segment().bytes(),
-                 .globals = memory_.live().globals,
-                 .node_file = rendezvous_.node_file(),
-                 .gate = &engine_.gate,
-                 .network = links_.network(),
-                 .is_dead = [this](ProcId process) { return coordinator_->is_dead(process); },
-                 .is_remote = [this](ProcId process) { return links_.is_remote(process); }});
-}
-
-// With what shows to onlookers what it knows.
-void Runtime::create_coordinator() {
-    const bool aborts = config_.unreplaced == Unreplaced::abort;
-    coordinator_ = std::make_unique<Coordinator>(
-        Coordinator::Options{.shape = {.n_pes = first_spare(),
-                                       .n_processes = bootstrap_.n_processes(),
-                                       .nodes = links_.nodes(),
-                                       .domains = rendezvous_.domains(),
-                                       .keeps_near = config_.backup_mode == BackupMode::single_copy,
-                                       .scheme = keeps_copies() ? &one_partner() : &no_copies(),
-                                       .memory = records_.is_open() ? &node_memory() : &process_memory()},
-                             .self = self(),
-                             .policy = aborts ? UnreplacedPolicy::abort : UnreplacedPolicy::wait,
-                             .mailbox = &mailbox_,
-                             .actions = &actions_,
-                             .observer = &events_,
-                             .has_lease = [this] { return service_->has_lease(); },
-                             .records = records_.is_open() ? &records_ : nullptr});
-    status_ = std::make_unique<StatusPublisher>(
-        StatusPublisher::Options{.control = &control_,
-                                 .coordinator = coordinator_.get(),
-                                 .protector = &protector_,
-                                 .self = self(),
-                                 .keeps_copies = keeps_copies(),
-                                 .n_on_demand = aborts ? 0 : static_cast<std::int32_t>(config_.on_demand)});
-    lines_.open({.coordinator = coordinator_.get(),
-                 .control = &control_,
-                 .node_name = [this](NodeId node) { return links_.name_of(node); },
-                 .keeps_copies = keeps_copies(),
-                 .wait_timeout_seconds = config_.wait_timeout_seconds});
-}
-
-// What tells the coordinator of deaths, and what hears of them.
-void Runtime::create_service() {
-    service_ =
-        std::make_unique<FailureService>(FailureService::Options{.control = &control_,
-                                                                 .coordinator = coordinator_.get(),
-                                                                 .channel = &channel_,
-                                                                 .host = &events_,
-                                                                 .self = self(),
-                                                                 .nodes = links_.nodes(),
-                                                                 .hang_bound_ns = config_.hang_timeout_ms * kNsPerMs,
-                                                                 .node_bound_ns = config_.node_timeout_ms * kNsPerMs,
-                                                                 .stall_bound_ns = config_.stall_timeout_ms * kNsPerMs,
-                                                                 .has_real_nodes = config_.pretend_nodes == 0,
-                                                                 .is_realtime = config_.realtime,
-                                                                 .joins = !config_.join.empty(),
-                                                                 .interface = links_.interface().name});
-    events_.open({.control = &control_,
-                  .self = self(),
-                  .me = &me_,
-                  .links = &links_,
-                  .peers = &peers_,
-                  .gate = &engine_.gate,
-                  .coordinator = coordinator_.get(),
-                  .service = service_.get(),
-                  .status = status_.get(),
-                  .fault_policy = &fault_policy_,
-                  .spare_wait = &spare_wait_,
-                  .lines = &lines_,
-                  .job_exit = &job_exit_,
-                  .fault_hooks = &fault_hooks_});
-    fault_hooks_.open({.control = &control_,
-                       .coordinator = coordinator_.get(),
-                       .protector = &protector_,
-                       .memory = &memory_,
-                       .self = self(),
-                       .me = &me_,
-                       .phase = [this] { return program_start_.phase(); },
-                       .wake_service = [this] { service_->wake(); },
-                       .has_network = links_.network() != nullptr});
-}
-
-void Runtime::open_actions() {
-    engine_links_.open({.engine = &engine_,
-                        .control = &control_,
-                        .coordinator = coordinator_.get(),
-                        .memory = &memory_,
-                        .peers = &peers_,
-                        .network = links_.network(),
-                        .slot = &control_.slot(self()),
-                        .me = &me_});
-    program_start_.open(
-        {.engine = &engine_,
-         .memory = &memory_,
-         .peers = &peers_,
-         .control = &control_,
-         .network = links_.network(),
-         .status = status_.get(),
-         .channel = &channel_,
-         .job_socket = config_.job_socket,
-         .self = self(),
-         .me = &me_,
-         .life = life_,
-         .phase_changed = [this] { fault_hooks_.introduce_self(); },
-         .report_span = [this](const char* name, std::int64_t begin_ns,
-                               std::uint64_t version) { calls_.report_span(name, begin_ns, now_ns(), version); }});
-    actions_.open({.coordinator = coordinator_.get(),
-                   .protector = &protector_,
-                   .peers = &peers_,
-                   .init_calls = &init_calls_,
-                   .control = &control_,
-                   .network = links_.network(),
-                   .me = &me_,
-                   .saved_init_calls = &engine_.init_calls,
-                   .is_remote = [this](ProcId process) { return links_.is_remote(process); },
-                   .before_replicating = [this] { program_start_.close(); },
-                   .take_heap_over = [this](PeId pe) { return take_heap_over(pe); },
-                   .committed = [this](Version version) { program_start_.end(version); },
-                   .restored = [] { job::take_thread_level(); },
-                   .after_restoring = [this] { checks_.forget_users(); },
-                   .reset_channels = [this](const JobState& state) { engine_links_.reset_channels(state); },
-                   .end_job = [this](const std::string& line) { job_exit_.fail_job(line); }});
-}
-
-void Runtime::open_calls() {
-    calls_.open({.config = &config_,
-                 .me = &me_,
-                 .channel = &channel_,
-                 .engine = &engine_,
-                 .links = &links_,
-                 .peers = &peers_,
-                 .protector = &protector_,
-                 .coordinator = coordinator_.get(),
-                 .actions = &actions_,
-                 .init_calls = &init_calls_,
-                 .program_start = &program_start_,
-                 .checks = &checks_,
-                 .fault_policy = &fault_policy_,
-                 .spare_wait = &spare_wait_,
-                 .lines = &lines_,
-                 .job_exit = &job_exit_});
-    engine_.heap = &heap_calls_;
-    engine_.fault_calls = &calls_;
-}
-
-void Runtime::open_exit() {
-    job_exit_.open({.self = self(),
-                    .slot = &control_.slot(self()),
-                    .gate = &engine_.gate,
-                    .coordinator = coordinator_.get(),
-                    .explain = [this](const JobState& state) { return lines_.end(state); },
-                    .tell_data_lost =
-                        [this](const std::vector<PeId>& pes) {
-                            if (config_.unreplaced == Unreplaced::handler) {
-                                static_cast<void>(spare_wait_.handler_ends(kDataLost, pes));
-                            }
-                        },
-                    .say_goodbye = [this](Stage how) { say_goodbye(how); }});
 }
 
 // ---- the service thread ----

@@ -30,7 +30,7 @@
 #include "shmem_ft/process/engine_links.hpp"
 #include "shmem_ft/process/fault_hooks.hpp"
 #include "shmem_ft/process/job_exit.hpp"
-#include "shmem_ft/process/node_file.hpp"
+#include "shmem_ft/process/node_memory.hpp"
 #include "shmem_ft/process/process_events.hpp"
 #include "shmem_ft/process/program_start.hpp"
 #include "shmem_ft/process/recovery_calls.hpp"
@@ -73,9 +73,8 @@ private:
     [[nodiscard]] Rendezvous::Own own_for_others();
     [[nodiscard]] Result<Rendezvous::Files> make_store(std::int32_t n_pes);
     [[nodiscard]] Result<> open_links(const JobCard& first);
-    [[nodiscard]] NodeFile node_file(std::int32_t n_pes, std::int32_t n_slots) const noexcept;
-    [[nodiscard]] Result<> use_node_file();
-    [[nodiscard]] Result<> take_heap_over(PeId pe);
+    [[nodiscard]] Result<Rendezvous::File> make_node_file(std::int32_t n_pes);
+    [[nodiscard]] Result<> use_node_memory();
 
     // Owners are made, and opened, in the order of what they need of each other.
     void open_policies(int generation);
@@ -122,6 +121,7 @@ private:
     // Memory, and what operations go by.
     SymmetricMemory memory_;
     Protector protector_{memory_.live()};
+    NodeMemory node_memory_{memory_, protector_, control_};
     Engine engine_;
     PeerMap peers_;
     HeapCalls heap_calls_{engine_, memory_, me_};
@@ -130,7 +130,6 @@ private:
     EngineLinks engine_links_;
 
     // What is agreed on, and what follows from it.
-    ValueRecords records_;  // in memory of the node; not open: there is none
     InitCalls init_calls_;
     MemoryActions actions_;
     ProcessEvents events_;

@@ -121,26 +121,27 @@ Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment, const Ow
 // In a job of one PE the copies are with its witness, in one on several nodes with processes of other nodes.
 Result<> Rendezvous::make_node_file(const Own& own) {
     ControlHeader& header = o_.control->header();
-    const std::size_t bytes = own.node_bytes(n_pes(), o_.control->n_slots());
-    if (bytes == 0 || n_pes() == 1 || header.n_nodes > 1) {
+    if (n_pes() == 1 || header.n_nodes > 1) {
         return {};
     }
-    return node_file_.create("shmem-ft-node", bytes).then([&] {
-        header.node_file_fd = node_file_.fd();
-        header.node_file_bytes = bytes;
-        return Result<>();
-    });
+    const Result<File> made = own.make_node_file(n_pes());
+    if (!made) {
+        return fails(made.error());
+    }
+    header.node_file_fd = made->fd;
+    header.node_file_bytes = made->bytes;
+    return {};
 }
 
-Result<> Rendezvous::open_node_file(std::int32_t pid, std::uint64_t start_time, int fd) {
+Result<> Rendezvous::open_node_file(const Own& own, std::int32_t pid, std::uint64_t start_time, int fd) {
     const std::uint64_t bytes = o_.control->header().node_file_bytes;
     if (bytes == 0) {
         return {};
     }
-    const Result<> opened = node_file_.open(pid, start_time, fd, bytes);
+    const Result<> opened = own.open_node_file(pid, start_time, {.fd = fd, .bytes = bytes});
     return opened ? opened
-                  : fails(format("cannot open the memory of the node, of the process with pid %d: %s (in shmem_init)", pid,
-                                 opened.error().line.c_str()));
+                  : fails(format("cannot open the memory of the node, of the process with pid %d: %s (in shmem_init)",
+                                 pid, opened.error().line.c_str()));
 }
 
 // ENSURES: the segment of this node is attached, and process 0's card lies in it.
@@ -168,7 +169,7 @@ Result<> Rendezvous::share_cards(const JobCard& mine, JobCard& first, int genera
     if (!attached) {
         return fails(attached.error().line + " (in shmem_init)");
     }
-    return open_node_file(segment.pid, segment.start_time, o_.control->header().node_file_fd);
+    return open_node_file(own, segment.pid, segment.start_time, o_.control->header().node_file_fd);
 }
 
 Result<> Rendezvous::meet(int generation, const Own& own) {
@@ -220,7 +221,7 @@ Result<> Rendezvous::publish_slot(const Files& files) {
     slot.globals_fd = files.globals.fd;
     slot.store_fd = files.store.fd;
     slot.heap_in_node_file.store(files.heap_in_node_file);
-    slot.node_file_fd = node_file_.fd();
+    slot.node_file_fd = files.node_file;
     slot.memory_domain = find_domain(files).value() + 1;
     slot.state.store(ProcessState::ready, std::memory_order_release);
     return {};
@@ -275,14 +276,11 @@ Result<> Rendezvous::attach() {
         return fails(
             format("process %d cannot join: the job has room for %d processes that join", self.value(), kJoinSlots));
     }
-    if (Result<> opened = open_node_file(pid, process_start_time(pid), descriptor_of_node_file(pid)); !opened) {
-        return opened;
-    }
     o_.bootstrap->join_existing(self, o_.control->n_processes(), o_.control->header().n_nodes == 1);
     return {};
 }
 
-int Rendezvous::descriptor_of_node_file(int pid) const {
+int Rendezvous::node_file_of(int pid) const {
     for (std::int32_t process = 0; process < o_.control->n_slots(); ++process) {
         if (o_.control->slot(ProcId(process)).pid == pid) {
             return o_.control->slot(ProcId(process)).node_file_fd;
@@ -308,6 +306,11 @@ Result<> Rendezvous::join(const Own& own) {
     std::memcpy(&first, o_.control->header().card, sizeof first);
     if (Result<> compared = compare_cards(own_card(*o_.config, own.heap, own.globals), first, self()); !compared) {
         return compared;
+    }
+    int pid = 0;
+    static_cast<void>(std::sscanf(o_.config->join.c_str(), "%d", &pid));  // as attach() has read it
+    if (Result<> opened = open_node_file(own, pid, process_start_time(pid), node_file_of(pid)); !opened) {
+        return opened;
     }
     const Result<Files> files = own.make_store(o_.control->n_pes());
     if (!files) {

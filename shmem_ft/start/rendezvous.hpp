@@ -22,7 +22,6 @@
 #include "shmem_ft/start/bootstrap.hpp"
 #include "shmem_ft/start/node_links.hpp"
 #include "shmem_ft/start/start_watch.hpp"
-#include "symheap/segment.hpp"
 #include "transport/mail/mailbox.hpp"
 #include "transport/shm/control.hpp"
 
@@ -49,14 +48,18 @@ public:
         File globals;
         File store;
         std::uint64_t heap_in_node_file = 0;  // ProcessSlot::heap_in_node_file
+        int node_file = -1;
     };
     // What this process brings along.
     struct Own {
         AddressRange heap;
         AddressRange globals;
-        // Memory that is to outlive the processes of this node; 0: none is.
-        std::function<std::size_t(std::int32_t n_pes, std::int32_t n_slots)> node_bytes;
-        // Once the number of PEs is known, and node_file() can be used.
+        // Memory that outlives the processes of this node. By the lowest of them, in a job of several PEs on one node;
+        // result: no file if there is to be none.
+        std::function<Result<File>(std::int32_t n_pes)> make_node_file;
+        // By the others.
+        std::function<Result<>(std::int32_t pid, std::uint64_t start_time, const File& file)> open_node_file;
+        // Once the number of PEs is known, and that is there.
         std::function<Result<Files>(std::int32_t n_pes)> make_store;
         // After that. first: the card of process 0.
         std::function<Result<>(const JobCard& first)> open_links;
@@ -88,9 +91,6 @@ public:
 
     // Of the PEs and spares that the job has started with. Null: there are not several, or it runs on several nodes.
     [[nodiscard]] const DomainMap* domains() const noexcept { return domains_.has_several() ? &domains_ : nullptr; }
-    // Memory that the processes of this node have in common and that outlives each of them; -1: there is none. That is so
-    // if the job has one PE, runs on several nodes, or keeps no copies. As long as this lives.
-    [[nodiscard]] int node_file() const noexcept { return node_file_.fd(); }
 
 private:
     [[nodiscard]] ProcId self() const noexcept { return o_.bootstrap->self(); }
@@ -98,18 +98,17 @@ private:
     [[nodiscard]] Result<> prepare_cards(JobCard& card, SegmentCard& segment, const Own& own);
     [[nodiscard]] Result<> share_cards(const JobCard& mine, JobCard& first, int generation, const Own& own);
     [[nodiscard]] Result<> make_node_file(const Own& own);
-    [[nodiscard]] Result<> open_node_file(std::int32_t pid, std::uint64_t start_time, int fd);
+    [[nodiscard]] Result<> open_node_file(const Own& own, std::int32_t pid, std::uint64_t start_time, int fd);
     [[nodiscard]] Result<> tell_others(int generation);
     [[nodiscard]] Result<> publish_slot(const Files& files);
     [[nodiscard]] DomainId find_domain(const Files& files) const;
     void read_domains();
     [[nodiscard]] Result<> check_segment(int pid) const;
-    [[nodiscard]] int descriptor_of_node_file(int pid) const;
+    [[nodiscard]] int node_file_of(int pid) const;
     [[nodiscard]] Result<> await_turn();
 
     Options o_;
     DomainMap domains_;
-    Segment node_file_;
     std::unique_ptr<StartWatch> watch_;  // while this process is in shmem_init for the first time
 };
 

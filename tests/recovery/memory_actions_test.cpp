@@ -214,10 +214,8 @@ TEST_F(MemoryActionsTest, WhoIsProtectedAnewHasItsCopyThere) {
     EXPECT_EQ(called(), "reset ");
     EXPECT_EQ(protector_.keeper(), kNext);
     LiveMemory substitute(8);
-    const BackupStore::KeeperLocation location{.pid = ::getpid(),
-                                               .start_time = process_start_time(::getpid()),
-                                               .store_fd = store_.fd(),
-                                               .process = kNext};
+    const BackupStore::KeeperLocation location{
+        .pid = ::getpid(), .start_time = process_start_time(::getpid()), .store_fd = store_.fd(), .process = kNext};
     EXPECT_EQ(BackupStore::fetch(location, PeId(0), Version(1), substitute.state), BackupStore::Fetched::done);
     EXPECT_EQ(substitute.heap.address()[100], std::byte(3));
 }

@@ -194,8 +194,8 @@ Place SimProcess::local_place() const {
     return world_.scenario().has_node_memory ? Place{kNoProc, pe_, -1, pe_} : Place{self_, pe_, -1};
 }
 
-// A survivor has its local copy, which is mended from the shadow if it is bad. A substitute has the shadow; and the local
-// copy of the one before, if the node has it and it holds the version, which that one may not have lived to see.
+// A survivor has its local copy, which is mended from the shadow if it is bad. A substitute has the shadow; and the
+// local copy of the one before, if the node has it and it holds the version, which that one may not have lived to see.
 void SimProcess::restore(Version version) {
     world_.later(self_, work_delay(), [this, version] {
         const JobShape& shape = world_.scenario().shape;

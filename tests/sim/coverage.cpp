@@ -80,7 +80,8 @@ void Coverage::decided(ProcId /*process*/, const JobState& before, const JobStat
         case Stage::faulted: count(Feat::faults); break;
         case Stage::planned:
             count(after.attempt > 1 ? Feat::later_plans : Feat::plans);
-            if (after.attempt == 1 && after.failed.size() == after.replacements.size() && n_pes_ == after.failed.size()) {
+            if (after.attempt == 1 && after.failed.size() == after.replacements.size() &&
+                n_pes_ == after.failed.size()) {
                 count(Feat::revivals);
             }
             break;
@@ -125,8 +126,8 @@ void Coverage::must_stop(ProcId /*process*/, const JobState& /*state*/, const St
 void Coverage::could_not_open(ProcId /*process*/) { count(Feat::closed); }
 
 void Coverage::restored(ProcId /*process*/, std::uint32_t /*view*/, RestoredFrom where) {
-    count(where == RestoredFrom::own_copy ? Feat::own_restores
-          : where == RestoredFrom::shadow ? Feat::shadow_restores
+    count(where == RestoredFrom::own_copy           ? Feat::own_restores
+          : where == RestoredFrom::shadow           ? Feat::shadow_restores
           : where == RestoredFrom::copy_of_the_dead ? Feat::adoptions
                                                     : Feat::mends);
 }

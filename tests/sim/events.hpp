@@ -26,7 +26,8 @@ struct Place {
     ProcId process = kNoProc;
     PeId pe = kNoPe;
     std::int32_t slot = -1;  // -1: the local copy
-    // In memory of the node: instead of the process, the PE that the keeper is. It stays when the keeper is another one.
+    // In memory of the node: instead of the process, the PE that the keeper is. It stays when the keeper is another
+    // one.
     PeId keeper_pe = kNoPe;
 
     friend auto operator<=>(const Place&, const Place&) noexcept = default;
@@ -37,8 +38,8 @@ enum class Gone : std::uint8_t { killed, stopped_itself, finished, ended };
 
 enum class RestoredFrom : std::uint8_t {
     own_copy,
-    shadow,          // as a substitute
-    shadow_to_mend,  // the own copy was bad
+    shadow,            // as a substitute
+    shadow_to_mend,    // the own copy was bad
     copy_of_the_dead,  // the local copy that the one before has left, as a substitute
 };
 

@@ -72,10 +72,10 @@ struct RunRecord {
     std::vector<HappenedFault> faults;  // by time
     std::vector<TimeSpan> commits;
     std::vector<TimeSpan> restarts;
-    std::vector<TimeSpan> initialisations;  // blocks begun after a commit, and its version
-    std::vector<PhaseSpan> phases;          // that came to their ends
+    std::vector<TimeSpan> initialisations;     // blocks begun after a commit, and its version
+    std::vector<PhaseSpan> phases;             // that came to their ends
     bool do_copies_outlive_processes = false;  // they are in memory of the node
-    std::vector<int> left_behind;           // pids
+    std::vector<int> left_behind;              // pids
 };
 
 struct RunLimits {

@@ -70,8 +70,8 @@ struct alignas(64) ProcessSlot {
     // Of the lowest process of another node: data between it and this one does not get through, as somebody has seen
     // or heard.
     std::atomic<std::int64_t> stalled_since_ns;
-    std::atomic<std::int64_t> stall_seen_ns;   // last; CLOCK_MONOTONIC
-    std::atomic<std::uint32_t> is_stall_said;  // to the user
+    std::atomic<std::int64_t> stall_seen_ns;       // last; CLOCK_MONOTONIC
+    std::atomic<std::uint32_t> is_stall_said;      // to the user
     std::atomic<std::uint64_t> heap_in_node_file;  // where its heap begins there + 1; 0: it is a file of its own
     StatusBlock status;
 
@@ -105,7 +105,7 @@ struct alignas(64) ControlHeader {
     std::atomic<std::uint32_t> startup_told;  // somebody has said that a record of the start-up is of no use
     std::int32_t node_file_fd;                // as the node's lowest process has it open
     std::uint64_t node_file_bytes;            // memory that outlives processes (node_file.hpp); 0: there is none
-    std::byte card[kCardBytesMax];  // process 0's JobCard, for spares that come later
+    std::byte card[kCardBytesMax];            // process 0's JobCard, for spares that come later
 };
 static_assert(offsetof(ControlHeader, magic) == 0 && offsetof(ControlHeader, layout) == 4, "the same in all layouts");
 static_assert(offsetof(ControlHeader, card) == 48 && sizeof(ControlHeader) % 64 == 0);

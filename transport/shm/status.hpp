@@ -44,10 +44,10 @@ struct ProcessStatus {
     // Nodes where something of the job lives, and those of them that may be lost; 0 in a job on one.
     std::int32_t n_nodes = 0;
     std::int32_t n_node_losses = 0;
-    std::int32_t fatal_node = -1;       // the lowest one that must not be lost
-    std::int32_t spares_on_demand = 0;  // that oshrun would start in this job, which would wait for them
-    std::uint64_t startup_bytes = 0;    // of the record of the start-up, once it is closed
-    std::uint32_t startup = 0;          // a StartupPhase
+    std::int32_t fatal_node = -1;                // the lowest one that must not be lost
+    std::int32_t spares_on_demand = 0;           // that oshrun would start in this job, which would wait for them
+    std::uint64_t startup_bytes = 0;             // of the record of the start-up, once it is closed
+    std::uint32_t startup = 0;                   // a StartupPhase
     std::uint32_t copies_outlive_processes = 0;  // 1: they are in memory of the node
     // PEs that have failed and are not replaced yet, the lowest of them; -1 behind the last.
     std::array<std::int32_t, 8> failed = {-1, -1, -1, -1, -1, -1, -1, -1};

@@ -1,0 +1,53 @@
+#include "shmem_ft/process/node_memory.hpp"
+
+#include "base/assert.hpp"
+
+namespace sft {
+
+NodeFile NodeMemory::layout(std::int32_t n_pes, std::int32_t n_slots) const noexcept {
+    constexpr std::size_t kPage = 4096;
+    return {.shadow_bytes = BackupStore::room_bytes(memory_.live()),
+            .local_bytes = Image::bytes_for(memory_.live()),
+            .records_bytes = ValueRecords::bytes_for(n_slots),
+            .heap_bytes = (memory_.heap_segment().bytes() + kPage - 1) / kPage * kPage,
+            .n_pes = n_pes};
+}
+
+Result<> NodeMemory::make(std::int32_t n_pes, std::int32_t n_slots) {
+    return file_.create("shmem-ft-node", layout(n_pes, n_slots).bytes());
+}
+
+Result<> NodeMemory::open(std::int32_t pid, std::uint64_t start_time, int fd, std::size_t bytes) {
+    return file_.open(pid, start_time, fd, bytes);
+}
+
+Result<std::uint64_t> NodeMemory::place_heap(PeId pe) {
+    SFT_ASSERT(fd() >= 0);
+    const std::size_t begin = layout().heap(pe);
+    if (const Result<> moved = memory_.move_heap_to(fd(), begin, Segment::Contents::copied); !moved) {
+        return fails(moved.error());
+    }
+    return std::uint64_t{begin + 1};
+}
+
+Result<> NodeMemory::use(ProcId self) {
+    SFT_ASSERT(fd() >= 0 && bytes() == layout().bytes());  // else the processes do not agree on what lies where
+    protector_.store().keep_on_node(fd(), layout().local(PeId(0)));
+    return records_.open(fd(), layout().records(), control_.n_slots(), self);
+}
+
+Result<> NodeMemory::take_heap_over(ProcId self, PeId pe) {
+    SFT_ASSERT(fd() >= 0);
+    const std::size_t begin = layout().heap(pe);
+    std::atomic<std::uint64_t>& told = control_.slot(self).heap_in_node_file;
+    if (told.load() == begin + 1) {
+        return {};  // in an attempt before
+    }
+    Result<> moved = memory_.move_heap_to(fd(), begin, Segment::Contents::lost);
+    if (moved) {
+        told.store(begin + 1);
+    }
+    return moved;
+}
+
+}  // namespace sft

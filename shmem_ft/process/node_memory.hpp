@@ -1,0 +1,55 @@
+// The memory file that the processes of a node have in common, in a job of several PEs on one node that keeps copies:
+// who has it open, and what of this process lies there (node_file.hpp). The lowest process makes it, the others open
+// it, and it goes with the last of them. So what lies there outlives every process of the node.
+//
+// Threads: that of the collective calls. fd() and records() do not change behind use().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backup/protector.hpp"
+#include "base/ids.hpp"
+#include "base/result.hpp"
+#include "recovery/value_records.hpp"
+#include "shmem_ft/process/node_file.hpp"
+#include "symheap/segment.hpp"
+#include "symheap/symmetric_memory.hpp"
+#include "transport/shm/control.hpp"
+
+namespace sft {
+
+class NodeMemory {
+public:
+    NodeMemory(SymmetricMemory& memory, Protector& protector, const ControlSegment& control) noexcept
+        : memory_(memory), protector_(protector), control_(control) {}
+
+    // By the lowest process of the node, and by the others. The symmetric memory is there, which says how much it
+    // takes.
+    [[nodiscard]] Result<> make(std::int32_t n_pes, std::int32_t n_slots);
+    [[nodiscard]] Result<> open(std::int32_t pid, std::uint64_t start_time, int fd, std::size_t bytes);
+    // -1: there is none.
+    [[nodiscard]] int fd() const noexcept { return file_.fd(); }
+    [[nodiscard]] std::size_t bytes() const noexcept { return file_.bytes(); }
+
+    // Before anybody can see the heap, in a PE from the beginning. Result: ProcessSlot::heap_in_node_file.
+    [[nodiscard]] Result<std::uint64_t> place_heap(PeId pe);
+    // Copies and records are there from now on.
+    [[nodiscard]] Result<> use(ProcId self);
+    // Whoever becomes a PE later has the heap of the one before. Others find it there before they show it as the PE's.
+    [[nodiscard]] Result<> take_heap_over(ProcId self, PeId pe);
+    // Null before use().
+    [[nodiscard]] ValueRecords* records() noexcept { return records_.is_open() ? &records_ : nullptr; }
+
+private:
+    [[nodiscard]] NodeFile layout(std::int32_t n_pes, std::int32_t n_slots) const noexcept;
+    [[nodiscard]] NodeFile layout() const noexcept { return layout(control_.n_pes(), control_.n_slots()); }
+
+    SymmetricMemory& memory_;
+    Protector& protector_;
+    const ControlSegment& control_;
+    Segment file_;
+    ValueRecords records_;
+};
+
+}  // namespace sft
