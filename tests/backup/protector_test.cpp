@@ -237,5 +237,74 @@ TEST(Protector, AJobWithoutCopiesHasNoStore) {
     EXPECT_EQ(member.protector.stored_bytes(), 0U);
 }
 
+// ---- memory of the node ----
+
+// The processes have one file, with room for the shadows of all PEs, and behind them their local copies.
+class OfTheNode : public ProtectorTest {
+protected:
+    OfTheNode() {
+        const std::size_t room = BackupStore::room_bytes(owner.live.state);
+        EXPECT_TRUE(file.create("node", static_cast<std::size_t>(kPes) * (room + Image::bytes_for(owner.live.state))));
+        place = {.node_file = file.fd(), .local_copies = static_cast<std::size_t>(kPes) * room, .process = ProcId(2)};
+        join(owner);
+    }
+    void join(Member& member) const { member.protector.store().keep_on_node(file.fd(), place.local_copies); }
+    // What the dead process has left is its successor's, copies and the memory itself.
+    void expect_taken_over(const State& committed, Version version) {
+        Member substitute(GetParam());
+        join(substitute);
+        ASSERT_TRUE(substitute.protector.fetch_front(place, kMe, version, kBlockBytes));
+        const Result<> taken = substitute.protector.take_over(place, kMe, version);
+        ASSERT_TRUE(taken) << taken.error().line;
+        EXPECT_EQ(State(substitute.live), committed);
+        EXPECT_EQ(substitute.protector.keeper(), ProcId(2));
+        // And goes on with them.
+        substitute.protector.update_local_copy(version);
+        substitute.live.scribble(random, 50);
+        ASSERT_TRUE(substitute.protector.replicate(version.next()));
+        ASSERT_TRUE(substitute.protector.roll_back(version));
+        EXPECT_EQ(State(substitute.live), committed);
+    }
+
+    Segment file;
+    Protector::KeeperLocation place;
+};
+
+TEST_P(OfTheNode, ASubstituteTakesOverWhatTheDeadHasLeft) {
+    use(place);
+    commit(Version(1));
+    const State committed(owner.live);
+    expect_taken_over(committed, Version(1));
+}
+
+// It has died when the next version was complete at its keeper, and not yet in its local copy.
+TEST_P(OfTheNode, AVersionThatTheLocalCopyDoesNotHoldIsInTheShadow) {
+    use(place);
+    commit(Version(1));
+    owner.live.scribble(random, 50);
+    ASSERT_TRUE(owner.protector.replicate(Version(2)));
+    expect_taken_over(State(owner.live), Version(2));
+}
+
+TEST_P(OfTheNode, EitherCopyWillDo) {
+    if (GetParam() != BackupMode::double_copy) {
+        GTEST_SKIP() << "there is one";
+    }
+    for (const auto copy : {BackupStore::Copy::local, BackupStore::Copy::shadow}) {
+        for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+            Member dead(GetParam());
+            join(dead);
+            ASSERT_TRUE(dead.protector.use_keeper(place, kMe));
+            dead.live.scribble(random, 50);
+            ASSERT_TRUE(dead.protector.replicate(Version(1)));
+            dead.protector.update_local_copy(Version(1));
+            ASSERT_NE(dead.protector.store().flip_bit(copy, seed, dead.live.state), "");
+            expect_taken_over(State(dead.live), Version(1));
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, OfTheNode, testing::Values(BackupMode::single_copy, BackupMode::double_copy));
+
 }  // namespace
 }  // namespace sft

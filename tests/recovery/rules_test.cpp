@@ -155,6 +155,47 @@ TEST_F(Rules4, LossOfAllClaimsNothingAboutCommits) {
     EXPECT_EQ(ended.lost, (std::vector<PeId>{PeId(0), PeId(1), PeId(2), PeId(3)}));
 }
 
+// What they had agreed on last is known: a fault of all, and at once the plan, since nobody asks for the restart.
+TEST_F(Rules4, LossOfAllHoldersIsAFaultLikeOthers) {
+    const JobShape shape{.n_pes = 2, .n_processes = 5, .memory = &node_memory()};
+    const JobRules rules(shape);
+    const std::vector<Death> dead{death_of(0), death_of(1)};
+    JobState state;
+    state.version = Version(3);
+    state.stage = Stage::updating;
+    const JobState committed = rules.after_loss_of_holders(state, dead);
+    EXPECT_EQ(committed.stage, Stage::running) << "every copy of the new version is there";
+    EXPECT_EQ(committed.version, Version(4));
+    const JobState faulted = rules.after_loss_of_holders(committed, dead);
+    EXPECT_EQ(faulted.stage, Stage::faulted);
+    EXPECT_EQ(faulted.failed.size(), 2U);
+    const JobState planned = rules.after_loss_of_holders(faulted, dead);
+    EXPECT_EQ(planned.stage, Stage::planned);
+    EXPECT_EQ(planned.version, Version(4));
+    EXPECT_EQ(shape.holder(planned, PeId(0)), ProcId(2));
+    EXPECT_EQ(shape.holder(planned, PeId(1)), ProcId(3));
+    EXPECT_TRUE(planned.unprotected.empty());
+    // Of the substitutes, too.
+    const std::vector<Death> more{death_of(0), death_of(1), death_of(2), death_of(3)};
+    const JobState ended = rules.after_loss_of_holders(planned, more);
+    EXPECT_EQ(ended.end_reason, EndReason::no_spare) << "one is left for two";
+}
+
+TEST_F(Rules4, LossOfAllHoldersWaitsForNobody) {
+    const JobShape shape{.n_pes = 2, .n_processes = 3, .memory = &node_memory()};
+    JobRules rules(shape);
+    rules.set_policy(UnreplacedPolicy::wait);
+    JobState state;
+    state.version = Version(3);
+    state.stage = Stage::faulted;
+    EXPECT_EQ(rules.after_loss_of_holders(state, std::vector{death_of(0), death_of(1)}).end_reason,
+              EndReason::no_spare);
+    state.version = kNoVersion;
+    state.stage = Stage::running;
+    EXPECT_EQ(rules.after_loss_of_holders(state, std::vector{death_of(0), death_of(1)}).end_reason,
+              EndReason::nothing_committed);
+}
+
 TEST_F(Rules4, CallsOutOfOrderEndTheJob) {
     const JobState ended = rules_.after_restart(state_, {Goal::finish, true, 0}, {}).value();
     EXPECT_EQ(ended.stage, Stage::ended);

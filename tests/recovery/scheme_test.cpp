@@ -93,6 +93,59 @@ TEST_F(LeftMemoryOfNodes, DecidesWhatASchemeHasLeft) {
     EXPECT_TRUE(sources_of(shape_, state_, PeId(0)).empty());
 }
 
+// ---- memory of the node ----
+
+class OfTheNode : public testing::Test {
+protected:
+    JobShape shape_{.n_pes = 4, .n_processes = 8, .memory = &node_memory()};
+    JobState state_;
+};
+
+TEST_F(OfTheNode, CopiesOutliveProcessesAndHeapsAreNotReliedOn) {
+    EXPECT_FALSE(node_memory().dies_with_process(Memory::kept_shadows));
+    EXPECT_FALSE(node_memory().dies_with_process(Memory::local_copy));
+    EXPECT_TRUE(node_memory().dies_with_process(Memory::heap));
+    EXPECT_TRUE(node_memory().dies_with_node(Memory::kept_shadows));
+}
+
+// Nothing has to be sent again: the next holder of the keeper's PE has what that one has kept.
+TEST_F(OfTheNode, TheNextHolderIsTheHeir) {
+    state_.deaths = {death_of(1), death_of(2)};
+    EXPECT_EQ(holders(sources_of(shape_, state_, PeId(1))), Numbers{2}) << "nobody has taken it over yet";
+    EXPECT_TRUE(can_be_rebuilt(shape_, state_, PeId(1)));
+    state_.replacements = {{PeId(1), ProcId(4)}, {PeId(2), ProcId(5)}};
+    EXPECT_EQ(holders(sources_of(shape_, state_, PeId(1))), Numbers{5});
+    EXPECT_EQ(holders(targets_of(shape_, state_, PeId(1))), Numbers{5});
+    for (std::int32_t pe = 0; pe < shape_.n_pes; ++pe) {
+        EXPECT_TRUE(missing_shares(shape_, state_, PeId(pe)).empty()) << pe;
+    }
+    EXPECT_EQ(check_invariants(shape_, state_, nullptr), "");
+    // The heir dies as well, before everybody is protected again.
+    state_.deaths.push_back(death_of(5));
+    state_.replacements = {{PeId(1), ProcId(4)}, {PeId(2), ProcId(6)}};
+    EXPECT_EQ(holders(sources_of(shape_, state_, PeId(1))), Numbers{6});
+    shape_.memory = &process_memory();
+    EXPECT_TRUE(sources_of(shape_, state_, PeId(1)).empty());
+}
+
+TEST_F(OfTheNode, AnyNumberOfDeathsIsSurvived) {
+    EXPECT_EQ(one_partner().losses_survived(shape_, state_), 4);
+    shape_.memory = &process_memory();
+    EXPECT_EQ(one_partner().losses_survived(shape_, state_), 1);
+}
+
+TEST_F(OfTheNode, OnAnotherNodeNobodyIsTheHeir) {
+    const NodeMap nodes({NodeId(0), NodeId(0), NodeId(1), NodeId(1), NodeId(0), NodeId(1)});
+    const JobShape shape{.n_pes = 4, .n_processes = 6, .nodes = &nodes, .memory = &node_memory()};
+    state_.deaths = {death_of(2)};
+    state_.replacements = {{PeId(2), ProcId(4)}};  // PE 2 was on node 1
+    EXPECT_EQ(LeftMemory(shape, state_).heir_of(ProcId(2)), ProcId(2));
+    state_.replacements = {{PeId(2), ProcId(5)}};
+    EXPECT_EQ(LeftMemory(shape, state_).heir_of(ProcId(2)), ProcId(5));
+    EXPECT_EQ(LeftMemory(shape, state_).heir_of(ProcId(3)), ProcId(3)) << "lives";
+    EXPECT_EQ(LeftMemory(shape, state_).heir_of(ProcId(1)), ProcId(1));
+}
+
 // ---- one partner ----
 
 TEST(OnePartner, SharesStayWhereTheyWereUntilAllAreProtected) {

@@ -2,6 +2,7 @@
 #include "symheap/segment.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
@@ -44,6 +45,53 @@ TEST(Segment, ATakenAddressIsAnError) {
     EXPECT_NE(error, "");
     EXPECT_NE(error.find("cannot map"), std::string::npos) << error;
     EXPECT_EQ(first.address()[0], std::byte{5}) << "what was there is untouched";
+}
+
+// ---- into a file that others have, too ----
+
+class SegmentThatMoves : public testing::Test {
+protected:
+    static constexpr std::size_t kPages = 16;
+    static constexpr std::size_t kPageBytes = 4096;
+    static constexpr std::size_t kPlace = 5 * kPageBytes;  // in the other file
+
+    SegmentThatMoves() {
+        EXPECT_TRUE(file_.create("file", kPlace + kPages * kPageBytes + kPageBytes));
+        EXPECT_TRUE(file_.map_at(nullptr));
+        EXPECT_TRUE(segment_.create("segment", kPages * kPageBytes));
+        EXPECT_TRUE(segment_.map_at(nullptr));
+        segment_.address()[3 * kPageBytes + 7] = std::byte{42};
+    }
+    [[nodiscard]] std::byte in_file(std::size_t offset) const { return file_.address()[kPlace + offset]; }
+    [[nodiscard]] long blocks_of_file() const {
+        struct stat info {};
+        EXPECT_EQ(::fstat(file_.fd(), &info), 0);
+        return info.st_blocks;
+    }
+
+    Segment file_;
+    Segment segment_;
+};
+
+TEST_F(SegmentThatMoves, TakesItsContentsAlongAndKeepsAddressAndNumber) {
+    const std::byte* const address = segment_.address();
+    const int fd = segment_.fd();
+    ASSERT_TRUE(segment_.move_to(file_.fd(), kPlace, Segment::Contents::copied));
+    EXPECT_EQ(segment_.address(), address);
+    EXPECT_EQ(segment_.fd(), fd);
+    EXPECT_EQ(segment_.offset(), kPlace);
+    EXPECT_EQ(address[3 * kPageBytes + 7], std::byte{42});
+    EXPECT_EQ(in_file(3 * kPageBytes + 7), std::byte{42});
+    EXPECT_EQ(blocks_of_file(), static_cast<long>(kPageBytes) / 512) << "holes stay holes";
+    segment_.address()[0] = std::byte{1};
+    EXPECT_EQ(in_file(0), std::byte{1});
+}
+
+TEST_F(SegmentThatMoves, OrFindsWhatIsThere) {
+    file_.address()[kPlace + 9] = std::byte{7};
+    ASSERT_TRUE(segment_.move_to(file_.fd(), kPlace, Segment::Contents::lost));
+    EXPECT_EQ(segment_.address()[9], std::byte{7});
+    EXPECT_EQ(segment_.address()[3 * kPageBytes + 7], std::byte{0});
 }
 
 }  // namespace

@@ -169,33 +169,21 @@ class RunningJob(unittest.TestCase):
             self.assertEqual((last["idle_spares"], last["pes"][1]["incarnation"]), ([], 2))
             self.assertEqual([death["process"] for death in last["deaths"]], [1, 3])
 
-    def test_what_the_node_has_is_protected_whoever_dies(self):
-        waiting = {"SHMEM_FT_UNREPLACED": "wait", "SHMEM_FT_WAIT_TIMEOUT": "300"}
-        with jacobi("--on-demand", "never", spares=0, env=waiting) as job:
-            before = await_job(job, lambda it: it["version"] > 1)
-            os.kill(before["pes"][1]["pid"], signal.SIGKILL)
-            hurt = await_job(job, lambda it: it["waits_for_spare"])
-            self.assertEqual([pe["state"] for pe in hurt["pes"]], ["protected", "failed", "protected"])
-            self.assertEqual(hurt["limits"], ["PE 1 has failed and is not replaced yet", "no spare is left"])
-
     def test_a_pe_that_nobody_replaces(self):
         # The restart waits, so there is time to look at the job while it is hurt.
-        waiting = {"SHMEM_FT_UNREPLACED": "wait", "SHMEM_FT_WAIT_TIMEOUT": "300", "SHMEM_FT_PRETEND_NODES": "3"}
+        waiting = {"SHMEM_FT_UNREPLACED": "wait", "SHMEM_FT_WAIT_TIMEOUT": "300"}
         with jacobi("--on-demand", "never", spares=0, env=waiting) as job:
             before = await_job(job, lambda it: it["version"] > 1)
             self.assertEqual((before["protected_losses"], before["limits"]), (0, ["no spare is left"]))
             os.kill(before["pes"][1]["pid"], signal.SIGKILL)
             hurt = await_job(job, lambda it: it["waits_for_spare"])
             self.assertEqual(hurt["stage"], "fault")
-            self.assertEqual([pe["state"] for pe in hurt["pes"]], ["unprotected", "failed", "protected"])
+            self.assertEqual([pe["state"] for pe in hurt["pes"]], ["protected", "failed", "protected"])
             self.assertEqual(hurt["protected_losses"], 0)
-            self.assertEqual(
-                hurt["limits"],
-                ["PE 0 has no second copy", "PE 1 has failed and is not replaced yet", "no spare is left"],
-            )
+            self.assertEqual(hurt["limits"], ["PE 1 has failed and is not replaced yet", "no spare is left"])
             text = run_tool(job.process.pid).stdout
             self.assertRegex(text, r"stage +fault \(waits for a spare\), view 0\n")
-            self.assertRegex(text, r"\n +0 +\d+ +0 +0 +\d+ +unprotected +its own memory only\n")
+            self.assertRegex(text, r"\n +0 +\d+ +0 +0 +\d+ +protected +")  # the node has its copy, whoever dies
 
     def test_a_spare_that_has_come_later(self):
         with jacobi("--on-demand", "always", spares=0) as job:
