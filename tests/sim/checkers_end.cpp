@@ -151,7 +151,7 @@ void EndChecker::must_stop(ProcId process, const JobState& state, const Stop& wh
     }
     for (const auto& [dead, death] : heard_[process]) {
         const bool is_agreed = std::any_of(state.deaths.begin(), state.deaths.end(),
-                                           [&](const Death& agreed) { return agreed.process == dead; });
+                                           [dead = dead](const Death& agreed) { return agreed.process == dead; });
         is_anybody_elsewhere = is_anybody_elsewhere || (!death.is_certain && !is_agreed);
     }
     const auto n_all = static_cast<std::int32_t>(participants.size());
