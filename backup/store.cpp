@@ -85,6 +85,7 @@ void BackupStore::release() noexcept {
     }
     kept_.release();
     node_file_ = -1;
+    is_node_file_shown_ = false;
     shadow_.release();
     far_.reset();
     local_.release();

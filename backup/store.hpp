@@ -18,8 +18,9 @@
 // update_local_copy() as well.
 //
 // Damage: the owner, while it lives, is the only one who writes either copy, so it mends each from the other (equal
-// version, equal contents): when it rolls back, in mend(), and in the background (scrubber.hpp). A substitute has the
-// shadow alone, because its predecessor's local copy went with the predecessor; if that is bad the version is lost.
+// version, equal contents): when it rolls back, in mend(), and in the background (scrubber.hpp). A substitute has both
+// if its node holds them (take_over), else the shadow alone, because its predecessor's local copy went with the
+// predecessor; if that is bad the version is lost.
 //
 // Threads: the protocols call from the application's thread, the scrubber from its own. A mutex keeps them apart; the
 // scrubber lets go of it after each batch and does not take it again while somebody waits, so that a checkpoint waits

@@ -93,7 +93,7 @@ Result<> SymmetricMemory::create(const Options& options) {
 Result<> SymmetricMemory::move_heap_to(int file, std::size_t offset, Segment::Contents contents) {
     return heap_segment_.move_to(file, offset, contents).then([&] {
         live_.heap_file_offset = offset;
-        heap_.move_to(offset + record_bytes_);
+        heap_.move_to(heap_file_offset());
         return Result<>();
     });
 }
@@ -101,7 +101,7 @@ Result<> SymmetricMemory::move_heap_to(int file, std::size_t offset, Segment::Co
 StrayWords::Options SymmetricMemory::stray_words() const {
     return {.heap = heap_.range(),
             .heap_fd = live_.heap_fd,
-            .heap_file_offset = live_.heap_file_offset + record_bytes_,
+            .heap_file_offset = heap_file_offset(),
             .blocks = &blocks_,
             .globals = globals_.range(),
             .saved = globals_.saved()};

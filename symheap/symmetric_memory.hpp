@@ -52,6 +52,8 @@ public:
     [[nodiscard]] AddressRange heap() const noexcept { return heap_.range(); }
     [[nodiscard]] const BlockTable& blocks() const noexcept { return blocks_; }
     [[nodiscard]] StrayWords::Options stray_words() const;
+    // Where heap() begins in its memory file.
+    [[nodiscard]] std::size_t heap_file_offset() const noexcept { return live_.heap_file_offset + record_bytes_; }
 
     // ---- heap calls ----
 

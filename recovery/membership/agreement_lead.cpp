@@ -319,14 +319,12 @@ void Agreement::decide(JobState next) {
     const bool is_end = sft::is_over(next);
     const bool concerns_spares =
         changes_tree || is_end || next.view != state_.view || next.joined.size() != state_.joined.size();
-    const std::vector<Child> told = children_;
-    adopt(std::move(next), changes_tree && !is_end ? Lead::anew : Lead::as_before);
-    if (!changes_tree || is_end) {
+    const Lead lead = changes_tree && !is_end ? Lead::anew : Lead::as_before;
+    adopt(std::move(next), lead);  // and records it, before anybody is told
+    if (lead == Lead::as_before) {
         Message message = make(MessageKind::decide);
         message.state = state_;
-        for (const Child& item : told) {
-            world_->send(item.process, message);
-        }
+        forward(message);
     }
     if (concerns_spares) {
         tell_spares();
@@ -368,7 +366,9 @@ void Agreement::adopt(JobState next, Lead lead) {
     const JobState before = std::exchange(state_, std::move(next));
     SFT_ASSERT(!sft::is_over(before));
     SFT_ASSERT(state_.index > before.index && state_.version >= before.version && state_.view >= before.view);
-    world_->record(state_);
+    if (!is_mutated(Mutation::forget_to_record)) {
+        world_->record(state_);
+    }
     if (!is_dismissed_) {  // a spare that is let go makes the end up from what it has heard last
         assert_value(shape_, state_);
     }

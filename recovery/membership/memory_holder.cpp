@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "recovery/membership/mutation.hpp"
 
 namespace sft {
 namespace {
@@ -61,7 +62,7 @@ bool LeftMemory::has(ProcId process, Memory what) const {
 }
 
 ProcId LeftMemory::heir_of(ProcId process) const {
-    if (lives(process) || shape_.memory->dies_with_process(Memory::kept_shadows)) {
+    if (lives(process) || shape_.memory->dies_with_process(Memory::kept_shadows) || is_mutated(Mutation::no_heir)) {
         return process;
     }
     JobState then;

@@ -47,6 +47,9 @@ enum class Mutation : int {
     send_again_what_arrived,   // a connection that is made anew repeats what the other end has (there, too)
     take_puts_of_dead,         // puts of those that are known to be dead are taken (there, too)
     take_closed_for_dead,      // whoever cannot be opened counts as gone (there, too)
+    forget_to_record,          // a value is not recorded where it outlives the process
+    no_heir,                   // what a dead keeper has left on its node is nobody's
+    adopt_stale_copy,          // a substitute takes the local copy of the one before, of whatever version (there, too)
     count_
 };
 

@@ -33,7 +33,7 @@ void CallChecks::forget_users() noexcept {
 
 void CallChecks::follow_heap(const SymmetricMemory& memory) noexcept {
     if (stray_words_ != nullptr) {
-        stray_words_->move_heap_to(memory.stray_words().heap_file_offset);
+        stray_words_->move_heap_to(memory.heap_file_offset());
     }
 }
 

@@ -144,6 +144,21 @@ Result<> Rendezvous::open_node_file(const Own& own, std::int32_t pid, std::uint6
                                  pid, opened.error().line.c_str()));
 }
 
+// Whoever this process has met the job through may have died since; the others have it open as well.
+Result<> Rendezvous::open_node_file_of_anybody(const Own& own) {
+    if (o_.control->header().node_file_bytes == 0) {
+        return {};
+    }
+    Result<> opened = fails("nobody is there who has the memory of the node open");
+    for (std::int32_t process = 0; process < o_.control->n_slots() && !opened; ++process) {
+        const ProcessSlot& slot = o_.control->slot(ProcId(process));
+        if (slot.state.load(std::memory_order_acquire) == ProcessState::ready) {
+            opened = open_node_file(own, slot.pid, slot.start_time, slot.node_file_fd);
+        }
+    }
+    return opened;
+}
+
 // ENSURES: the segment of this node is attached, and process 0's card lies in it.
 Result<> Rendezvous::share_cards(const JobCard& mine, JobCard& first, int generation, const Own& own) {
     SegmentCard segment;
@@ -280,15 +295,6 @@ Result<> Rendezvous::attach() {
     return {};
 }
 
-int Rendezvous::node_file_of(int pid) const {
-    for (std::int32_t process = 0; process < o_.control->n_slots(); ++process) {
-        if (o_.control->slot(ProcId(process)).pid == pid) {
-            return o_.control->slot(ProcId(process)).node_file_fd;
-        }
-    }
-    return -1;  // check_segment() has refused it
-}
-
 // oshrun has only the number of the process, which may by now be that of another one, with a segment of another job.
 Result<> Rendezvous::check_segment(int pid) const {
     for (std::int32_t process = 0; process < o_.control->n_slots(); ++process) {
@@ -307,9 +313,7 @@ Result<> Rendezvous::join(const Own& own) {
     if (Result<> compared = compare_cards(own_card(*o_.config, own.heap, own.globals), first, self()); !compared) {
         return compared;
     }
-    int pid = 0;
-    static_cast<void>(std::sscanf(o_.config->join.c_str(), "%d", &pid));  // as attach() has read it
-    if (Result<> opened = open_node_file(own, pid, process_start_time(pid), node_file_of(pid)); !opened) {
+    if (Result<> opened = open_node_file_of_anybody(own); !opened) {
         return opened;
     }
     const Result<Files> files = own.make_store(o_.control->n_pes());

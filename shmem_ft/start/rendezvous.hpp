@@ -99,12 +99,12 @@ private:
     [[nodiscard]] Result<> share_cards(const JobCard& mine, JobCard& first, int generation, const Own& own);
     [[nodiscard]] Result<> make_node_file(const Own& own);
     [[nodiscard]] Result<> open_node_file(const Own& own, std::int32_t pid, std::uint64_t start_time, int fd);
+    [[nodiscard]] Result<> open_node_file_of_anybody(const Own& own);
     [[nodiscard]] Result<> tell_others(int generation);
     [[nodiscard]] Result<> publish_slot(const Files& files);
     [[nodiscard]] DomainId find_domain(const Files& files) const;
     void read_domains();
     [[nodiscard]] Result<> check_segment(int pid) const;
-    [[nodiscard]] int node_file_of(int pid) const;
     [[nodiscard]] Result<> await_turn();
 
     Options o_;

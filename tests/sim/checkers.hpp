@@ -148,6 +148,7 @@ private:
     Verdict& verdict_;
     std::uint64_t seen_index_ = 0;
     std::vector<std::set<ProcId>> copies_;  // by PE, of the last committed version
+    Version committed_ = kNoVersion;        // that anybody has heard of
     Keepers shadows_;                       // by PE, as of the last time that everybody was protected
     std::map<ProcId, std::map<ProcId, Death>> heard_;
     std::set<NodeId> given_way_;

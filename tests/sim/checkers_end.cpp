@@ -218,6 +218,7 @@ void EndChecker::decided(ProcId process, const JobState& before, const JobState&
         has_joined_.insert(joined.process);
         last_joined_ = std::max(last_joined_, joined.process);
     }
+    committed_ = std::max(committed_, after.version);
     if (after.index > seen_index_) {
         seen_index_ = after.index;
         note_copies(after);
@@ -257,7 +258,10 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
         case EndReason::past_the_end:
             return requests_.contains({after.ended_by, after.end_reason}) &&
                    (after.end_reason == EndReason::requested || is_anybody_finishing_);
-        case EndReason::nothing_committed: return after.version == kNoVersion && n_without_holder > 0;
+        case EndReason::nothing_committed:
+            // Whoever has slept does not know of commits, but where the node has it.
+            return after.version == kNoVersion && n_without_holder > 0 &&
+                   (!account_.scenario.has_node_memory || committed_ == kNoVersion);
         case EndReason::no_spare: return n_spares < n_without_holder;
         case EndReason::all_died: return n_without_holder == shape.n_pes && !account_.scenario.has_node_memory;
         case EndReason::copies_lost:

@@ -199,11 +199,12 @@ Place SimProcess::local_place() const {
 void SimProcess::restore(Version version) {
     world_.later(self_, work_delay(), [this, version] {
         const JobShape& shape = world_.scenario().shape;
-        const bool is_left = world_.scenario().has_node_memory && local().is_good(version);
-        if (is_substitute_ && !is_left) {
+        const bool is_careless = is_substitute_ && is_mutated(Mutation::adopt_stale_copy);
+        const bool is_here = local().is_good(version) || (is_careless && local().is_intact());
+        if (is_substitute_ && !(is_here && world_.scenario().has_node_memory)) {
             const bool is_misled = is_mutated(Mutation::fetch_from_keeper_to_be);
             fetch(holders_of(is_misled ? targets_of(shape, state(), pe_) : sources_of(shape, state(), pe_)), version);
-        } else if (local().is_good(version)) {
+        } else if (is_here) {
             live_ = local().content;
             world_.tell(&Observer::restored, self_, state().view,
                         is_substitute_ ? RestoredFrom::copy_of_the_dead : RestoredFrom::own_copy);

@@ -55,6 +55,9 @@ const std::vector<std::string>& mutation_names() {
         "send_again_what_arrived",
         "take_puts_of_dead",
         "take_closed_for_dead",
+        "forget_to_record",
+        "no_heir",
+        "adopt_stale_copy",
 #endif
     };
     return names;
@@ -67,7 +70,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 42, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 45, "name the new bug above");
 #endif
     return true;
 }

@@ -96,6 +96,31 @@ std::string excuse_by_time(const RunRecord& record, const Judging& judging, cons
     return {};
 }
 
+// Copies that died with processes.
+std::string excuse_by_copies(const RunRecord& record, const std::vector<HappenedFault>& deaths) {
+    if (record.do_copies_outlive_processes) {
+        return {};
+    }
+    for (std::size_t i = 0; i < deaths.size(); ++i) {
+        for (std::size_t j = i + 1; j < deaths.size(); ++j) {
+            if (recovered_between(record, deaths[i].time_ns, deaths[j].time_ns)) {
+                continue;
+            }
+            if (is_copy_kept_by(deaths[i], deaths[j]) || is_copy_kept_by(deaths[j], deaths[i])) {
+                return fmt::format("processes {} and {} died at once, and one kept the other's copy", deaths[i].process,
+                                   deaths[j].process);
+            }
+            // In the middle of a recovery: the first death had taken its copy, and there was no new one yet.
+            if (deaths[i].pe >= 0 && deaths[j].pe >= 0 && deaths[j].keeper < 0 &&
+                deaths[i].time_ns < deaths[j].time_ns) {
+                return fmt::format("process {} died before the copy that died with process {} was made again",
+                                   deaths[j].process, deaths[i].process);
+            }
+        }
+    }
+    return {};
+}
+
 std::string shown(const std::set<std::string>& lines) {
     return lines.empty() ? "" : fmt::format("'{}'", lines.begin()->substr(0, 120));
 }
@@ -166,21 +191,8 @@ std::string excuse_for(const RunRecord& record, const Judging& judging) {
     if (deaths.size() > static_cast<std::size_t>(judging.spares)) {
         return fmt::format("{} deaths, {} spares", deaths.size(), judging.spares);
     }
-    for (std::size_t i = 0; i < deaths.size() && !record.do_copies_outlive_processes; ++i) {
-        for (std::size_t j = i + 1; j < deaths.size(); ++j) {
-            if ((is_copy_kept_by(deaths[i], deaths[j]) || is_copy_kept_by(deaths[j], deaths[i])) &&
-                !recovered_between(record, deaths[i].time_ns, deaths[j].time_ns)) {
-                return fmt::format("processes {} and {} died at once, and one kept the other's copy", deaths[i].process,
-                                   deaths[j].process);
-            }
-            // In the middle of a recovery: the first death had taken its copy, and there was no new one yet.
-            if (deaths[i].pe >= 0 && deaths[j].pe >= 0 && deaths[j].keeper < 0 &&
-                deaths[i].time_ns < deaths[j].time_ns &&
-                !recovered_between(record, deaths[i].time_ns, deaths[j].time_ns)) {
-                return fmt::format("process {} died before the copy that died with process {} was made again",
-                                   deaths[j].process, deaths[i].process);
-            }
-        }
+    if (std::string excuse = excuse_by_copies(record, deaths); !excuse.empty()) {
+        return excuse;
     }
     const bool flipped = std::any_of(record.faults.begin(), record.faults.end(), [&](const HappenedFault& fault) {
         return fault.entry < judging.schedule.size() && judging.schedule[fault.entry].kind == FaultKind::flip;
