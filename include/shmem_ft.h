@@ -1,8 +1,8 @@
 /* Fault tolerance for OpenSHMEM programs: the calls beside the standard ones.
  *
  * A program keeps its state where OpenSHMEM keeps it anyway, in symmetric memory (the symmetric heap and the
- * globals of the executable). shmem_checkpoint_all saves that state where the death of the PE does not reach; when PEs die,
- * sleeping spares take their numbers and memory, and the survivors roll back in place.
+ * globals of the executable). shmem_checkpoint_all saves that state where the death of the PE does not reach; when PEs
+ * die, sleeping spares take their numbers and memory, and the survivors roll back in place.
  *
  * Threads: shmem_checkpoint_all and shmem_restart_pes are called by one thread of a PE, whichever, while its other
  * threads are in no OpenSHMEM routine and store nothing to symmetric memory. When a PE dies, threads that wait for
