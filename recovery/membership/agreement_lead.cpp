@@ -465,9 +465,7 @@ void Agreement::count_census() {
 void Agreement::go_on_from(const JobState& value) {
     if (value.index > state_.index) {
         adopt(JobState(value));
-        if (const ProcId leading = leader(); !is_over() && leading != kNoProc && leading != self_) {
-            tell_of_later_value(leading);  // it may never have been told that it takes part
-        }
+        SFT_ASSERT(is_over() || leader() == kNoProc || leader() == self_);  // plans take the lowest spares
     } else {
         adopt(rules_->after_loss_of_holders(state_, dead_));
     }

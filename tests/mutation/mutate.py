@@ -40,6 +40,8 @@ def steps_of(programs, seeds):
     for last in sorted({min(300, seeds), min(2000, seeds), seeds}):
         command = [programs / "sim_mutants", "--first", str(first), "--seeds", str(last - first + 1), "--failures-max", "1"]
         steps.append((f"sim {first}..{last}", command, 4 + (last - first) / 75))
+        # Of these, one in nine is a job for it.
+        steps.append((f"sim {first}..{last} of node memory", [*command, "--node-memory"], 4 + (last - first) / 300))
         first = last + 1
     steps[3:3] = [("soak", [programs / "membership_mutants", "--gtest_brief=1", "--gtest_filter=*Soak*"], 15)]
     return steps

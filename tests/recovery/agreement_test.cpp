@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -228,6 +230,84 @@ TEST_F(Reminding, WhoIsToldTellsItsLeader) {
     EXPECT_EQ(agreement_.leader(), kNoProc);
     ASSERT_FALSE(sent_.empty());  // nobody is left to lead: the lowest spare asks the others
     EXPECT_EQ(sent_.back().second.kind, MessageKind::census);
+}
+
+// A sleeping spare, process 2, of such a job whose node has what the dead have decided.
+class OrphanOfANode : public ::testing::Test, public AgreementWorld {
+public:
+    void send(ProcId to, const Message& message) override { sent_.emplace_back(to, message); }
+    void record(const JobState& value) override { recorded_.push_back(value); }
+    void decided(const JobState& /*before*/, const JobState& after) override {
+        EXPECT_FALSE(recorded_.empty());
+        EXPECT_EQ(recorded_.back(), after) << "before anything is done because of it";
+    }
+    void heard_of_death(const Death& /*death*/) override {}
+    void must_stop(const Stop& /*why*/) override { FAIL(); }
+    [[nodiscard]] std::optional<JobState> decided_by(std::span<const Death> dead) const override {
+        EXPECT_EQ(dead.size(), 2U);
+        return left_;
+    }
+
+protected:
+    // All holders die, and the other spare knows no more than this one.
+    void lose_holders() {
+        agreement_.process_died({ProcId(0), kKilled, true});
+        agreement_.process_died({ProcId(1), kKilled, true});
+        Message reply;
+        reply.kind = MessageKind::census_reply;
+        reply.state = JobRules::first_state(shape_);
+        reply.deaths = agreement_.known_deaths();
+        sent_.clear();
+        agreement_.receive(ProcId(3), reply);
+    }
+
+    const JobShape shape_{.n_pes = 2, .n_processes = 4, .memory = &node_memory()};
+    const JobRules rules_{shape_};
+    Agreement agreement_{
+        {.shape = shape_, .self = ProcId(2), .rules = &rules_, .world = this, .first = JobRules::first_state(shape_)}};
+    JobState left_ = JobRules::first_state(shape_);
+    std::vector<JobState> recorded_;
+    std::vector<std::pair<ProcId, Message>> sent_;
+};
+
+TEST_F(OrphanOfANode, GoesOnFromWhatTheDeadHaveDecidedAndLeads) {
+    left_.index = 40;
+    left_.version = Version(7);
+    left_.stage = Stage::updating;
+    lose_holders();
+    const JobState& state = agreement_.decided();
+    EXPECT_EQ(state.stage, Stage::planned);
+    EXPECT_EQ(state.version, Version(8)) << "a commit that was decided is completed";
+    EXPECT_EQ(shape_.holder(state, PeId(0)), ProcId(2));
+    EXPECT_EQ(shape_.holder(state, PeId(1)), ProcId(3));
+    EXPECT_EQ(state.failed.size(), 2U);
+    EXPECT_EQ(agreement_.leader(), ProcId(2));
+    ASSERT_FALSE(sent_.empty());
+    EXPECT_EQ(sent_.back().first, ProcId(3));
+    EXPECT_EQ(sent_.back().second.kind, MessageKind::collect);
+    std::vector<Stage> stages;
+    for (const JobState& value : recorded_) {
+        stages.push_back(value.stage);
+    }
+    EXPECT_EQ(stages, (std::vector{Stage::updating, Stage::running, Stage::faulted, Stage::planned}));
+}
+
+TEST_F(OrphanOfANode, TellsTheOthersOfAnEndThatOnlyTheDeadHaveKnown) {
+    left_.index = 40;
+    left_.stage = Stage::finished;
+    lose_holders();
+    EXPECT_EQ(agreement_.decided(), left_);
+    ASSERT_FALSE(sent_.empty());
+    EXPECT_EQ(sent_.back().first, ProcId(3));
+    EXPECT_EQ(sent_.back().second.kind, MessageKind::decide);
+    EXPECT_EQ(sent_.back().second.state, left_);
+}
+
+TEST_F(OrphanOfANode, EndsWhereNothingWasCommitted) {
+    lose_holders();
+    EXPECT_EQ(agreement_.decided().end_reason, EndReason::nothing_committed);
+    ASSERT_FALSE(sent_.empty());
+    EXPECT_EQ(sent_.back().second.state, agreement_.decided());
 }
 
 }  // namespace

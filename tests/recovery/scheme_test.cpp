@@ -130,6 +130,8 @@ TEST_F(OfTheNode, TheNextHolderIsTheHeir) {
 
 TEST_F(OfTheNode, AnyNumberOfDeathsIsSurvived) {
     EXPECT_EQ(one_partner().losses_survived(shape_, state_), 4);
+    EXPECT_EQ(one_partner().losses_survived({.n_pes = 2, .n_processes = 4, .memory = &node_memory()}, state_), 2);
+    EXPECT_EQ(one_partner().losses_survived({.n_pes = 1, .n_processes = 4, .memory = &process_memory()}, state_), 1);
     shape_.memory = &process_memory();
     EXPECT_EQ(one_partner().losses_survived(shape_, state_), 1);
 }

@@ -311,6 +311,10 @@ void SimProcess::prepare_from(const Preparing& from) {
         await_another_value(from.index);
         return;
     }
+    if (from.holders.empty() && world_.scenario().has_node_memory && local().is_good(from.version)) {
+        join_as_substitute();  // the local copy of the one before will do
+        return;
+    }
     if (from.holders.empty()) {
         act(Participant::Do::give_up);  // nobody else would notice
         return;
