@@ -7,7 +7,9 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -228,9 +230,32 @@ Opening watch_by_looking(std::int32_t pid, std::uint64_t start_time) noexcept {
     return {.reach = Reach::cannot_be_opened, .error = error};
 }
 
+constexpr decltype(statfs::f_type) kPidfsMagic = 0x50494446;  // a file system of its own: an inode for each process
+
+bool has_number(int pidfd, std::uint64_t number) noexcept {
+    struct stat found {};
+    return number != 0 && ::fstat(pidfd, &found) == 0 && found.st_ino == number;
+}
+
 }  // namespace
 
-Opening open_process(std::int32_t pid, std::uint64_t start_time) noexcept {
+std::uint64_t own_pidfd_number() noexcept {
+    if (is_under_valgrind()) {
+        return 0;
+    }
+    const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, ::getpid(), 0));
+    if (pidfd < 0) {
+        return 0;
+    }
+    struct statfs system {};
+    struct stat own {};
+    const bool is_numbered =
+        ::fstatfs(pidfd, &system) == 0 && system.f_type == kPidfsMagic && ::fstat(pidfd, &own) == 0;
+    close(pidfd);
+    return is_numbered ? own.st_ino : 0;
+}
+
+Opening open_process(std::int32_t pid, std::uint64_t start_time, std::uint64_t number) noexcept {
     // Valgrind does not only refuse the calls, but says so at length.
     if (is_under_valgrind()) {
         return watch_by_looking(pid, start_time);
@@ -241,6 +266,9 @@ Opening open_process(std::int32_t pid, std::uint64_t start_time) noexcept {
         // The pid may by now be that of somebody's thread, for which there is no pidfd.
         const bool is_gone = error == ESRCH || look_at_process(pid, start_time).reach == Reach::gone;
         return {.reach = is_gone ? Reach::gone : Reach::cannot_be_opened, .error = is_gone ? 0 : error};
+    }
+    if (has_number(pidfd, number)) {
+        return {.reach = Reach::opened, .fd = pidfd};
     }
     // Compared after the opening: if the pid had been given to another process before, the times differ; if it is given
     // away from now on, the pidfd is not affected.

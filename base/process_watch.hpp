@@ -65,9 +65,13 @@ struct Trouble {
 // ended and was not reaped yet is gone.
 [[nodiscard]] Opening look_at_process(std::int32_t pid, std::uint64_t start_time) noexcept;
 
+// What tells a pidfd of this process from those of all others since the system has started, without a look into /proc;
+// 0: the kernel has no such number (before Linux 6.9), or it cannot be had.
+[[nodiscard]] std::uint64_t own_pidfd_number() noexcept;
+
 // A pidfd for the process with that pid and start time, which may have ended but not been reaped. Under valgrind, which
-// knows no pidfds, another descriptor that becomes readable when the process is gone.
-[[nodiscard]] Opening open_process(std::int32_t pid, std::uint64_t start_time) noexcept;
+// knows no pidfds, another descriptor that becomes readable when the process is gone. number: its own_pidfd_number().
+[[nodiscard]] Opening open_process(std::int32_t pid, std::uint64_t start_time, std::uint64_t number = 0) noexcept;
 
 // A descriptor of our own for what that process has open as `fd`.
 [[nodiscard]] Opening open_descriptor_of(std::int32_t pid, std::uint64_t start_time, int fd) noexcept;

@@ -14,17 +14,21 @@
 namespace sft {
 namespace {
 
-std::byte* open_window(Window& window) {
-    const bool is_open =
-        window.address() != nullptr && ::mprotect(window.address(), window.bytes(), PROT_READ | PROT_WRITE) == 0;
-    return is_open ? window.address() : nullptr;
-}
+constexpr std::size_t kPage = 4096;
 
-std::intptr_t distance(const Window& window, const AddressRange& own) {
-    return reinterpret_cast<std::intptr_t>(window.address()) - static_cast<std::intptr_t>(own.begin);
+std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+std::byte* open_window(std::byte* window, std::size_t bytes) {
+    return ::mprotect(window, bytes, PROT_READ | PROT_WRITE) == 0 ? window : nullptr;
 }
 
 }  // namespace
+
+std::intptr_t PeerMap::distance(const Part& part, PeId pe, const AddressRange& own) {
+    return part.windows.bytes() == 0 ? 0
+                                     : reinterpret_cast<std::intptr_t>(part.windows.address(pe.index())) -
+                                           static_cast<std::intptr_t>(own.begin);
+}
 
 void PeerMap::open(Options options) {
     SFT_ASSERT(options.n_pes > 0);
@@ -33,82 +37,78 @@ void PeerMap::open(Options options) {
     options_ = std::move(options);
     const auto n_pes = static_cast<std::size_t>(options_.n_pes);
     entries_ = std::vector<PeerEntry>(n_pes);
-    heap_windows_.resize(n_pes);
-    globals_windows_.resize(n_pes);
     const Locked lock(mutex_);
     shown_.assign(n_pes, kNoProc);
-    heap_shown_.assign(n_pes, 0);
+    for (Part* const part : {&heaps_, &globals_}) {
+        part->shown.assign(n_pes, 0);
+    }
+    heaps_.in_node_file = options_.node_heaps;
+    globals_.in_node_file = options_.node_globals;
 }
 
 Result<> PeerMap::reserve(PeId me) {
     SFT_ASSERT(me.index() < entries_.size());
     me_ = me;
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-        if (i == me.index()) {
-            entries_[i].heap_difference.store(0);
-            entries_[i].globals_difference.store(0);
-            continue;
-        }
-        if (Result<> reserved = heap_windows_[i].reserve(options_.heap_window_bytes); !reserved) {
-            return reserved;
-        }
-        if (options_.globals.bytes != 0) {
-            if (Result<> reserved = globals_windows_[i].reserve(options_.globals.bytes); !reserved) {
-                return reserved;
-            }
-        }
-    }
-    return {};
+    entries_[me.index()].heap_difference.store(0);
+    entries_[me.index()].globals_difference.store(0);
+    return heaps_.windows.reserve(entries_.size(), whole_pages(options_.heap_window_bytes)).then([&] {
+        return options_.globals.bytes == 0
+                   ? Result<>()
+                   : globals_.windows.reserve(entries_.size(), whole_pages(options_.globals.bytes));
+    });
 }
 
-Result<> PeerMap::map_part(const char* name, ProcId holder, int fd, Window& window) {
+Result<> PeerMap::map_file(Part& part, PeId pe, ProcId holder, int fd) {
     const ProcessSlot& slot = options_.control->slot(holder);
     const Opening opening = open_descriptor_of(slot.pid, slot.start_time, fd);
     if (opening.reach != Reach::opened) {
         const bool is_gone = opening.reach == Reach::gone;
         return fails({is_gone ? Failure::gone : Failure::cannot_be_opened,
-                      format("cannot open the %s of process %d (pid %d): %s", name, holder.value(), slot.pid,
+                      format("cannot open the %s of process %d (pid %d): %s", part.name, holder.value(), slot.pid,
                              is_gone ? "it is gone" : describe_error(opening.error).c_str()),
                       opening.error});
     }
-    const Result<> shown = window.show(opening.fd, 0);
+    part.shown[pe.index()] = 0;
+    part.is_any_shown = true;
+    const Result<> shown = part.windows.show(pe.index(), opening.fd, 0);
     ::close(opening.fd);
     return shown ? shown
                  : fails({Failure::cannot_be_opened,
-                          format("the %s of process %d: %s", name, holder.value(), shown.error().line.c_str()),
+                          format("the %s of process %d: %s", part.name, holder.value(), shown.error().line.c_str()),
                           shown.error().number});
 }
 
-Result<> PeerMap::map_heap(PeId pe, ProcId holder) {
-    const ProcessSlot& slot = options_.control->slot(holder);
-    const std::uint64_t in_node_file = slot.heap_in_node_file.load();
-    if (in_node_file == 0) {
-        heap_shown_[pe.index()] = 0;
-        return map_part("heap", holder, slot.heap_fd, heap_windows_[pe.index()]);
-    }
-    SFT_ASSERT(options_.node_file >= 0);
-    if (heap_shown_[pe.index()] == in_node_file) {
+// All that is there, with the first one: it stays where it is, whoever holds the PEs.
+Result<> PeerMap::map_of_node(Part& part, PeId pe, ProcId holder, std::uint64_t place) {
+    const std::size_t stride = part.windows.bytes();
+    SFT_ASSERT(options_.node_file >= 0 && place == part.in_node_file + pe.index() * stride + 1);
+    if (part.shown[pe.index()] == place) {
         return {};
     }
-    const Result<> shown = heap_windows_[pe.index()].show(options_.node_file, in_node_file - 1);
+    const Result<> shown = part.is_any_shown ? part.windows.show(pe.index(), options_.node_file, place - 1)
+                                             : part.windows.show_all(options_.node_file, part.in_node_file);
     if (!shown) {
         return fails({Failure::cannot_be_opened,
-                      format("the heap of process %d: %s", holder.value(), shown.error().line.c_str()),
+                      format("the %s of process %d: %s", part.name, holder.value(), shown.error().line.c_str()),
                       shown.error().number});
     }
-    heap_shown_[pe.index()] = in_node_file;
+    for (std::size_t i = 0; i < part.shown.size() && !part.is_any_shown; ++i) {
+        part.shown[i] = part.in_node_file + i * stride + 1;
+    }
+    part.is_any_shown = true;
+    part.shown[pe.index()] = place;
     return {};
 }
 
 Result<> PeerMap::map_memory(PeId pe, ProcId holder) {
-    if (Result<> mapped = map_heap(pe, holder); !mapped) {
-        return mapped;
-    }
-    Window& globals = globals_windows_[pe.index()];
-    if (globals.bytes() == 0) {
-        return {};  // this job has no symmetric globals
-    }
-    return map_part("globals", holder, options_.control->slot(holder).globals_fd, globals);
+    const ProcessSlot& slot = options_.control->slot(holder);
+    const auto map = [&](Part& part, std::uint64_t place, int fd) {
+        return place != 0 ? map_of_node(part, pe, holder, place) : map_file(part, pe, holder, fd);
+    };
+    return map(heaps_, slot.heap_in_node_file.load(), slot.heap_fd).then([&] {
+        return globals_.windows.bytes() == 0 ? Result<>()  // this job has no symmetric globals
+                                             : map(globals_, slot.globals_in_node_file, slot.globals_fd);
+    });
 }
 
 Result<> PeerMap::show(PeId pe, ProcId holder) {
@@ -128,8 +128,8 @@ Result<> PeerMap::show(PeId pe, ProcId holder) {
         }
     }
     shown_[pe.index()] = holder;
-    entry.globals_difference.store(is_remote ? kRemote : distance(globals_windows_[pe.index()], options_.globals));
-    entry.heap_difference.store(is_remote ? kRemote : distance(heap_windows_[pe.index()], options_.heap));
+    entry.globals_difference.store(is_remote ? kRemote : distance(globals_, pe, options_.globals));
+    entry.heap_difference.store(is_remote ? kRemote : distance(heaps_, pe, options_.heap));
     return {};
 }
 
@@ -168,8 +168,8 @@ void* PeerMap::before_joining(PeId pe, const void* address) {
     if (pe == kNoPe || (!is_of_heap && !options_.globals.contains(address))) {
         return nullptr;
     }
-    SFT_ASSERT(pe.value() >= 0 && pe.index() < heap_windows_.size() && pe.index() < globals_windows_.size());
-    std::byte* const window = open_window(is_of_heap ? heap_windows_[pe.index()] : globals_windows_[pe.index()]);
+    const Part& part = is_of_heap ? heaps_ : globals_;
+    std::byte* const window = open_window(part.windows.address(pe.index()), part.windows.bytes());
     const std::uintptr_t begin = is_of_heap ? options_.heap.begin : options_.globals.begin;
     return window == nullptr ? nullptr : window + (reinterpret_cast<std::uintptr_t>(address) - begin);
 }

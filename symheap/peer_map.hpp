@@ -35,7 +35,9 @@ public:
         AddressRange heap;                    // of this process, and at the same address in all
         std::size_t heap_window_bytes = 0;    // with what lies behind the heap in its memory file
         AddressRange globals;                 // none: bytes 0
-        int node_file = -1;                   // in which heaps of this node lie; none: -1
+        int node_file = -1;                   // in which heaps and globals of this node lie; none: -1
+        std::size_t node_heaps = 0;           // where they begin there, by PE
+        std::size_t node_globals = 0;
         FaultGate* gate = nullptr;            // opened by whoever finds a peer dead
         Network* network = nullptr;           // in a job on several nodes
         std::function<bool(ProcId)> is_dead;  // known here; may be asked while the map is locked
@@ -61,21 +63,29 @@ public:
     [[nodiscard]] void* before_joining(PeId pe, const void* address);
 
 private:
+    // Heaps, or globals: a window for each PE.
+    struct Part {
+        const char* name = nullptr;
+        std::size_t in_node_file = 0;  // where the first one begins there
+        WindowRow windows = {};        // none: this job has no such memory
+        bool is_any_shown = false;
+        // By PE: where in the node's file that lies which its window shows, + 1; 0: it is none of that file. It stays
+        // when the next holder takes it over.
+        std::vector<std::uint64_t> shown = {};
+    };
     [[nodiscard]] Result<> map_memory(PeId pe, ProcId holder) SFT_REQUIRES(mutex_);
-    [[nodiscard]] Result<> map_part(const char* name, ProcId holder, int fd, Window& window) SFT_REQUIRES(mutex_);
-    [[nodiscard]] Result<> map_heap(PeId pe, ProcId holder) SFT_REQUIRES(mutex_);
+    [[nodiscard]] Result<> map_file(Part& part, PeId pe, ProcId holder, int fd) SFT_REQUIRES(mutex_);
+    [[nodiscard]] Result<> map_of_node(Part& part, PeId pe, ProcId holder, std::uint64_t place) SFT_REQUIRES(mutex_);
+    [[nodiscard]] static std::intptr_t distance(const Part& part, PeId pe, const AddressRange& own);
     void retire_dead_locked() SFT_REQUIRES(mutex_);
 
     Options options_;
     PeId me_ = kNoPe;
     mutable Mutex mutex_{MutexRank::peers};
     std::vector<PeerEntry> entries_;                    // by PE; changed with the mutex held
-    std::vector<Window> heap_windows_;                  // by PE
-    std::vector<Window> globals_windows_;               // by PE
+    Part heaps_{.name = "heap"};                        // what they show is changed with the mutex held
+    Part globals_{.name = "globals"};
     std::vector<ProcId> shown_ SFT_GUARDED_BY(mutex_);  // by PE: whose memory that is
-    // By PE: where in the node's file the heap lies that its window shows, + 1; 0: none of that file. It stays when the
-    // next holder takes it over.
-    std::vector<std::uint64_t> heap_shown_ SFT_GUARDED_BY(mutex_);
 };
 
 }  // namespace sft

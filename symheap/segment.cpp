@@ -19,6 +19,32 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
+Result<> reserve_addresses(std::size_t bytes, void*& address) {
+    void* mapped = fails(FaultPoint::call_map_memory)
+                       ? MAP_FAILED
+                       : ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) {
+        return fails(format("cannot reserve %zu bytes of addresses: %s", bytes, describe_error(errno).c_str()), errno);
+    }
+    address = mapped;
+    return {};
+}
+
+Result<> show_at(void* address, std::size_t bytes, int fd, std::size_t offset) {
+    SFT_ASSERT(address != nullptr && fd >= 0 && offset % kPage == 0);
+    void* mapped = fails(FaultPoint::call_map_memory)
+                       ? MAP_FAILED
+                       : ::mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+                                static_cast<off_t>(offset));
+    if (mapped == MAP_FAILED) {
+        return fails(format("cannot map %zu bytes of another process: %s", bytes, describe_error(errno).c_str()),
+                     errno);
+    }
+    // A child made by fork() must not reach into other PEs.
+    ::madvise(address, bytes, MADV_DONTFORK);
+    return {};
+}
+
 }  // namespace
 
 Segment::~Segment() { release(); }
@@ -156,37 +182,45 @@ Window::Window(Window&& other) noexcept
 
 Result<> Window::reserve(std::size_t bytes) {
     SFT_ASSERT(address_ == nullptr && bytes > 0);  // addresses that were given out stay
-    void* mapped = fails(FaultPoint::call_map_memory)
-                       ? MAP_FAILED
-                       : ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapped == MAP_FAILED) {
-        return fails(format("cannot reserve %zu bytes of addresses: %s", bytes, describe_error(errno).c_str()), errno);
-    }
-    address_ = mapped;
-    bytes_ = bytes;
-    return {};
+    return reserve_addresses(bytes, address_).then([&] {
+        bytes_ = bytes;
+        return Result<>();
+    });
 }
 
-Result<> Window::show(int fd, std::size_t offset) {
-    SFT_ASSERT(address_ != nullptr && fd >= 0 && offset % kPage == 0);
-    void* mapped = fails(FaultPoint::call_map_memory)
-                       ? MAP_FAILED
-                       : ::mmap(address_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
-                                static_cast<off_t>(offset));
-    if (mapped == MAP_FAILED) {
-        return fails(format("cannot map %zu bytes of another process: %s", bytes_, describe_error(errno).c_str()),
-                     errno);
-    }
-    // A child made by fork() must not reach into other PEs.
-    ::madvise(address_, bytes_, MADV_DONTFORK);
-    return {};
-}
+Result<> Window::show(int fd, std::size_t offset) { return show_at(address_, bytes_, fd, offset); }
 
 void Window::release() noexcept {
     if (address_ != nullptr) {
         ::munmap(address_, bytes_);
         address_ = nullptr;
     }
+}
+
+WindowRow::~WindowRow() {
+    if (address_ != nullptr) {
+        ::munmap(address_, count_ * bytes_);
+    }
+}
+
+Result<> WindowRow::reserve(std::size_t count, std::size_t bytes) {
+    SFT_ASSERT(address_ == nullptr && count > 0 && bytes > 0 && bytes % kPage == 0);
+    return reserve_addresses(count * bytes, address_).then([&] {
+        count_ = count;
+        bytes_ = bytes;
+        return Result<>();
+    });
+}
+
+Result<> WindowRow::show(std::size_t number, int fd, std::size_t offset) {
+    return show_at(address(number), bytes_, fd, offset);
+}
+
+Result<> WindowRow::show_all(int fd, std::size_t offset) { return show_at(address_, count_ * bytes_, fd, offset); }
+
+std::byte* WindowRow::address(std::size_t number) const noexcept {
+    SFT_ASSERT(address_ != nullptr && number < count_);
+    return static_cast<std::byte*>(address_) + number * bytes_;
 }
 
 }  // namespace sft

@@ -78,4 +78,30 @@ private:
     std::size_t bytes_ = 0;
 };
 
+// Windows of one size, one behind the other: one reservation, and one mapping where what they show lies one behind the
+// other in one file.
+class WindowRow {
+public:
+    WindowRow() = default;
+    ~WindowRow();
+    WindowRow(const WindowRow&) = delete;
+    WindowRow& operator=(const WindowRow&) = delete;
+
+    // bytes: a multiple of the page size.
+    [[nodiscard]] Result<> reserve(std::size_t count, std::size_t bytes);
+    // As Window::show().
+    [[nodiscard]] Result<> show(std::size_t number, int fd, std::size_t offset);
+    // All of them: the first one shows what begins at `offset`, the next one what follows.
+    [[nodiscard]] Result<> show_all(int fd, std::size_t offset);
+
+    // Of one window each.
+    [[nodiscard]] std::byte* address(std::size_t number) const noexcept;
+    [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+private:
+    void* address_ = nullptr;
+    std::size_t count_ = 0;
+    std::size_t bytes_ = 0;
+};
+
 }  // namespace sft

@@ -98,6 +98,10 @@ Result<> SymmetricMemory::move_heap_to(int file, std::size_t offset, Segment::Co
     });
 }
 
+Result<> SymmetricMemory::move_globals_to(int file, std::size_t offset) {
+    return globals_.segment().move_to(file, offset, Segment::Contents::copied);
+}
+
 StrayWords::Options SymmetricMemory::stray_words() const {
     return {.heap = heap_.range(),
             .heap_fd = live_.heap_fd,

@@ -46,6 +46,9 @@ public:
     // heap_segment().bytes(); mapped at the same address. Contents as of Segment::move_to().
     [[nodiscard]] Result<> move_heap_to(int file, std::size_t offset, Segment::Contents contents);
 
+    // The same of the globals, with what is in them. Before any other thread writes to globals.
+    [[nodiscard]] Result<> move_globals_to(int file, std::size_t offset);
+
     [[nodiscard]] const LiveState& live() const noexcept { return live_; }
     [[nodiscard]] const Segment& heap_segment() const noexcept { return heap_segment_; }
     [[nodiscard]] const Segment& globals_segment() const noexcept { return globals_.segment(); }

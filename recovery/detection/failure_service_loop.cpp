@@ -64,26 +64,24 @@ struct FailureService::Detectors {
     DataGuard data_guard;
 };
 
-// First the entries that are known by their places, then a descriptor that somebody has handed over each, then a
-// process each.
+// First the entries that are known by their places, then a descriptor that somebody has handed over each.
 struct FailureService::Polled {
-    enum Place : std::size_t { wakes, launcher, mail, kOwnEntries };
+    enum Place : std::size_t { wakes, launcher, mail, processes, kOwnEntries };
 
     std::vector<pollfd> entries;
-    std::vector<ProcId> processes;
 
     [[nodiscard]] bool is_ready(std::size_t place) const noexcept { return entries[place].revents != 0; }
 };
 
 void FailureService::list(Polled& polled) {
-    polled.entries.assign(
-        {{wake_fd_, POLLIN, 0}, {options_.channel->fd(), 0, 0}, {options_.coordinator->fd(), POLLIN, 0}});
+    polled.entries.assign({{wake_fd_, POLLIN, 0},
+                           {options_.channel->fd(), 0, 0},
+                           {options_.coordinator->fd(), POLLIN, 0},
+                           {watches_.fd(), POLLIN, 0}});
     for (const Descriptor& descriptor : descriptors_) {
         polled.entries.push_back({descriptor.fd, POLLIN, 0});
     }
-    polled.processes.clear();
-    watches_.list(polled.entries, polled.processes);
-    SFT_ASSERT(polled.entries.size() == Polled::kOwnEntries + descriptors_.size() + polled.processes.size());
+    SFT_ASSERT(polled.entries.size() == Polled::kOwnEntries + descriptors_.size());
 }
 
 void FailureService::await_event(Polled& polled, int timeout_ms) const noexcept {
@@ -136,9 +134,9 @@ void FailureService::serve() noexcept {
                 descriptors_[i].on_readable();
             }
         }
-        for (std::size_t i = 0; i < polled.processes.size(); ++i) {
-            if (polled.is_ready(Polled::kOwnEntries + descriptors_.size() + i)) {
-                process_ended(polled.processes[i]);
+        if (polled.is_ready(Polled::processes)) {
+            for (const ProcId process : watches_.ended()) {
+                process_ended(process);
             }
         }
     }

@@ -1,12 +1,11 @@
-// The processes of this node whose ends the kernel tells this one: a pidfd each.
+// The processes of this node whose ends the kernel tells this one: a pidfd each, and one descriptor that says when one
+// of them has something to tell. So it costs nothing to wait for the ends of many.
 //
 // Invariants: each descriptor is closed once, and each end is found once: a process whose end has been found is watched
 // no more, and its number is never used again.
 //
 // Threads: one at a time.
 #pragma once
-
-#include <poll.h>
 
 #include <vector>
 
@@ -34,9 +33,11 @@ public:
         SFT_ASSERT(process.value() >= 0 && process.index() < pidfds_.size());
         return pidfds_[process.index()] >= 0;
     }
-    // Appends a descriptor to `polled`, and its process to `processes`, for all that are watched.
-    void list(std::vector<pollfd>& polled, std::vector<ProcId>& processes) const;
-    // Its descriptor is readable: how it ended, as far as the kernel tells.
+    // Readable when a process has ended; -1: none was ever watched.
+    [[nodiscard]] int fd() const noexcept { return set_; }
+    // Those that have ended, in the order of their numbers. Does not wait.
+    [[nodiscard]] std::vector<ProcId> ended() const;
+    // It has ended: how, as far as the kernel tells.
     [[nodiscard]] FailureReason take_end(ProcId process) noexcept;
 
     // Nothing happens if it is not watched.
@@ -45,8 +46,11 @@ public:
     void clear() noexcept;
 
 private:
+    [[nodiscard]] int forget(std::size_t index) noexcept;
+
     const ControlSegment& control_;
     std::vector<int> pidfds_;  // by process; -1: not watched
+    int set_ = -1;             // of epoll: all of them
 };
 
 }  // namespace sft

@@ -10,6 +10,7 @@ NodeFile NodeMemory::layout(std::int32_t n_pes, std::int32_t n_slots) const noex
             .local_bytes = Image::bytes_for(memory_.live()),
             .records_bytes = ValueRecords::bytes_for(n_slots),
             .heap_bytes = (memory_.heap_segment().bytes() + kPage - 1) / kPage * kPage,
+            .globals_bytes = memory_.live().globals.bytes,
             .n_pes = n_pes};
 }
 
@@ -21,13 +22,19 @@ Result<> NodeMemory::open(std::int32_t pid, std::uint64_t start_time, int fd, st
     return file_.open(pid, start_time, fd, bytes);
 }
 
-Result<std::uint64_t> NodeMemory::place_heap(PeId pe) {
+Result<NodeMemory::Places> NodeMemory::place_memory(PeId pe) {
     SFT_ASSERT(fd() >= 0);
-    const std::size_t begin = layout().heap(pe);
-    if (const Result<> moved = memory_.move_heap_to(fd(), begin, Segment::Contents::copied); !moved) {
+    const NodeFile file = layout();
+    Places places{.heap = file.heap(pe) + 1};
+    Result<> moved = memory_.move_heap_to(fd(), file.heap(pe), Segment::Contents::copied);
+    if (moved && file.globals_bytes != 0) {
+        places.globals = file.globals(pe) + 1;
+        moved = memory_.move_globals_to(fd(), file.globals(pe));
+    }
+    if (!moved) {
         return fails(moved.error());
     }
-    return std::uint64_t{begin + 1};
+    return places;
 }
 
 Result<> NodeMemory::use(ProcId self) {

@@ -32,14 +32,23 @@ public:
     [[nodiscard]] int fd() const noexcept { return file_.fd(); }
     [[nodiscard]] std::size_t bytes() const noexcept { return file_.bytes(); }
 
-    // Before anybody can see the heap, in a PE from the beginning. Result: ProcessSlot::heap_in_node_file.
-    [[nodiscard]] Result<std::uint64_t> place_heap(PeId pe);
+    // Heap and globals go there. Before anybody else can see them, in a PE from the beginning. Result: as ProcessSlot
+    // has it.
+    struct Places {
+        std::uint64_t heap = 0;
+        std::uint64_t globals = 0;
+    };
+    [[nodiscard]] Result<Places> place_memory(PeId pe);
     // Copies and records are there from now on.
     [[nodiscard]] Result<> use(ProcId self);
     // Whoever becomes a PE later has the heap of the one before. Others find it there before they show it as the PE's.
     [[nodiscard]] Result<> take_heap_over(ProcId self, PeId pe);
     // Null before use().
     [[nodiscard]] ValueRecords* records() noexcept { return records_.is_open() ? &records_ : nullptr; }
+
+    // Where heaps and globals of the PEs begin there.
+    [[nodiscard]] std::size_t heaps() const noexcept { return fd() < 0 ? 0 : layout().heap(PeId(0)); }
+    [[nodiscard]] std::size_t globals() const noexcept { return fd() < 0 ? 0 : layout().globals(PeId(0)); }
 
 private:
     [[nodiscard]] NodeFile layout(std::int32_t n_pes, std::int32_t n_slots) const noexcept;

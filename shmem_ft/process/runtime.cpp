@@ -154,12 +154,12 @@ Result<Rendezvous::Files> Runtime::make_store(std::int32_t n_pes) {
     if (Result<> created = protector_.create(config_.backup_mode, n_pes); !created) {
         return fails(created.error());
     }
-    Result<std::uint64_t> heap = std::uint64_t{0};
+    Result<NodeMemory::Places> places = NodeMemory::Places();
     if (node_memory_.fd() >= 0 && self().value() < n_pes) {
-        heap = node_memory_.place_heap(PeId(self().value()));
+        places = node_memory_.place_memory(PeId(self().value()));
     }
-    if (!heap) {
-        return fails(heap.error());
+    if (!places) {
+        return fails(places.error());
     }
     const auto file_of = [](const Segment& segment) {
         return Rendezvous::File{segment.fd(), segment.bytes(), segment.offset()};
@@ -167,7 +167,8 @@ Result<Rendezvous::Files> Runtime::make_store(std::int32_t n_pes) {
     return Rendezvous::Files{.heap = file_of(memory_.heap_segment()),
                              .globals = file_of(memory_.globals_segment()),
                              .store = file_of(protector_.store().segment()),
-                             .heap_in_node_file = *heap,
+                             .heap_in_node_file = places->heap,
+                             .globals_in_node_file = places->globals,
                              .node_file = node_memory_.fd()};
 }
 

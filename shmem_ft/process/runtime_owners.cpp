@@ -30,6 +30,8 @@ void Runtime::open_peers() {
                  .heap_window_bytes = memory_.heap_segment().bytes(),
                  .globals = memory_.live().globals,
                  .node_file = node_memory_.fd(),
+                 .node_heaps = node_memory_.heaps(),
+                 .node_globals = node_memory_.globals(),
                  .gate = &engine_.gate,
                  .network = links_.network(),
                  .is_dead = [this](ProcId process) { return coordinator_->is_dead(process); },

@@ -236,6 +236,8 @@ Result<> Rendezvous::publish_slot(const Files& files) {
     slot.globals_fd = files.globals.fd;
     slot.store_fd = files.store.fd;
     slot.heap_in_node_file.store(files.heap_in_node_file);
+    slot.globals_in_node_file = files.globals_in_node_file;
+    slot.pidfd_number = own_pidfd_number();
     slot.node_file_fd = files.node_file;
     slot.memory_domain = find_domain(files).value() + 1;
     slot.state.store(ProcessState::ready, std::memory_order_release);

@@ -47,7 +47,8 @@ public:
         File heap;
         File globals;
         File store;
-        std::uint64_t heap_in_node_file = 0;  // ProcessSlot::heap_in_node_file
+        std::uint64_t heap_in_node_file = 0;  // as ProcessSlot has them
+        std::uint64_t globals_in_node_file = 0;
         int node_file = -1;
     };
     // What this process brings along.

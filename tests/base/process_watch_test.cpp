@@ -158,6 +158,13 @@ TEST(ReasonOfEnd, WhileSomebodyReapsAtTheSameTime) {
 
 TEST(OpenProcess, NamesAProcessByPidAndStartTime) {
     EXPECT_EQ(open_process(getpid(), process_start_time(getpid()) + 1).reach, Reach::gone);
+    // The number says as much as the start time, where the kernel has it, and a wrong one nothing.
+    EXPECT_EQ(open_process(getpid(), process_start_time(getpid()) + 1, own_pidfd_number() + 1).reach, Reach::gone);
+    if (own_pidfd_number() != 0) {
+        const Opening numbered = open_process(getpid(), process_start_time(getpid()) + 1, own_pidfd_number());
+        EXPECT_EQ(numbered.reach, Reach::opened);
+        close(numbered.fd);
+    }
     const Opening opening = open_process(getpid(), process_start_time(getpid()));
     EXPECT_EQ(opening.reach, Reach::opened);
     EXPECT_GE(opening.fd, 0);

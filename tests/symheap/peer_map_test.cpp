@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <set>
+#include <string>
 
 #include "base/process_watch.hpp"
 #include "tests/result.hpp"
@@ -155,6 +156,87 @@ TEST_F(PeerMapTest, BeforeThereIsAnythingTheWindowReadsAsZeros) {
     window[3] = std::byte{1};
     ASSERT_TRUE(peers_.show(PeId(1), ProcId(1)));
     EXPECT_EQ(heap_at(1, 3), 'b');
+}
+
+// Heaps and globals of three PEs lie in one file; a substitute has the heap of the one before, and globals of its own.
+class NodeFilePeerMapTest : public testing::Test {
+protected:
+    static constexpr std::size_t kGlobals = kPes * kBytes;  // where they begin
+
+    void SetUp() override {
+        ASSERT_TRUE(good(control_.create(kPes, kProcesses)));
+        ASSERT_TRUE(good(file_.create("peer-map-test", 2 * kPes * kBytes)));
+        ASSERT_TRUE(good(file_.map_at(nullptr)));
+        ASSERT_TRUE(good(own_.create("peer-map-test", kBytes)));
+        ASSERT_TRUE(good(own_.map_at(nullptr)));
+        std::memset(own_.address(), 's', kBytes);
+        for (std::int32_t process = 0; process < kProcesses; ++process) {
+            ProcessSlot& slot = control_.slot(ProcId(process));
+            slot.pid = ::getpid();
+            slot.start_time = process_start_time(::getpid());
+            slot.heap_fd = slot.globals_fd = own_.fd();
+            if (process < kPes) {
+                const std::size_t place = static_cast<std::size_t>(process) * kBytes;
+                slot.heap_in_node_file.store(place + 1);
+                slot.globals_in_node_file = kGlobals + place + 1;
+                std::memset(file_.address() + place, 'a' + process, kBytes);
+                std::memset(file_.address() + kGlobals + place, 'A' + process, kBytes);
+            }
+        }
+        peers_.open({.control = &control_,
+                     .n_pes = kPes,
+                     .heap = {kOwnHeap, kBytes},
+                     .heap_window_bytes = kBytes,
+                     .globals = {kOwnGlobals, kBytes},
+                     .node_file = file_.fd(),
+                     .node_heaps = 0,
+                     .node_globals = kGlobals,
+                     .gate = &gate_,
+                     .is_dead = [](ProcId) { return false; },
+                     .is_remote = [](ProcId) { return false; }});
+        ASSERT_TRUE(peers_.reserve(PeId(0)));
+    }
+    [[nodiscard]] std::string seen(int pe) {
+        const auto at = [](std::uintptr_t own, std::intptr_t difference) {
+            return *reinterpret_cast<const char*>(static_cast<std::intptr_t>(own + kBytes - 1) + difference);
+        };
+        const PeerEntry& entry = peers_.entries()[pe];
+        return {at(kOwnHeap, entry.heap_difference.load()), at(kOwnGlobals, entry.globals_difference.load())};
+    }
+
+    static constexpr std::uintptr_t kOwnHeap = 1 << 20;  // nobody looks
+    static constexpr std::uintptr_t kOwnGlobals = 2 << 20;
+    ControlSegment control_;
+    Segment file_;
+    Segment own_;
+    FaultGate gate_;
+    PeerMap peers_;
+};
+
+TEST_F(NodeFilePeerMapTest, EachPesMemoryIsSeenAtItsPlace) {
+    for (const int pe : {2, 1}) {
+        ASSERT_TRUE(good(peers_.show(PeId(pe), ProcId(pe))));
+    }
+    EXPECT_EQ(seen(1), "bB");
+    EXPECT_EQ(seen(2), "cC");
+    EXPECT_EQ(peers_.shown(PeId(0)), kNoProc);
+}
+
+TEST_F(NodeFilePeerMapTest, ASubstituteHasTheHeapOfTheOneBeforeAndGlobalsOfItsOwn) {
+    ASSERT_TRUE(good(peers_.show(PeId(1), ProcId(1))));
+    ASSERT_TRUE(good(peers_.show(PeId(2), ProcId(2))));
+    control_.slot(ProcId(3)).heap_in_node_file.store(kBytes + 1);
+    ASSERT_TRUE(good(peers_.show(PeId(1), ProcId(3))));
+    EXPECT_EQ(seen(1), "bs");
+    EXPECT_EQ(seen(2), "cC");
+}
+
+// One that comes to a job sees it in any order: what it has been shown is not covered by what lies in the node's file.
+TEST_F(NodeFilePeerMapTest, WhatWasShownOfAnotherFileStays) {
+    ASSERT_TRUE(good(peers_.show(PeId(1), ProcId(3))));  // in the file with neither
+    ASSERT_TRUE(good(peers_.show(PeId(2), ProcId(2))));
+    EXPECT_EQ(seen(1), "ss");
+    EXPECT_EQ(seen(2), "cC");
 }
 
 }  // namespace

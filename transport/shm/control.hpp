@@ -39,7 +39,7 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 // Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
 // Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
-inline constexpr std::uint32_t kControlLayout = 10011;
+inline constexpr std::uint32_t kControlLayout = 10012;
 inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.
@@ -73,6 +73,8 @@ struct alignas(64) ProcessSlot {
     std::atomic<std::int64_t> stall_seen_ns;       // last; CLOCK_MONOTONIC
     std::atomic<std::uint32_t> is_stall_said;      // to the user
     std::atomic<std::uint64_t> heap_in_node_file;  // where its heap begins there + 1; 0: it is a file of its own
+    std::uint64_t globals_in_node_file;            // the same of its globals
+    std::uint64_t pidfd_number;                    // own_pidfd_number()
     StatusBlock status;
 
     // For onlookers; the first reason that says more than "died" stays.
