@@ -19,22 +19,36 @@ std::byte* at_mutable(const AddressRange& range, std::size_t offset) {
     return reinterpret_cast<std::byte*>(range.begin + offset);
 }
 
-// The blocks read as zeros afterwards: as a hole, or, if the kernel makes none, because zeros are written.
-void punch(const LiveState& live, std::size_t first_block, std::size_t end_block) {
-    SFT_ASSERT(first_block < end_block && end_block <= blocks_of(live.heap.bytes));
-    const std::size_t begin = first_block * kBlockBytes;
-    const std::size_t end = std::min(live.heap.bytes, end_block * kBlockBytes);
-    if (::fallocate(live.heap_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                    static_cast<off_t>(live.heap_file_offset + begin), static_cast<off_t>(end - begin)) == 0) {
+// Those bytes read as zeros afterwards: pages as holes, and what is left of pages, or if the kernel makes no holes,
+// because zeros are written, unless that is a hole already.
+void clear(const SparseMemory& sparse, std::size_t begin, std::size_t end) {
+    SFT_ASSERT(begin <= end && end <= sparse.memory.bytes);
+    static constexpr std::byte kZeros[kImagePage] = {};
+    const auto write_zeros = [&](std::size_t from, std::size_t to) {
+        const std::size_t base = from / kImagePage * kImagePage;
+        each_existing(sparse.fd, sparse.file_offset + base, pages_of(to) - base,
+                      [&](std::size_t first, std::size_t last) {
+                          for (std::size_t page = base + first; page < base + last; page += kImagePage) {
+                              const std::size_t zero_from = std::max(from, page);
+                              const std::size_t zero_to = std::min(to, page + kImagePage);
+                              raw_copy(at_mutable(sparse.memory, zero_from), kZeros, zero_to - zero_from);
+                          }
+                      });
+    };
+    const std::size_t first_page = pages_of(begin);
+    const std::size_t end_page = end / kImagePage * kImagePage;
+    if (first_page >= end_page || ::fallocate(sparse.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                              static_cast<off_t>(sparse.file_offset + first_page),
+                                              static_cast<off_t>(end_page - first_page)) != 0) {
+        write_zeros(begin, end);
         return;
     }
-    each_existing_run(live, [&](std::size_t first, std::size_t last) {
-        const std::size_t from = std::max(begin, first * kBlockBytes);
-        const std::size_t to = std::min(end, last * kBlockBytes);
-        if (from < to) {
-            std::memset(at_mutable(live.heap, from), 0, to - from);
-        }
-    });
+    if (begin < first_page) {
+        write_zeros(begin, first_page);
+    }
+    if (end_page < end) {
+        write_zeros(end_page, end);
+    }
 }
 
 }  // namespace
@@ -127,18 +141,18 @@ void Image::store_whole(const Region& region, const AddressRange& live, Pass& pa
     }
 }
 
-void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
-    SFT_ASSERT(header_->version.load() == kNoVersion.value());  // cleared before the first byte changes
-    const std::size_t known_blocks = pass.known ? header_->heap_blocks : 0;
-    SFT_ASSERT(known_blocks <= blocks_of(heap_.bytes));
+// known_blocks: the table says something about those in front of it. Result: behind which none exists.
+std::size_t Image::store_existing(const Region& region, const SparseMemory& live, std::size_t known_blocks,
+                                  Pass& pass) noexcept {
+    SFT_ASSERT(region.bytes == live.memory.bytes && known_blocks <= blocks_of(region.bytes));
     std::size_t used = 0;
     const auto forget = [&](std::size_t block) {
-        if (heap_.table[block] != kAbsent) {
-            heap_.table[block] = kAbsent;
+        if (region.table[block] != kAbsent) {
+            region.table[block] = kAbsent;
         }
     };
     each_existing_run(live, [&](std::size_t first, std::size_t end) {
-        SFT_ASSERT(first >= used && first < end && end <= blocks_of(heap_.bytes));
+        SFT_ASSERT(first >= used && first < end && end <= blocks_of(region.bytes));
         // Also what a torn or damaged table may say of blocks between the runs is forgotten.
         for (std::size_t hole = used; hole < first; ++hole) {
             forget(hole);
@@ -147,11 +161,27 @@ void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
             if (block >= known_blocks) {
                 forget(block);
             }
-            store_block(heap_, block, at(live.heap, block * kBlockBytes), pass);
+            store_block(region, block, at(live.memory, block * kBlockBytes), pass);
         }
         used = end;
     });
-    header_->heap_blocks = used;
+    return used;
+}
+
+void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
+    SFT_ASSERT(header_->version.load() == kNoVersion.value());  // cleared before the first byte changes
+    header_->heap_blocks = store_existing(heap_, heap_of(live), pass.known ? header_->heap_blocks : 0, pass);
+}
+
+// Every entry of their table counts.
+void Image::store_globals(const LiveState& live, Pass& pass) noexcept {
+    const std::size_t blocks = blocks_of(globals_.bytes);
+    const std::size_t used = store_existing(globals_, globals_of(live), pass.known ? blocks : 0, pass);
+    for (std::size_t block = used; block < blocks; ++block) {
+        if (globals_.table[block] != kAbsent) {
+            globals_.table[block] = kAbsent;
+        }
+    }
 }
 
 ImageStats Image::store(Version version, const LiveState& live, const Storing& storing) noexcept {
@@ -162,7 +192,7 @@ ImageStats Image::store(Version version, const LiveState& live, const Storing& s
     begin_change();
     store_heap(live, pass);
     fault_point(storing.middle);
-    store_whole(globals_, live.globals, pass);
+    store_globals(live, pass);
     store_whole(library_, live.library, pass);
     seal(version);
     SFT_ASSERT(holds(version));  // not that every block is intact: a flip that equals the change kept its entry
@@ -260,6 +290,26 @@ Findings Image::load_front(Version version, const LiveState& live, std::size_t h
     return findings;
 }
 
+// Runs of blocks that exist, and runs of those that did not.
+bool Image::load_saved(Loader& loader, const LiveState& live, const ByteExtent& extent) {
+    const std::size_t end = extent.offset + extent.bytes;
+    for (std::size_t from = extent.offset; from < end;) {
+        const auto is_absent = [&](std::size_t byte) { return globals_.table[byte / kBlockBytes] == kAbsent; };
+        const bool is_hole = is_absent(from);
+        std::size_t to = from;
+        do {
+            to = std::min(end, (to / kBlockBytes + 1) * kBlockBytes);
+        } while (to < end && is_absent(to) == is_hole);
+        if (is_hole) {
+            clear(globals_of(live), from, to);
+        } else if (!loader.load(globals_, live.globals, {from, to - from})) {
+            return false;
+        }
+        from = to;
+    }
+    return true;
+}
+
 Findings Image::load(Version version, const LiveState& live, const Image* other) {
     SFT_ASSERT(version != kNoVersion && other != this);
     Findings findings;
@@ -275,7 +325,7 @@ Findings Image::load(Version version, const LiveState& live, const Image* other)
             continue;
         }
         if (absent_from < block) {
-            punch(live, absent_from, block);
+            clear(heap_of(live), absent_from * kBlockBytes, block * kBlockBytes);
         }
         absent_from = block + 1;
         if (!loader.load(heap_, live.heap, {block * kBlockBytes, block_bytes(heap_.bytes, block)})) {
@@ -283,11 +333,11 @@ Findings Image::load(Version version, const LiveState& live, const Image* other)
         }
     }
     if (absent_from < blocks_of(live.heap.bytes)) {
-        punch(live, absent_from, blocks_of(live.heap.bytes));
+        clear(heap_of(live), absent_from * kBlockBytes, live.heap.bytes);
     }
     fault_point(FaultPoint::restore_middle);
     for (const ByteExtent& extent : live.saved) {
-        if (!loader.load(globals_, live.globals, extent)) {
+        if (!load_saved(loader, live, extent)) {
             return findings;
         }
     }

@@ -28,7 +28,8 @@
 //
 // Invariants
 //  1. sound(v) implies that every block whose table entry is not kAbsent and fits its checksum has the contents that
-//     its owner had at v, and that a block with the entry kAbsent read as zeros (a hole of the heap's memory file).
+//     its owner had at v, and that a block with the entry kAbsent read as zeros (a hole of the memory file of heap or
+//     globals).
 //  2. Heap blocks from heap_blocks on were absent, whatever their table entries and data say.
 //  3. A checksum is only ever computed of bytes just copied from live memory. A block that is found equal to live
 //  memory
@@ -57,6 +58,7 @@
 namespace sft {
 
 class FarImage;
+struct SparseMemory;
 
 struct ImageStats {
     std::size_t bytes_stored = 0;  // of the live state that exist
@@ -192,7 +194,11 @@ private:
     bool seal(Version version) noexcept;
     static void store_block(const Region& region, std::size_t block, const std::byte* live, Pass& pass) noexcept;
     static void store_whole(const Region& region, const AddressRange& live, Pass& pass) noexcept;
+    [[nodiscard]] static std::size_t store_existing(const Region& region, const SparseMemory& live,
+                                                    std::size_t known_blocks, Pass& pass) noexcept;
     void store_heap(const LiveState& live, Pass& pass) noexcept;
+    void store_globals(const LiveState& live, Pass& pass) noexcept;
+    [[nodiscard]] bool load_saved(Loader& loader, const LiveState& live, const ByteExtent& extent);
     [[nodiscard]] bool prepare(Version version, const Image* other, Findings& findings) noexcept;
 
     Header* header_ = nullptr;

@@ -162,35 +162,28 @@ public:
 
     void heap() {
         const std::size_t known_blocks = known_ ? image_.header_->heap_blocks : 0;
-        std::size_t used = 0;
-        each_existing_run(live_, [&](std::size_t first, std::size_t end) {
-            SFT_ASSERT(first >= used && first < end && end <= blocks_of(image_.heap_.bytes));
-            for (std::size_t hole = used; hole < first; ++hole) {
-                enter(hole, kAbsent, hole < known_blocks);
-            }
-            for (std::size_t number = first; number < end; ++number) {
-                if (number >= known_blocks) {
-                    image_.heap_.table[number] = kAbsent;
-                }
-                consider(number, at(live_.heap, number * kBlockBytes));
-            }
-            used = end;
-        });
-        image_.header_->heap_blocks = used;
+        image_.header_->heap_blocks =
+            existing(image_.heap_, heap_of(live_), known_blocks,
+                     [&](std::size_t number, const std::byte* live, std::size_t) { consider(number, live); });
     }
 
-    void whole(const Region& region, const AddressRange& range) {
-        for (std::size_t i = 0; i < blocks_of(region.bytes); ++i) {
-            const std::size_t bytes = block_bytes(region.bytes, i);
-            if (staged_ + bytes > stage_.size()) {
-                empty_stage();
-            }
-            SFT_ASSERT(staged_ + bytes <= stage_.size());
-            std::byte* copy = stage_.data() + staged_;
-            raw_copy(copy, at(range, i * kBlockBytes), bytes);
-            if (consider(image_.first_block(region) + i, copy)) {
-                staged_ += bytes;
-            }
+    void globals() {
+        const std::size_t blocks = blocks_of(image_.globals_.bytes);
+        const std::size_t used = existing(image_.globals_, globals_of(live_), known_ ? blocks : 0,
+                                          [&](std::size_t number, const std::byte* live, std::size_t bytes) {
+                                              consider_copy(number, live, bytes);
+                                          });
+        const std::size_t first = image_.first_block(image_.globals_);
+        for (std::size_t hole = used; hole < blocks; ++hole) {
+            enter(first + hole, kAbsent, known_);
+        }
+        send_run();
+    }
+
+    void library() {
+        for (std::size_t i = 0; i < blocks_of(image_.library_.bytes); ++i) {
+            consider_copy(image_.first_block(image_.library_) + i, at(live_.library, i * kBlockBytes),
+                          block_bytes(image_.library_.bytes, i));
         }
         send_run();
     }
@@ -214,6 +207,41 @@ public:
     }
 
 private:
+    // As Image::store_existing().
+    template <class Consider>
+    [[nodiscard]] std::size_t existing(const Region& region, const SparseMemory& live, std::size_t known_blocks,
+                                       Consider&& consider_block) {
+        const std::size_t begin = image_.first_block(region);
+        std::size_t used = 0;
+        each_existing_run(live, [&](std::size_t first, std::size_t end) {
+            SFT_ASSERT(first >= used && first < end && end <= blocks_of(region.bytes));
+            for (std::size_t hole = used; hole < first; ++hole) {
+                enter(begin + hole, kAbsent, hole < known_blocks);
+            }
+            for (std::size_t i = first; i < end; ++i) {
+                if (i >= known_blocks) {
+                    region.table[i] = kAbsent;
+                }
+                consider_block(begin + i, at(live.memory, i * kBlockBytes), block_bytes(region.bytes, i));
+            }
+            used = end;
+        });
+        return used;
+    }
+
+    // What may change meanwhile is sent from a copy.
+    void consider_copy(std::size_t number, const std::byte* live, std::size_t bytes) {
+        if (staged_ + bytes > stage_.size()) {
+            empty_stage();
+        }
+        SFT_ASSERT(staged_ + bytes <= stage_.size());
+        std::byte* const copy = stage_.data() + staged_;
+        raw_copy(copy, live, bytes);
+        if (consider(number, copy)) {
+            staged_ += bytes;
+        }
+    }
+
     // What the far table says from its heap_blocks on is not known here.
     void enter(std::size_t number, std::uint64_t sum, bool is_known = true) {
         std::uint64_t* entry = image_.block(number).entry;
@@ -315,8 +343,8 @@ bool Image::ship(Version version, const LiveState& live, Shipping& shipping) noe
     static_cast<void>(begin_change());
     shipper.heap();
     fault_point(FaultPoint::replicate_middle);
-    shipper.whole(globals_, live.globals);
-    shipper.whole(library_, live.library);
+    shipper.globals();
+    shipper.library();
     shipper.table();
     SFT_ASSERT(shipping.stats.bytes_copied <= shipping.stats.bytes_stored);
     return seal(version);

@@ -90,12 +90,19 @@ Image::Block Image::block(std::size_t number) const noexcept {
 }
 
 std::size_t Image::next_existing(std::size_t number) const noexcept {
-    const std::size_t end = std::min<std::size_t>(header_->heap_blocks, first_block(globals_));
-    while (number < end && heap_.table[number] == kAbsent) {
+    const std::size_t heap_end = std::min<std::size_t>(header_->heap_blocks, first_block(globals_));
+    const std::size_t globals_end = first_block(library_);
+    while (number < heap_end && heap_.table[number] == kAbsent) {
         ++number;
     }
-    SFT_ASSERT(number >= end || heap_.table[number] != kAbsent);
-    return number < end ? number : std::max(number, first_block(globals_));
+    if (number < heap_end) {
+        return number;
+    }
+    number = std::max(number, first_block(globals_));
+    while (number < globals_end && heap_.table[number] == kAbsent) {
+        ++number;  // the tables lie one behind the other
+    }
+    return number;
 }
 
 const std::byte* Image::data_if_intact(std::size_t number) const noexcept {

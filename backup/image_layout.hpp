@@ -1,16 +1,15 @@
 // The inside of an image, for the two files that implement it.
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 
 #include "backup/image.hpp"
 #include "base/assert.hpp"
+#include "symheap/existing_pages.hpp"
+#include "symheap/live_state.hpp"
 
 namespace sft {
 
@@ -31,35 +30,32 @@ static_assert(kImagePage % sizeof(std::uint64_t) == 0);
     return reinterpret_cast<const std::byte*>(range.begin + offset);
 }
 
-// Calls visit(first_block, end_block) for each run of blocks of the heap in which some page exists. Where the kernel
-// does not tell, all of them count as existing: to take data for a hole would lose it.
+// Memory whose file has holes: a part of the live state.
+struct SparseMemory {
+    AddressRange memory;
+    int fd = -1;
+    std::size_t file_offset = 0;
+};
+[[nodiscard]] inline SparseMemory heap_of(const LiveState& live) {
+    return {live.heap, live.heap_fd, live.heap_file_offset};
+}
+[[nodiscard]] inline SparseMemory globals_of(const LiveState& live) {
+    return {live.globals, live.globals_fd, live.globals_file_offset};
+}
+
+// Calls visit(first_block, end_block) for each run of blocks in which some page exists.
 template <class Visit>
-void each_existing_run(const LiveState& live, Visit&& visit) {
-    const std::size_t bytes = live.heap.bytes;
-    const auto begin = static_cast<off_t>(live.heap_file_offset);
-    std::size_t done = 0;      // blocks
-    std::size_t position = 0;  // bytes
-    while (position < bytes) {
-        off_t data = ::lseek(live.heap_fd, begin + static_cast<off_t>(position), SEEK_DATA);
-        if (data < 0 && errno == ENXIO) {
-            break;  // no more data
+void each_existing_run(const SparseMemory& sparse, Visit&& visit) {
+    std::size_t done = 0;
+    each_existing(sparse.fd, sparse.file_offset, sparse.memory.bytes, [&](std::size_t begin, std::size_t end) {
+        const std::size_t first = std::max(done, begin / kBlockBytes);
+        const std::size_t last = blocks_of(end);
+        SFT_ASSERT(last <= blocks_of(sparse.memory.bytes));
+        if (first < last) {
+            visit(first, last);
+            done = last;
         }
-        const std::size_t data_byte = data < 0 ? position : static_cast<std::size_t>(data - begin);
-        if (data_byte >= bytes) {
-            break;  // of what lies behind the heap
-        }
-        const off_t hole = ::lseek(live.heap_fd, begin + static_cast<off_t>(data_byte), SEEK_HOLE);
-        SFT_ASSERT(data_byte >= position && (hole < 0 || hole - begin >= static_cast<off_t>(data_byte)));
-        const std::size_t end_byte = hole < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(hole - begin));
-        const std::size_t first = std::max(done, data_byte / kBlockBytes);
-        const std::size_t end = blocks_of(end_byte);
-        SFT_ASSERT(end <= blocks_of(bytes));
-        if (first < end) {
-            visit(first, end);
-            done = end;
-        }
-        position = end_byte;
-    }
+    });
 }
 
 struct Image::Header {

@@ -55,6 +55,7 @@ void each_program_header(const ElfFile& file, Visit&& visit) {
 struct Segments {
     std::vector<ElfRange> writable;
     ElfRange relro;
+    std::uint64_t file_end = 0;
 };
 
 Segments read_segments(const ElfFile& file) {
@@ -62,6 +63,7 @@ Segments read_segments(const ElfFile& file) {
     each_program_header(file, [&](const GElf_Phdr& header) {
         if (header.p_type == PT_LOAD && (header.p_flags & PF_W) != 0) {
             segments.writable.push_back({page_floor(header.p_vaddr), page_ceil(header.p_vaddr + header.p_memsz), ""});
+            segments.file_end = std::max(segments.file_end, page_ceil(header.p_vaddr + header.p_filesz));
         } else if (header.p_type == PT_GNU_RELRO) {
             // The loader protects whole pages only, rounding the end down.
             segments.relro = {page_floor(header.p_vaddr), page_floor(header.p_vaddr + header.p_memsz), ""};
@@ -89,6 +91,7 @@ Result<> find_range(const Segments& segments, ElfImage& image) {
         image.end = range.end;
         SFT_ASSERT(image.begin < image.end && image.begin % kPage == 0 && image.end % kPage == 0);
     }
+    image.file_end = std::clamp(segments.file_end, image.begin, image.end);
     return {};
 }
 

@@ -45,6 +45,7 @@ struct ElfImage {
     // The page-aligned address range that holds every writable global behind the read-only-after-relocation part.
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
+    std::uint64_t file_end = 0;      // from here on everything is zero at first, and not in the file
     std::vector<ElfRange> saved;     // ascending, disjoint: what a version holds
     std::vector<ElfRange> left_out;  // ascending: why is in `what`
 };

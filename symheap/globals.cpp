@@ -1,13 +1,16 @@
 #include "symheap/globals.hpp"
 
+#include <fcntl.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/assert.hpp"
 #include "base/raw_memory.hpp"
+#include "symheap/existing_pages.hpp"
 
 namespace sft {
 namespace {
@@ -24,6 +27,49 @@ std::uintptr_t load_bias() {
         },
         &bias);
     return bias;
+}
+
+// Whether a page of private memory has been touched. Where the kernel does not tell: it has.
+class TouchedPages {
+public:
+    TouchedPages() noexcept : fd_(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) {}
+    ~TouchedPages() {
+        if (fd_ >= 0) {
+            ::close(fd_);
+        }
+    }
+    TouchedPages(const TouchedPages&) = delete;
+    TouchedPages& operator=(const TouchedPages&) = delete;
+
+    [[nodiscard]] bool contains(const std::byte* page) noexcept {
+        const std::uintptr_t number = reinterpret_cast<std::uintptr_t>(page) / kPage;
+        if (number < first_ || number >= first_ + count_) {
+            const ssize_t bytes = ::pread(fd_, entries_.data(), sizeof entries_, static_cast<off_t>(number * 8));
+            first_ = number;
+            count_ = bytes < 0 ? 0 : static_cast<std::size_t>(bytes) / 8;
+        }
+        constexpr std::uint64_t kPresentOrSwapped = std::uint64_t{3} << 62;
+        return count_ == 0 || (entries_[number - first_] & kPresentOrSwapped) != 0;
+    }
+
+private:
+    int fd_;
+    std::uintptr_t first_ = 0;
+    std::size_t count_ = 0;
+    std::array<std::uint64_t, 4096> entries_;
+};
+
+// Copies what is in the file, and what has been written of the rest, which began as zeros: a large array of which
+// little is used costs little.
+void copy_written(std::byte* to, const std::byte* from, std::size_t bytes, std::size_t of_file) noexcept {
+    static constexpr std::byte kZeros[kPage] = {};
+    TouchedPages touched;
+    raw_copy(to, from, of_file);
+    for (std::size_t at = of_file; at < bytes; at += kPage) {
+        if (touched.contains(from + at) && !raw_equal(from + at, kZeros, kPage)) {
+            raw_copy(to + at, from + at, kPage);
+        }
+    }
 }
 
 }  // namespace
@@ -74,7 +120,9 @@ Result<> Globals::share(GlobalsMode mode) {
         return fails("cannot map the copy of the globals");
     }
     SFT_ASSERT(segment_.bytes() == range_.bytes);  // else the pages behind it would be replaced as well
-    raw_copy(copy, pages, range_.bytes);
+    SFT_ASSERT(image.file_end >= image.begin && image.file_end - image.begin <= range_.bytes);
+    copy_written(static_cast<std::byte*>(copy), static_cast<const std::byte*>(pages), range_.bytes,
+                 image.file_end - image.begin);
     ::munmap(copy, range_.bytes);
     return segment_.map_over(pages);
 }
@@ -89,7 +137,9 @@ void Globals::unshare() noexcept {
     }
     SFT_ASSERT(segment_.bytes() == range_.bytes);
     SFT_ASSERT(reinterpret_cast<std::uintptr_t>(segment_.address()) == range_.begin);
-    raw_copy(copy, segment_.address(), range_.bytes);
+    each_existing(segment_.fd(), segment_.offset(), range_.bytes, [&](std::size_t begin, std::size_t end) {
+        raw_copy(static_cast<std::byte*>(copy) + begin, segment_.address() + begin, end - begin);
+    });
     ::mremap(copy, range_.bytes, range_.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, segment_.address());
     segment_.forget_mapping();
     segment_.release();

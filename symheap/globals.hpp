@@ -10,6 +10,8 @@
 // library for a program that it runs. What lies among its globals points into its private heap, which does not go back
 // in a rollback. Then range() is empty and share() does nothing.
 //
+// Pages that nobody has written cost nothing, as in the heap: they stay holes of the memory file.
+//
 // share() copies the pages and maps over them. It runs before the library starts any thread; a thread of the
 // application that stores to a global at that very moment could lose the store, so shmem_init is to be called
 // before other threads write globals (docs/what-may-live-where.md).

@@ -22,6 +22,8 @@ struct LiveState {
     int heap_fd = -1;                  // its memory file: tells which pages exist
     std::size_t heap_file_offset = 0;  // where it begins in there
     AddressRange globals;
+    int globals_fd = -1;
+    std::size_t globals_file_offset = 0;
     std::vector<ByteExtent> saved;  // the parts of globals that are written back
     AddressRange library;
     // The first bytes of the heap do not change any more: what an image has of them is good.

@@ -32,11 +32,11 @@ public:
     struct Options {
         const ControlSegment* control = nullptr;
         std::int32_t n_pes = 0;
-        AddressRange heap;                    // of this process, and at the same address in all
-        std::size_t heap_window_bytes = 0;    // with what lies behind the heap in its memory file
-        AddressRange globals;                 // none: bytes 0
-        int node_file = -1;                   // in which heaps and globals of this node lie; none: -1
-        std::size_t node_heaps = 0;           // where they begin there, by PE
+        AddressRange heap;                  // of this process, and at the same address in all
+        std::size_t heap_window_bytes = 0;  // with what lies behind the heap in its memory file
+        AddressRange globals;               // none: bytes 0
+        int node_file = -1;                 // in which heaps and globals of this node lie; none: -1
+        std::size_t node_heaps = 0;         // where they begin there, by PE
         std::size_t node_globals = 0;
         FaultGate* gate = nullptr;            // opened by whoever finds a peer dead
         Network* network = nullptr;           // in a job on several nodes
@@ -82,8 +82,8 @@ private:
     Options options_;
     PeId me_ = kNoPe;
     mutable Mutex mutex_{MutexRank::peers};
-    std::vector<PeerEntry> entries_;                    // by PE; changed with the mutex held
-    Part heaps_{.name = "heap"};                        // what they show is changed with the mutex held
+    std::vector<PeerEntry> entries_;  // by PE; changed with the mutex held
+    Part heaps_{.name = "heap"};      // what they show is changed with the mutex held
     Part globals_{.name = "globals"};
     std::vector<ProcId> shown_ SFT_GUARDED_BY(mutex_);  // by PE: whose memory that is
 };

@@ -16,6 +16,7 @@
 #include "base/assert.hpp"
 #include "base/docs.hpp"
 #include "base/report.hpp"
+#include "symheap/existing_pages.hpp"
 
 namespace sft {
 namespace {
@@ -161,44 +162,53 @@ bool StrayWords::is_among_numbers(const Part& part, std::uintptr_t at) const {
 
 // ---- what is saved ----
 
+// Holes are left alone, here and below: to read them would fill them with pages.
 void StrayWords::list_globals(std::vector<Part>& parts) const {
-    for (const Globals::Extent& extent : options_.saved) {
-        SFT_ASSERT(extent.bytes <= options_.globals.bytes && extent.offset <= options_.globals.bytes - extent.bytes);
-        const std::uintptr_t begin = options_.globals.begin + extent.offset;
-        parts.push_back({(begin + kWord - 1) / kWord * kWord, (begin + extent.bytes) / kWord * kWord, 0});
-    }
+    std::size_t number = 0;
+    const auto add = [&](std::size_t from, std::size_t to) {
+        while (number < options_.saved.size()) {
+            const Globals::Extent& extent = options_.saved[number];
+            SFT_ASSERT(extent.bytes <= options_.globals.bytes);
+            SFT_ASSERT(extent.offset <= options_.globals.bytes - extent.bytes);
+            const std::size_t begin = std::max(from, extent.offset);
+            const std::size_t end = std::min(to, extent.offset + extent.bytes);
+            if (begin < end) {
+                parts.push_back({(options_.globals.begin + begin + kWord - 1) / kWord * kWord,
+                                 (options_.globals.begin + end) / kWord * kWord, 0});
+            }
+            if (extent.offset + extent.bytes > to) {
+                return;  // there is more of it behind
+            }
+            ++number;
+        }
+    };
+    each_existing(options_.globals_fd, options_.globals_file_offset, options_.globals.bytes, add);
 }
 
-// Holes are left alone: to read them would fill them with pages.
 void StrayWords::list_blocks(std::vector<Part>& parts) const {
     if (options_.blocks == nullptr || !options_.blocks->is_complete()) {
         return;
     }
-    const auto in_front = static_cast<off_t>(options_.heap_file_offset);
-    const auto behind = in_front + static_cast<off_t>(options_.heap.bytes);
-    for (off_t position = in_front;
-         (position = ::lseek(options_.heap_fd, position, SEEK_DATA)) >= 0 && position < behind;) {
-        const off_t hole = ::lseek(options_.heap_fd, position, SEEK_HOLE);
-        const off_t at = position - in_front;
-        const auto end = std::min(static_cast<std::uint64_t>(hole - in_front), std::uint64_t{options_.heap.bytes});
-        std::uint64_t offset = end;
-        // From the last block backwards: the table finds a block by what lies behind its begin.
-        while (offset > 0) {
-            const BlockTable::Block* block = options_.blocks->at_or_before(offset - 1);
-            if (block == nullptr || block->offset + block->bytes <= static_cast<std::uint64_t>(at)) {
-                break;
-            }
-            const std::uint64_t begin = std::max(block->offset, static_cast<std::uint64_t>(at));
-            const std::uint64_t last = std::min(block->offset + block->bytes, end);
-            SFT_ASSERT(last <= options_.heap.bytes);
-            if (block->is_freed == 0 && begin < last) {
-                parts.push_back({options_.heap.begin + (begin + kWord - 1) / kWord * kWord,
-                                 options_.heap.begin + last / kWord * kWord, options_.heap.begin + block->offset});
-            }
-            SFT_ASSERT(block->offset < offset);  // towards the front
-            offset = block->offset;
+    each_existing(options_.heap_fd, options_.heap_file_offset, options_.heap.bytes,
+                  [&](std::size_t begin, std::size_t end) { list_blocks_between(begin, end, parts); });
+}
+
+// From the last block backwards: the table finds a block by what lies behind its begin.
+void StrayWords::list_blocks_between(std::uint64_t from, std::uint64_t to, std::vector<Part>& parts) const {
+    for (std::uint64_t offset = to; offset > 0;) {
+        const BlockTable::Block* block = options_.blocks->at_or_before(offset - 1);
+        if (block == nullptr || block->offset + block->bytes <= from) {
+            return;
         }
-        position = hole;
+        const std::uint64_t begin = std::max(block->offset, from);
+        const std::uint64_t last = std::min(block->offset + block->bytes, to);
+        SFT_ASSERT(last <= options_.heap.bytes);
+        if (block->is_freed == 0 && begin < last) {
+            parts.push_back({options_.heap.begin + (begin + kWord - 1) / kWord * kWord,
+                             options_.heap.begin + last / kWord * kWord, options_.heap.begin + block->offset});
+        }
+        SFT_ASSERT(block->offset < offset);  // towards the front
+        offset = block->offset;
     }
 }
 

@@ -34,6 +34,8 @@ public:
         std::size_t heap_file_offset = 0;    // where the heap begins in there
         const BlockTable* blocks = nullptr;  // of the heap; not looked into while it is not complete
         AddressRange globals;
+        int globals_fd = -1;  // their memory file, as of the heap
+        std::size_t globals_file_offset = 0;
         std::vector<Globals::Extent> saved;  // of the globals
     };
 
@@ -61,6 +63,7 @@ private:
     void read_mappings();
     void list_globals(std::vector<Part>& parts) const;
     void list_blocks(std::vector<Part>& parts) const;
+    void list_blocks_between(std::uint64_t from, std::uint64_t to, std::vector<Part>& parts) const;
     void look_at(const Part& part, std::vector<std::string>& lines);
     [[nodiscard]] const Mapping* target_of(std::uintptr_t word) const;
     [[nodiscard]] bool is_among_numbers(const Part& part, std::uintptr_t at) const;

@@ -81,6 +81,7 @@ Result<> SymmetricMemory::create(const Options& options) {
     live_.heap = {options.heap_base, all_bytes};
     live_.heap_fd = heap_segment_.fd();
     live_.globals = globals_.range();
+    live_.globals_fd = globals_.segment().fd();
     for (const Globals::Extent& extent : globals_.saved()) {
         live_.saved.push_back({extent.offset, extent.bytes});
     }
@@ -99,7 +100,10 @@ Result<> SymmetricMemory::move_heap_to(int file, std::size_t offset, Segment::Co
 }
 
 Result<> SymmetricMemory::move_globals_to(int file, std::size_t offset) {
-    return globals_.segment().move_to(file, offset, Segment::Contents::copied);
+    return globals_.segment().move_to(file, offset, Segment::Contents::copied).then([&] {
+        live_.globals_file_offset = offset;
+        return Result<>();
+    });
 }
 
 StrayWords::Options SymmetricMemory::stray_words() const {
@@ -108,6 +112,8 @@ StrayWords::Options SymmetricMemory::stray_words() const {
             .heap_file_offset = heap_file_offset(),
             .blocks = &blocks_,
             .globals = globals_.range(),
+            .globals_fd = live_.globals_fd,
+            .globals_file_offset = live_.globals_file_offset,
             .saved = globals_.saved()};
 }
 

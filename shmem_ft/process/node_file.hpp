@@ -3,8 +3,8 @@
 //
 //   shadows | local copies | records of values | heaps, with what lies behind them | globals
 //
-// The globals are those of the PEs' first holders. A substitute keeps its own: among them is what belongs to the process
-// and not to the PE.
+// The globals are those of the PEs' first holders. A substitute keeps its own: among them is what belongs to the
+// process and not to the PE.
 //
 // Untouched pages cost nothing, so most of it is holes. The file has no name, and goes with the last process that has
 // it open.

@@ -54,11 +54,7 @@ protected:
     void change() {
         live.scribble(random, static_cast<int>(random() % 12));
         if (random() % 4 == 0) {
-            const std::size_t first = random() % kBlocks;
-            const std::size_t count = 1 + random() % (kBlocks - first);
-            ASSERT_EQ(::fallocate(live.heap.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                  static_cast<off_t>(first * kBlockBytes), static_cast<off_t>(count * kBlockBytes)),
-                      0);
+            live.punch(random);
         }
         if (random() % 4 == 0) {
             live.heap.address()[random() % live.heap.bytes()] ^= std::byte{1};
@@ -300,12 +296,12 @@ TEST_P(Far, TheFrontAloneCanBeFetched) {
     checkpoint();
     const auto heap = live.heap_bytes();
     LiveMemory substitute(kBlocks);
-    const auto globals = substitute.globals;
+    const auto globals = substitute.globals_bytes();
     ASSERT_EQ(BackupStore::fetch_front(location(wire), kMe, version, substitute.state, kBlockBytes + 1), Fetched::done);
     EXPECT_EQ(std::memcmp(substitute.heap.address(), heap.data(), 2 * kBlockBytes), 0);
     EXPECT_EQ(substitute.heap.address()[2 * kBlockBytes + 77], std::byte{0});
     EXPECT_EQ(substitute.library, live.library);
-    EXPECT_EQ(substitute.globals, globals);
+    EXPECT_EQ(substitute.globals_bytes(), globals);
     EXPECT_EQ(BackupStore::fetch_front(location(wire), PeId(0), version, substitute.state, 1), Fetched::corrupt);
 }
 

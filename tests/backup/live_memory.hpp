@@ -1,10 +1,13 @@
 // Live state made of plain memory, for the tests of images and stores.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdint>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,15 +18,24 @@
 namespace sft {
 
 struct LiveMemory {
-    explicit LiveMemory(std::size_t heap_blocks) : globals(3 * kBlockBytes + 4096), library(1000) {
+    static constexpr std::size_t kGlobalsBytes = 7 * kBlockBytes + 4096;
+
+    explicit LiveMemory(std::size_t heap_blocks) : library(1000) {
         EXPECT_TRUE(good(heap.create("live", heap_blocks * kBlockBytes)));
         EXPECT_TRUE(good(heap.map_at(nullptr)));
         state.heap = {reinterpret_cast<std::uintptr_t>(heap.address()), heap.bytes()};
         state.heap_fd = heap.fd();
+        EXPECT_TRUE(good(globals_file.create("live", kGlobalsBytes)));
+        EXPECT_TRUE(good(globals_file.map_at(nullptr)));
+        globals = {globals_file.address(), kGlobalsBytes};
+        state.globals_fd = globals_file.fd();
         state.globals = {reinterpret_cast<std::uintptr_t>(globals.data()), globals.size()};
         state.library = {reinterpret_cast<std::uintptr_t>(library.data()), library.size()};
         // A hole of left-out bytes that begins and ends inside blocks.
-        state.saved = {{100, kBlockBytes}, {kBlockBytes + 500, globals.size() - kBlockBytes - 500}};
+        state.saved = {{100, kBlockBytes},
+                       {kBlockBytes + 500, 2 * kBlockBytes},
+                       {3 * kBlockBytes + 600, 100},
+                       {3 * kBlockBytes + 900, globals.size() - 3 * kBlockBytes - 900}};
     }
 
     [[nodiscard]] bool is_saved(std::size_t offset) const {
@@ -45,9 +57,32 @@ struct LiveMemory {
     }
 
     [[nodiscard]] std::vector<std::byte> heap_bytes() const { return {heap.address(), heap.address() + heap.bytes()}; }
+    [[nodiscard]] std::vector<std::byte> globals_bytes() const { return {globals.begin(), globals.end()}; }
+    // Makes some blocks holes again, as nobody but a rollback does.
+    void punch(std::mt19937& random) {
+        for (const Segment* const file : {&heap, &globals_file}) {
+            const std::size_t blocks = file->bytes() / kBlockBytes;
+            const std::size_t first = random() % blocks;
+            const std::size_t count = 1 + random() % (blocks - first);
+            EXPECT_EQ(::fallocate(file->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                  static_cast<off_t>(first * kBlockBytes), static_cast<off_t>(count * kBlockBytes)),
+                      0);
+        }
+    }
+    // Of heap and globals together.
+    [[nodiscard]] std::size_t existing_bytes() const {
+        std::size_t bytes = 0;
+        for (const Segment* const file : {&heap, &globals_file}) {
+            struct stat info {};
+            EXPECT_EQ(::fstat(file->fd(), &info), 0);
+            bytes += static_cast<std::size_t>(info.st_blocks) * 512;
+        }
+        return bytes;
+    }
 
     Segment heap;
-    std::vector<std::byte> globals;
+    Segment globals_file;
+    std::span<std::byte> globals;
     std::vector<std::byte> library;
     LiveState state;
 };

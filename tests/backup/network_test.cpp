@@ -34,8 +34,8 @@ struct KnownState : LiveMemory {
             words[i] = i * sizeof(std::uint64_t) / kBlockBytes % 5 == 0 ? i : i * random() + version.value();
         }
         std::memcpy(heap.address(), words.data(), heap.bytes());
-        for (std::vector<std::byte>* bytes : {&globals, &library}) {
-            for (std::byte& byte : *bytes) {
+        for (const std::span<std::byte> bytes : {globals, std::span(library)}) {
+            for (std::byte& byte : bytes) {
                 byte = static_cast<std::byte>(random());
             }
         }

@@ -60,7 +60,7 @@ TEST_P(ProtectorTest, ACommittedVersionComesBackToOwnerAndSubstitute) {
     EXPECT_EQ(owner.protector.keeper(), ProcId(2));
     for (std::uint32_t version = 1; version <= 4; ++version) {
         commit(Version(version));
-        EXPECT_GE(owner.protector.stored_bytes(), owner.live.globals.size());
+        EXPECT_GE(owner.protector.stored_bytes(), owner.live.library.size());
         const State committed(owner.live);
         owner.live.scribble(random, 50);
         ASSERT_TRUE(owner.protector.replicate(Version(version + 1)));  // which is not committed

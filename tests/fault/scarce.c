@@ -3,7 +3,7 @@
  *     scarce --mode full|shut|deaf|leave|exit|exit-early [--left N]
  *
  *   full   PE 0 fills its table of descriptors but for N; then PE 1 dies, and PE 0 has to map the memory of another
- *   shut   the process that keeps the copy of PE 1 lets nobody open what it has; then PE 1 dies
+ *   shut   PE 1 dies, and the one that replaces it lets nobody open what it has
  *   deaf   PE 2 shuts down every connection of its messages; nobody dies
  *   leave  shmem_finalize is an exit handler, and PE 1 is ended by the library while the others are in a barrier
  *   exit   the same, and PE 1 ends itself; exit-early: the handler was registered before shmem_init */
@@ -21,7 +21,7 @@
 
 static const char kProgram[] = "scarce";
 
-enum { FATAL_STEP = 3, STEPS = 8, DYING_PE = 1, KEEPING_PE = 2, SHUTTING_PE = 2, DESCRIPTORS = 200 };
+enum { FATAL_STEP = 3, STEPS = 8, DYING_PE = 1, SHUTTING_PE = 2, DESCRIPTORS = 200 };
 
 /* Symmetric state. */
 static long step, seen;
@@ -97,8 +97,6 @@ static void make_trouble(const char* mode, unsigned long left) {
     const int me = shmem_my_pe();
     if (strcmp(mode, "full") == 0 && me == 0) {
         fill_descriptors(left);
-    } else if (strcmp(mode, "shut") == 0 && me == KEEPING_PE) {
-        prctl(PR_SET_DUMPABLE, 0);
     } else if (strcmp(mode, "deaf") == 0 && me == SHUTTING_PE) {
         shut_connections();
     } else if (strcmp(mode, "leave") == 0 && me == DYING_PE) {
@@ -133,6 +131,9 @@ int main(int argc, char** argv) {
         finalize_at_exit();
     }
     const bool is_substitute = !shmem_ft_algo_init();
+    if (is_substitute && strcmp(mode, "shut") == 0) {
+        prctl(PR_SET_DUMPABLE, 0);
+    }
     bool has_recovered = is_substitute;
     bool finished = false;
     do {

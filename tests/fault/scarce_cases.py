@@ -62,7 +62,7 @@ def ends_itself(mode):
 
 CASES = {f"scarce-descriptors-{left}": full(left) for left in (0, 2)}
 CASES |= {
-    "scarce-store-shut": ends("shut", r"cannot reach the memory of process 2.*Permission denied"),
+    "scarce-memory-shut": ends("shut", r"cannot reach the memory of process 4.*Permission denied"),
     "scarce-connections-shut": ends("deaf", r"lost its connection to process \d"),
     "ended-by-the-library": ended_by_the_library,
     "ends-itself": ends_itself("exit"),

@@ -182,6 +182,8 @@ def told_job(bench):
     """A spare alone on its node, to which nobody has a connection: its rank and pid. And the pid of PE 0."""
     job = job_on(bench, 3, 2, 1, "told", SHMEM_FT_NODE_TIMEOUT="0")
     has_begun = job.wait_for_text("ready")
+    for number in range(3):
+        has_begun &= job.wait_for(lambda event: event.kind == "initialized" and event.rank == number) is not None
     if not has_begun:
         raise Wrong("it has not begun", job.finish())
     return job, job.sleepers()[0], job.holder(0)[1]

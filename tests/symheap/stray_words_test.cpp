@@ -43,6 +43,8 @@ protected:
                     0,
                     &blocks_,
                     {reinterpret_cast<std::uintptr_t>(&stray_test_globals), sizeof stray_test_globals},
+                    -1,
+                    0,
                     {{0, sizeof stray_test_globals}}};
     }
     ~StrayWordsTest() override {
