@@ -14,6 +14,7 @@ class BlockSet {
 public:
     // Empty, for numbers below `blocks`.
     void reset(std::size_t blocks) { words_.assign((blocks + kBits - 1) / kBits, 0); }
+    [[nodiscard]] bool has_room() const noexcept { return !words_.empty(); }
     void fill() noexcept { std::fill(words_.begin(), words_.end(), ~std::uint64_t{0}); }
     void insert(std::size_t block) noexcept {
         SFT_ASSERT(block / kBits < words_.size());

@@ -1,6 +1,7 @@
 #include "backup/image.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -199,6 +200,17 @@ ImageStats Image::store(Version version, const LiveState& live, const Storing& s
     SFT_ASSERT_SLOW(sound(version));
     SFT_ASSERT(pass.stats.bytes_copied <= pass.stats.bytes_stored);
     return pass.stats;
+}
+
+bool Image::touch(std::size_t first, std::size_t end) const noexcept {
+    constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, from Linux 5.14 on
+    SFT_ASSERT(far_ == nullptr && first < end);
+    const Block last = block(end - 1);
+    std::byte* const begin = block(first).data;
+    SFT_ASSERT(last.data >= begin);
+    const std::size_t bytes = static_cast<std::size_t>(last.data - begin) + last.bytes;
+    SFT_ASSERT(bytes <= (end - first) * kBlockBytes);  // not across regions
+    return ::madvise(begin, bytes, kPopulateWrite) == 0;
 }
 
 class Image::Loader {

@@ -114,6 +114,9 @@ public:
     };
     // False: the process with the far image is dead. `live_differs` is complete in both cases.
     [[nodiscard]] bool ship(Version version, const LiveState& live, Shipping& shipping) noexcept;
+    // Touches the pages of those blocks, all of the heap or all of the globals, of an image that is not far. False: the
+    // system does not do it.
+    [[nodiscard]] bool touch(std::size_t first, std::size_t end) const noexcept;
     // Fills the mirror. False: the process is dead.
     [[nodiscard]] bool read_front();
     // image -> live; what is bad is first mended from `other`, an image of the same version, if there is one. The

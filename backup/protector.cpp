@@ -30,15 +30,23 @@ Result<> Protector::create(BackupMode mode, std::int32_t n_pes) {
     return {};
 }
 
-Result<> Protector::start_scrubber(const Config& config) {
+Result<> Protector::start_idle_work(const Config& config, bool may_checkpoint) {
     if (!scrubber_.start(store_, live_, config)) {
         return fails("SHMEM_FT_SCRUB: the system gives no thread for it");
+    }
+    if (config.first_touch && may_checkpoint && !first_touch_.start(store_, live_)) {
+        return fails("SHMEM_FT_FIRST_TOUCH: the system gives no thread for it");
     }
     return {};
 }
 
-void Protector::release() noexcept {
+void Protector::stop_idle_work() noexcept {
+    first_touch_.stop();
     scrubber_.stop();
+}
+
+void Protector::release() noexcept {
+    stop_idle_work();
     keeper_ = kNoProc;
     store_.release();
 }

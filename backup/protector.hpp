@@ -4,7 +4,7 @@
 //
 // Invariants
 //  1. keeper() is where replicate() writes. kNoProc: nowhere, until the next use_keeper() that succeeds.
-//  2. Scrubbing has ended before the copies are released.
+//  2. What goes on in the background has ended before the copies are released.
 //
 // Threads: that of the protocols; stored_bytes() and the store's counters any. The scrubber has a thread of its own,
 // which the store's mutex keeps apart.
@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backup/first_touch.hpp"
 #include "backup/scrubber.hpp"
 #include "backup/store.hpp"
 #include "base/config.hpp"
@@ -33,9 +34,10 @@ public:
     Protector& operator=(const Protector&) = delete;
 
     [[nodiscard]] Result<> create(BackupMode mode, std::int32_t n_pes);
-    // Starts if the settings say so, once there is a keeper. The failure is a line for the user.
-    [[nodiscard]] Result<> start_scrubber(const Config& config);
-    void stop_scrubber() noexcept { scrubber_.stop(); }
+    // What goes on in the background, if the settings say so, once there is a keeper; may_checkpoint: the program does
+    // make copies. The failure is a line for the user.
+    [[nodiscard]] Result<> start_idle_work(const Config& config, bool may_checkpoint);
+    void stop_idle_work() noexcept;
     void release() noexcept;
 
     // ---- a PE that has its state ----
@@ -85,6 +87,7 @@ private:
     const LiveState& live_;
     BackupStore store_;
     Scrubber scrubber_;
+    FirstTouch first_touch_;
     ProcId keeper_ = kNoProc;
     std::atomic<std::uint64_t> stored_bytes_{0};
 };

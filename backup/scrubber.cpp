@@ -1,12 +1,6 @@
 #include "backup/scrubber.hpp"
 
-#include <pthread.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <system_error>
 
 #include "base/assert.hpp"
 #include "base/report.hpp"
@@ -19,34 +13,8 @@ bool Scrubber::start(BackupStore& store, const LiveState& live, const Config& co
 }
 
 bool Scrubber::start(BackupStore& store, const LiveState& live, Pace pace) {
-    SFT_ASSERT(!thread_.joinable() && pace.bytes_per_second > 0);
-    // Signals are the application's business: its threads get them.
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    {
-        const Locked lock(mutex_);
-        stop_ = false;
-    }
-    try {
-        thread_ = std::thread([this, &store, &live, pace] { run(store, live, pace); });
-    } catch (const std::system_error&) {
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread_.joinable();
-}
-
-void Scrubber::stop() noexcept {
-    if (!thread_.joinable()) {
-        return;
-    }
-    {
-        const Locked lock(mutex_);
-        stop_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
+    SFT_ASSERT(pace.bytes_per_second > 0);
+    return thread_.start([this, &store, &live, pace] { run(store, live, pace); });
 }
 
 void Scrubber::await_passes(std::uint64_t count) const {
@@ -57,21 +25,8 @@ void Scrubber::await_passes(std::uint64_t count) const {
     }
 }
 
-bool Scrubber::nap(std::chrono::nanoseconds duration) {
-    const Locked lock(mutex_);
-    const auto end = std::chrono::steady_clock::now() + duration;
-    while (!stop_) {
-        if (!wake_.wait_until(mutex_, end)) {
-            return !stop_;
-        }
-    }
-    return false;
-}
-
 void Scrubber::run(BackupStore& store, const LiveState& live, Pace pace) {
-    // Not SCHED_IDLE: on a busy machine such a thread might get no time at all while it holds the store's mutex.
-    ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
-    while (nap(pace.between_passes)) {
+    while (thread_.nap(pace.between_passes)) {
         pass(store, live, pace.bytes_per_second);
     }
 }
@@ -88,7 +43,7 @@ void Scrubber::pass(BackupStore& store, const LiveState& live, std::uint64_t byt
             break;
         }
         const nanoseconds busy = std::chrono::milliseconds(1);  // a checkpoint takes longer than that
-        if (!nap(done == BackupStore::Scrubbed::busy ? std::max(batch_time, busy) : batch_time)) {
+        if (!thread_.nap(done == BackupStore::Scrubbed::busy ? std::max(batch_time, busy) : batch_time)) {
             return;
         }
     }

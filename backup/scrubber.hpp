@@ -10,9 +10,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <thread>
 
 #include "backup/store.hpp"
+#include "base/idle_thread.hpp"
 #include "base/mutex.hpp"
 
 namespace sft {
@@ -24,18 +24,13 @@ public:
         std::uint64_t bytes_per_second = 1;  // of both copies together
     };
 
-    Scrubber() = default;
-    ~Scrubber() { stop(); }
-    Scrubber(const Scrubber&) = delete;
-    Scrubber& operator=(const Scrubber&) = delete;
-
     // Starts if the settings say so: `scrubber.start(store, live, config)` once the first keeper is in use, and
     // `scrubber.stop()` before store.release(). False: no thread to be had.
     [[nodiscard]] bool start(BackupStore& store, const LiveState& live, const Config& config);
     // `store` and `live` must live until stop(). The first pass begins after one interval.
     [[nodiscard]] bool start(BackupStore& store, const LiveState& live, Pace pace);
     // Waits for the end of the batch that is under way.
-    void stop() noexcept;
+    void stop() noexcept { thread_.stop(); }
 
     [[nodiscard]] std::uint64_t passes() const noexcept { return passes_.load(); }
     // Returns when so many more passes have ended; the last of them has then begun after the call if count > 1.
@@ -46,15 +41,11 @@ private:
 
     void run(BackupStore& store, const LiveState& live, Pace pace);
     void pass(BackupStore& store, const LiveState& live, std::uint64_t bytes_per_second);
-    // False: it is time to stop.
-    bool nap(std::chrono::nanoseconds duration);
 
-    std::thread thread_;
     mutable Mutex mutex_{MutexRank::scrubber};
-    Condition wake_;
     mutable Condition passed_;
-    bool stop_ SFT_GUARDED_BY(mutex_) = false;
     std::atomic<std::uint64_t> passes_{0};
+    IdleThread thread_;  // ends before the rest
 };
 
 }  // namespace sft

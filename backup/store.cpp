@@ -90,6 +90,7 @@ void BackupStore::release() noexcept {
     far_.reset();
     local_.release();
     has_shadow_ = shadow_readable_ = false;
+    pe_ = kNoPe;
     committed_ = local_version_ = changed_in_ = kNoVersion;
 }
 
@@ -146,6 +147,9 @@ Reach BackupStore::use_keeper(const KeeperLocation& location, PeId pe, const Liv
     has_shadow_ = shadow_readable_ = false;
     far_.reset();
     shadow_versions_[0] = shadow_versions_[1] = kNoVersion;
+    if (location.node_file < 0 || !is_node_file_shown_) {
+        touched_[0] = touched_[1] = BlockSet();
+    }
     if (location.is_far()) {
         return use_far(location, pe, live, trouble);
     }

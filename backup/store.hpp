@@ -127,6 +127,21 @@ public:
     enum class Scrubbed { more, end, busy };  // busy: a protocol has or wants the copies; nothing was done
     [[nodiscard]] Scrubbed scrub(ScrubPlace& place, std::size_t blocks, const LiveState& live);
 
+    // ---- pages ----
+
+    // Touches what the next checkpoints are going to write on this node and have not written yet, up to so many blocks,
+    // from where the last call ended. Contents stay.
+    enum class Round { next, later };  // what the next checkpoint writes, and what the one after it does
+    struct TouchPlace {
+        Round round = Round::next;
+        std::size_t next = 0;
+        std::size_t end = 0;  // of the run of blocks that it is in
+    };
+    // skipped: these had been touched before; busy: as of scrub(); refused: the system has no pages, or does not know
+    // the call.
+    enum class Touched { more, skipped, end, busy, refused };
+    [[nodiscard]] Touched touch(TouchPlace& place, std::size_t blocks, const LiveState& live);
+
     // Since the start of the process, from any thread.
     struct Counters {
         std::uint64_t checked = 0;     // blocks
@@ -211,7 +226,8 @@ private:
     BlockSet slot_differs_[2] SFT_GUARDED_BY(mutex_);  // by slot: blocks in which it may differ from the local copy
     BlockSet changed_ SFT_GUARDED_BY(mutex_);          // blocks in which live memory differs from the local copy,
     Version changed_in_ SFT_GUARDED_BY(mutex_) =
-        kNoVersion;  // as this version was replicated, or kNoVersion: not known
+        kNoVersion;                               // as this version was replicated, or kNoVersion: not known
+    BlockSet touched_[2] SFT_GUARDED_BY(mutex_);  // by slot; the local copy with each
     std::string explanation_ SFT_GUARDED_BY(mutex_);
     std::atomic<std::uint64_t> checked_{0};
     std::atomic<std::uint64_t> bad_{0};

@@ -39,6 +39,7 @@ struct Config {
     std::uint64_t heap_base_address = 0;
     std::uint64_t scrub_rate_bytes = 0;
     std::uint32_t scrub_seconds = 0;
+    bool first_touch = true;
     std::uint32_t hang_timeout_ms = 0;
     std::uint32_t start_timeout_ms = 0;
     std::uint32_t stall_timeout_ms = 0;

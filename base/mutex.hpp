@@ -40,6 +40,7 @@ enum class MutexRank : std::uint8_t {
     told,         // FailureService
     ending,       // JobExit
     scrubber,     // Scrubber
+    idle,         // IdleThread
     store,        // BackupStore: the copies; fault points among them
     coordinator,  // Coordinator: state machines and mailbox
     network,      // Network

@@ -12,28 +12,39 @@
 
 namespace sft {
 
-// Calls visit(begin, end) for each run of pages that exist, of the `bytes` from `file_offset` on, with offsets from
-// there; ascending. Where the kernel does not tell, all of it counts as existing: to take data for a hole would lose
-// it.
+struct ExistingRun {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+};
+
+// The first run of pages that exist, of the `bytes` from `file_offset` on, as offsets from there; empty: none does.
+// Where the kernel does not tell, all of it counts as existing: to take data for a hole would lose it.
+[[nodiscard]] inline ExistingRun first_existing(int fd, std::size_t file_offset, std::size_t bytes) noexcept {
+    const auto begin = static_cast<off_t>(file_offset);
+    const off_t data = ::lseek(fd, begin, SEEK_DATA);
+    if (data < 0) {
+        return errno == ENXIO ? ExistingRun() : ExistingRun{0, bytes};
+    }
+    const auto first = static_cast<std::size_t>(data - begin);
+    if (first >= bytes) {
+        return {};  // of what lies behind
+    }
+    const off_t hole = ::lseek(fd, data, SEEK_HOLE);
+    SFT_ASSERT(hole < 0 || hole >= data);
+    const std::size_t end = hole < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(hole - begin));
+    return {first, std::max(end, first + 1)};  // a hole by now: somebody has made one
+}
+
+// Calls visit(begin, end) for each of them; ascending.
 template <class Visit>
 void each_existing(int fd, std::size_t file_offset, std::size_t bytes, Visit&& visit) {
-    const auto begin = static_cast<off_t>(file_offset);
     for (std::size_t position = 0; position < bytes;) {
-        const off_t data = ::lseek(fd, begin + static_cast<off_t>(position), SEEK_DATA);
-        if (data < 0 && errno == ENXIO) {
-            return;  // no more data
+        const ExistingRun run = first_existing(fd, file_offset + position, bytes - position);
+        if (run.begin == run.end) {
+            return;
         }
-        const std::size_t first = data < 0 ? position : static_cast<std::size_t>(data - begin);
-        if (first >= bytes) {
-            return;  // of what lies behind
-        }
-        const off_t hole = ::lseek(fd, begin + static_cast<off_t>(first), SEEK_HOLE);
-        SFT_ASSERT(first >= position && (hole < 0 || hole - begin >= static_cast<off_t>(first)));
-        const std::size_t end = hole < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(hole - begin));
-        if (end > first) {
-            visit(first, end);
-        }
-        position = std::max(end, first + 1);
+        visit(position + run.begin, position + run.end);
+        position += run.end;
     }
 }
 

@@ -217,7 +217,7 @@ bool RecoveryCalls::has_resumed(Participant::Do outcome, bool is_list_right) noe
 void RecoveryCalls::resume() noexcept {
     o_.fault_policy->set_failed({});
     if (!o_.me->has_joined()) {
-        if (const Result<> started = o_.protector->start_scrubber(*o_.config); !started) {
+        if (const Result<> started = o_.start_idle_work(); !started) {
             say("warning: %s", started.error().line.c_str());
         }
     }

@@ -83,7 +83,7 @@ Result<> Runtime::start(int generation) {
         return become_substitute();
     }
     program_start_.record();
-    return protector_.start_scrubber(config_);
+    return start_idle_work();
 }
 
 Result<> Runtime::read_settings() {
@@ -208,6 +208,10 @@ Result<> Runtime::start_service() {
     return service_->start();
 }
 
+Result<> Runtime::start_idle_work() {
+    return protector_.start_idle_work(config_, keeps_copies() && ProgramStart::may_checkpoint());
+}
+
 void Runtime::stop_service() noexcept {
     if (service_ != nullptr) {
         service_->stop();
@@ -305,7 +309,7 @@ void Runtime::finish() noexcept {
         Bootstrap::forget_launcher();
         leave_job();
         mailbox_.close();
-        protector_.stop_scrubber();
+        protector_.stop_idle_work();
         links_.close();  // others may still be checking what is in the store
         protector_.release();
     });

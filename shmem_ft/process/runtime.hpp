@@ -85,6 +85,7 @@ private:
     void open_calls();
     void open_exit();
     [[nodiscard]] Result<> start_service();
+    [[nodiscard]] Result<> start_idle_work();
     [[nodiscard]] Result<> open_spare_wait();
     void stop_service() noexcept;
 

@@ -159,6 +159,7 @@ void Runtime::open_actions() {
 
 void Runtime::open_calls() {
     calls_.open({.config = &config_,
+                 .start_idle_work = [this] { return start_idle_work(); },
                  .me = &me_,
                  .channel = &channel_,
                  .engine = &engine_,

@@ -2,6 +2,7 @@
 #include "backup/protector.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <random>
@@ -213,19 +214,91 @@ TEST_P(ProtectorTest, AFarKeeperThatDiesTakesNoCopy) {
     }
 }
 
-TEST_P(ProtectorTest, ScrubbingEndsBeforeTheCopiesDo) {
+TEST_P(ProtectorTest, WhatGoesOnInTheBackgroundEndsBeforeTheCopiesDo) {
     use(near);
     commit(Version(1));
     Config config;
-    ASSERT_TRUE(owner.protector.start_scrubber(config)) << "it is off: nothing to start";
+    config.first_touch = false;
+    ASSERT_TRUE(owner.protector.start_idle_work(config, true)) << "it is off: nothing to start";
+    config.first_touch = true;
     config.scrub_seconds = 1;
     config.scrub_rate_bytes = 1 << 20;
-    ASSERT_TRUE(owner.protector.start_scrubber(config));
+    ASSERT_TRUE(owner.protector.start_idle_work(config, true));
     owner.protector.release();
     EXPECT_EQ(owner.protector.keeper(), kNoProc);
     owner.protector.release();
 }
 
+// Pages of the copies, of which every block that exists in live memory is touched once, and no other.
+class FirstTouchTest : public ProtectorTest {
+protected:
+    using Touched = BackupStore::Touched;
+
+    // The number of pieces that were touched in one look.
+    std::size_t look() {
+        BackupStore::TouchPlace place;
+        std::size_t pieces = 0;
+        for (;;) {
+            const Touched touched = owner.protector.store().touch(place, 2, owner.live.state);
+            EXPECT_NE(touched, Touched::refused);
+            EXPECT_NE(touched, Touched::busy);
+            if (touched == Touched::end) {
+                return pieces;
+            }
+            pieces += touched == Touched::more ? 1 : 0;
+        }
+    }
+    [[nodiscard]] std::size_t kept_bytes() const {
+        struct stat info {};
+        EXPECT_EQ(::fstat(keeper.protector.store().fd(), &info), 0);
+        return static_cast<std::size_t>(info.st_blocks) * 512;
+    }
+};
+
+TEST_P(FirstTouchTest, WhatTwoCheckpointsWriteIsTouchedAndNothingElse) {
+    use(near);
+    EXPECT_EQ(look(), 0U);
+    owner.live.heap.address()[3 * kBlockBytes] = std::byte{1};
+    owner.live.globals[5 * kBlockBytes] = std::byte{1};
+    EXPECT_EQ(look(), 4U) << "a block of the heap and one of the globals, in two slots";
+    EXPECT_EQ(kept_bytes(), 4 * kBlockBytes + 2 * 4096) << "and the headers, which have been read";
+    EXPECT_EQ(look(), 0U);
+    owner.live.heap.address()[9 * kBlockBytes] = std::byte{1};
+    EXPECT_EQ(look(), 2U);
+    for (std::uint32_t version = 1; version <= 2; ++version) {
+        ASSERT_TRUE(owner.protector.replicate(Version(version)));
+        owner.protector.update_local_copy(Version(version));
+    }
+    EXPECT_LE(kept_bytes(), 6 * kBlockBytes + 2 * (Image::front_bytes_for(owner.live.state) + 4096));
+}
+
+TEST_P(FirstTouchTest, ContentsStay) {
+    use(near);
+    for (std::uint32_t version = 1; version <= 4; ++version) {
+        commit(Version(version));
+        const State committed(owner.live);
+        owner.live.scribble(random, 50);
+        look();
+        ASSERT_TRUE(owner.protector.roll_back(Version(version)));
+        ASSERT_EQ(State(owner.live), committed);
+        Member substitute(GetParam());
+        ASSERT_TRUE(substitute.protector.fetch(near, kMe, Version(version)));
+        ASSERT_EQ(State(substitute.live), committed);
+    }
+}
+
+TEST_P(FirstTouchTest, AnotherKeepersPagesAreTouchedAnew) {
+    use(near);
+    owner.live.heap.address()[0] = std::byte{1};
+    EXPECT_EQ(look(), 2U);
+    const Member other(GetParam());
+    use(keeper_location(other, ProcId(0)));
+    EXPECT_EQ(look(), 2U);
+    owner.protector.release();
+    EXPECT_EQ(look(), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, FirstTouchTest, testing::Values(BackupMode::single_copy, BackupMode::double_copy));
 INSTANTIATE_TEST_SUITE_P(Modes, ProtectorTest, testing::Values(BackupMode::single_copy, BackupMode::double_copy));
 
 TEST(Protector, AJobWithoutCopiesHasNoStore) {

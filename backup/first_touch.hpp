@@ -1,0 +1,35 @@
+// Gives the copies their pages before a checkpoint needs them. The first touch of a page takes many times as long as
+// the copy of what goes there, so the first two checkpoints, which write where nothing was before, would take many
+// times as long as the others. This thread touches, while nobody else needs the processor, whatever the next
+// checkpoints are going to write: of both slots of the shadow, as far as they are on this node, and of the local copy,
+// the blocks that live memory has. What it has not come to is touched by the checkpoint.
+//
+// No page is touched that two checkpoints would not touch, so it costs no memory that they do not cost. A program that
+// cannot call shmem_checkpoint_all has no such thread.
+//
+// Invariant: contents do not change. It looks for new memory again and again, more and more seldom as long as there is
+// none, and holds the store's mutex for one piece (some 0.3 ms) at a time.
+#pragma once
+
+#include <cstdint>
+
+#include "backup/store.hpp"
+#include "base/idle_thread.hpp"
+
+namespace sft {
+
+class FirstTouch {
+public:
+    // `store` and `live` must live until stop(). False: no thread to be had.
+    [[nodiscard]] bool start(BackupStore& store, const LiveState& live);
+    void stop() noexcept { thread_.stop(); }
+
+private:
+    void run(BackupStore& store, const LiveState& live);
+    // False: it is time to stop, or there is nothing to be had.
+    bool look(BackupStore& store, const LiveState& live, bool& found);
+
+    IdleThread thread_;
+};
+
+}  // namespace sft

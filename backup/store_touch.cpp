@@ -1,0 +1,86 @@
+// The part of BackupStore that gives copies their pages before they are written.
+#include <algorithm>
+#include <vector>
+
+#include "backup/image_layout.hpp"
+#include "backup/store.hpp"
+#include "base/assert.hpp"
+
+namespace sft {
+namespace {
+
+struct Blocks {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+};
+
+// The first run of blocks from `from` on that exist, numbered through heap and globals; empty: there are none.
+Blocks next_run(const LiveState& live, std::size_t from) {
+    std::size_t begin = 0;  // of the part
+    for (const SparseMemory& part : {heap_of(live), globals_of(live)}) {
+        const std::size_t end = begin + blocks_of(part.memory.bytes);
+        if (from < end) {
+            const std::size_t skipped = (std::max(from, begin) - begin) * kBlockBytes;
+            const ExistingRun found = first_existing(part.fd, part.file_offset + skipped, part.memory.bytes - skipped);
+            if (found.begin != found.end) {
+                return {begin + (skipped + found.begin) / kBlockBytes, begin + blocks_of(skipped + found.end)};
+            }
+        }
+        begin = end;
+    }
+    return {};
+}
+
+}  // namespace
+
+BackupStore::Touched BackupStore::touch(TouchPlace& place, std::size_t blocks, const LiveState& live) {
+    SFT_ASSERT(blocks > 0);
+    if (place.next == place.end) {
+        // Without the mutex: it may take some milliseconds.
+        const Blocks run = next_run(live, place.next);
+        if (run.begin == run.end) {
+            return place.round == Round::next ? (place = {.round = Round::later}, Touched::skipped) : Touched::end;
+        }
+        place.next = run.begin;
+        place.end = run.end;
+    }
+    if (wanted_.load() != 0 || !mutex_.try_lock()) {
+        return Touched::busy;
+    }
+    const Locked lock(mutex_, AdoptMutex());
+    if (pe_ == kNoPe) {
+        return Touched::end;
+    }
+    // What the next checkpoint writes comes first.
+    const Version written = place.round == Round::next ? committed_.next() : committed_;
+    std::vector<Image> images;
+    if (has_local_copy() && place.round == Round::next) {
+        images.emplace_back(local_.address(), live);
+    }
+    if (has_shadow_ && far_ == nullptr) {
+        images.push_back(slot(shadow_.address(), written, live));
+    }
+    BlockSet& touched = touched_[written.value() % 2];
+    if (!touched.has_room()) {
+        touched.reset(blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes));
+    }
+    while (place.next < place.end && touched.contains(place.next)) {
+        ++place.next;
+    }
+    std::size_t end = place.next;
+    while (end < place.end && end < place.next + blocks && !touched.contains(end)) {
+        touched.insert(end++);
+    }
+    if (end == place.next) {
+        return Touched::skipped;
+    }
+    for (const Image& image : images) {
+        if (!image.touch(place.next, end)) {
+            return Touched::refused;
+        }
+    }
+    place.next = end;
+    return Touched::more;
+}
+
+}  // namespace sft

@@ -1,0 +1,61 @@
+#include "base/idle_thread.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <system_error>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace sft {
+
+bool IdleThread::start(std::function<void()> work) {
+    SFT_ASSERT(!thread_.joinable() && work);
+    // Signals are the application's business: its threads get them.
+    sigset_t all;
+    sigset_t before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    {
+        const Locked lock(mutex_);
+        stop_ = false;
+    }
+    try {
+        thread_ = std::thread([work = std::move(work)] {
+            // Not SCHED_IDLE: on a busy machine such a thread might get no time at all while it holds a mutex.
+            ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
+            work();
+        });
+    } catch (const std::system_error&) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread_.joinable();
+}
+
+void IdleThread::stop() noexcept {
+    if (!thread_.joinable()) {
+        return;
+    }
+    {
+        const Locked lock(mutex_);
+        stop_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+}
+
+bool IdleThread::nap(std::chrono::nanoseconds duration) {
+    const Locked lock(mutex_);
+    const auto end = std::chrono::steady_clock::now() + duration;
+    while (!stop_) {
+        if (!wake_.wait_until(mutex_, end)) {
+            return !stop_;
+        }
+    }
+    return false;
+}
+
+}  // namespace sft

@@ -1,0 +1,34 @@
+// A thread for what is done when nobody needs the processor: at the lowest priority, without signals, until it is told
+// to stop.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "base/mutex.hpp"
+
+namespace sft {
+
+class IdleThread {
+public:
+    IdleThread() = default;
+    ~IdleThread() { stop(); }
+    IdleThread(const IdleThread&) = delete;
+    IdleThread& operator=(const IdleThread&) = delete;
+
+    // `work` returns soon after nap() has returned false. False: the system gives no thread.
+    [[nodiscard]] bool start(std::function<void()> work);
+    // Waits for the end of `work`. Nothing happens if it was not started.
+    void stop() noexcept;
+    // By the thread itself. False: it is time to stop.
+    [[nodiscard]] bool nap(std::chrono::nanoseconds duration);
+
+private:
+    std::thread thread_;
+    Mutex mutex_{MutexRank::idle};
+    Condition wake_;
+    bool stop_ SFT_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace sft
