@@ -102,13 +102,16 @@ Result<> PeerMap::map_of_node(Part& part, PeId pe, ProcId holder, std::uint64_t 
 
 Result<> PeerMap::map_memory(PeId pe, ProcId holder) {
     const ProcessSlot& slot = options_.control->slot(holder);
-    const auto map = [&](Part& part, std::uint64_t place, int fd) {
-        return place != 0 ? map_of_node(part, pe, holder, place) : map_file(part, pe, holder, fd);
-    };
-    return map(heaps_, slot.heap_in_node_file.load(), slot.heap_fd).then([&] {
-        return globals_.windows.bytes() == 0 ? Result<>()  // this job has no symmetric globals
-                                             : map(globals_, slot.globals_in_node_file, slot.globals_fd);
-    });
+    if (Result<> mapped = map_part(heaps_, pe, holder, slot.heap_in_node_file.load(), slot.heap_fd); !mapped) {
+        return mapped;
+    }
+    return globals_.windows.bytes() == 0 ? Result<>()  // this job has no symmetric globals
+                                         : map_part(globals_, pe, holder, slot.globals_in_node_file, slot.globals_fd);
+}
+
+// place: of the memory in the node's file, + 1; 0: it is all of the holder's `fd`.
+Result<> PeerMap::map_part(Part& part, PeId pe, ProcId holder, std::uint64_t place, int fd) {
+    return place != 0 ? map_of_node(part, pe, holder, place) : map_file(part, pe, holder, fd);
 }
 
 Result<> PeerMap::show(PeId pe, ProcId holder) {

@@ -74,6 +74,8 @@ private:
         std::vector<std::uint64_t> shown = {};
     };
     [[nodiscard]] Result<> map_memory(PeId pe, ProcId holder) SFT_REQUIRES(mutex_);
+    [[nodiscard]] Result<> map_part(Part& part, PeId pe, ProcId holder, std::uint64_t place, int fd)
+        SFT_REQUIRES(mutex_);
     [[nodiscard]] Result<> map_file(Part& part, PeId pe, ProcId holder, int fd) SFT_REQUIRES(mutex_);
     [[nodiscard]] Result<> map_of_node(Part& part, PeId pe, ProcId holder, std::uint64_t place) SFT_REQUIRES(mutex_);
     [[nodiscard]] static std::intptr_t distance(const Part& part, PeId pe, const AddressRange& own);
