@@ -32,22 +32,15 @@ void FirstTouch::run(BackupStore& store, const LiveState& live) {
 
 bool FirstTouch::look(BackupStore& store, const LiveState& live, bool& found) {
     BackupStore::TouchPlace place;
-    for (;;) {
-        switch (store.touch(place, kPieceBlocks, live)) {
-            case BackupStore::Touched::more: found = true; break;
-            case BackupStore::Touched::skipped: break;
-            case BackupStore::Touched::end: return true;
-            case BackupStore::Touched::refused: return false;
-            case BackupStore::Touched::busy:
-                if (!thread_.nap(kWhileBusy)) {
-                    return false;
-                }
-                continue;
+    for (milliseconds pause(0); thread_.nap(pause);) {
+        const BackupStore::Touched touched = store.touch(place, kPieceBlocks, live);
+        if (touched == BackupStore::Touched::end || touched == BackupStore::Touched::refused) {
+            return touched == BackupStore::Touched::end;
         }
-        if (!thread_.nap(milliseconds(0))) {
-            return false;
-        }
+        found = found || touched == BackupStore::Touched::more;
+        pause = touched == BackupStore::Touched::busy ? kWhileBusy : milliseconds(0);
     }
+    return false;
 }
 
 }  // namespace sft

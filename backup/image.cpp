@@ -142,26 +142,25 @@ void Image::store_whole(const Region& region, const AddressRange& live, Pass& pa
     }
 }
 
+void Image::forget(const Region& region, std::size_t first, std::size_t end) noexcept {
+    for (std::size_t block = first; block < end; ++block) {
+        if (region.table[block] != kAbsent) {  // not to touch pages of the table for nothing
+            region.table[block] = kAbsent;
+        }
+    }
+}
+
 // known_blocks: the table says something about those in front of it. Result: behind which none exists.
 std::size_t Image::store_existing(const Region& region, const SparseMemory& live, std::size_t known_blocks,
                                   Pass& pass) noexcept {
     SFT_ASSERT(region.bytes == live.memory.bytes && known_blocks <= blocks_of(region.bytes));
     std::size_t used = 0;
-    const auto forget = [&](std::size_t block) {
-        if (region.table[block] != kAbsent) {
-            region.table[block] = kAbsent;
-        }
-    };
     each_existing_run(live, [&](std::size_t first, std::size_t end) {
         SFT_ASSERT(first >= used && first < end && end <= blocks_of(region.bytes));
         // Also what a torn or damaged table may say of blocks between the runs is forgotten.
-        for (std::size_t hole = used; hole < first; ++hole) {
-            forget(hole);
-        }
+        forget(region, used, first);
+        forget(region, std::max(first, known_blocks), end);
         for (std::size_t block = first; block < end; ++block) {
-            if (block >= known_blocks) {
-                forget(block);
-            }
             store_block(region, block, at(live.memory, block * kBlockBytes), pass);
         }
         used = end;
@@ -178,11 +177,7 @@ void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
 void Image::store_globals(const LiveState& live, Pass& pass) noexcept {
     const std::size_t blocks = blocks_of(globals_.bytes);
     const std::size_t used = store_existing(globals_, globals_of(live), pass.known ? blocks : 0, pass);
-    for (std::size_t block = used; block < blocks; ++block) {
-        if (globals_.table[block] != kAbsent) {
-            globals_.table[block] = kAbsent;
-        }
-    }
+    forget(globals_, used, blocks);
 }
 
 ImageStats Image::store(Version version, const LiveState& live, const Storing& storing) noexcept {

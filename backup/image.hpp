@@ -197,6 +197,8 @@ private:
     bool seal(Version version) noexcept;
     static void store_block(const Region& region, std::size_t block, const std::byte* live, Pass& pass) noexcept;
     static void store_whole(const Region& region, const AddressRange& live, Pass& pass) noexcept;
+    // These blocks do not exist.
+    static void forget(const Region& region, std::size_t first, std::size_t end) noexcept;
     [[nodiscard]] static std::size_t store_existing(const Region& region, const SparseMemory& live,
                                                     std::size_t known_blocks, Pass& pass) noexcept;
     void store_heap(const LiveState& live, Pass& pass) noexcept;

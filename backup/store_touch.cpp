@@ -60,6 +60,9 @@ BackupStore::Touched BackupStore::touch(TouchPlace& place, std::size_t blocks, c
     if (has_shadow_ && far_ == nullptr) {
         images.push_back(slot(shadow_.address(), written, live));
     }
+    if (images.empty()) {
+        return Touched::end;  // all copies are on other nodes
+    }
     BlockSet& touched = touched_[written.value() % 2];
     if (!touched.has_room()) {
         touched.reset(blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes));

@@ -1,13 +1,17 @@
 /* What do a checkpoint and a recovery cost, over the size of the state, and what would the memory allow?
  *
- * Needs N >= 2 PEs and one spare. For a heap of MIB mebibytes per PE prints, one JSON object a line:
+ * Needs N >= 2 PEs, one spare, and 8 times MIB of memory for each PE. For a heap of MIB mebibytes per PE prints, one
+ * JSON object a line:
+ *
  *   memcpy      a warm copy of the same bytes by all PEs at the same time: the bound for one copy
  *   touch       the first touch of twice the bytes, which is what the first checkpoint touches
- *   first       the first checkpoint: every page of the copies is touched for the first time, unless there was time to
- * do that before dirty       a checkpoint of a heap in which every byte has changed (two copies are written) sparse 1 %
- * of the 4 KiB pages changed since the last checkpoint but one clean       nothing changed recovery    PE 1 kills
- * itself; from the survivors' failed checkpoint to the return of shmem_restart_pes Times are those of the slowest PE,
- * in ms; "bound_ms" is the copies' bytes at the memcpy speed of this run.
+ *   first       the first checkpoint: pages of the copies are touched for the first time, if IDLE has not been enough
+ *   dirty       a checkpoint of a heap in which every byte has changed (two copies are written)
+ *   sparse      1 % of the 4 KiB pages changed since the last checkpoint but one
+ *   clean       nothing changed
+ *   recovery    PE 1 kills itself; from the survivors' failed checkpoint to the return of shmem_restart_pes
+ * Times are those of the slowest PE, in ms; "bound_ms" is the copies' bytes at the memcpy speed of this run, of a first
+ * checkpoint without IDLE the touches.
  *
  *   checkpoint MIB [IDLE]      IDLE: seconds of idle time before the first checkpoint (0)
  */

@@ -14,10 +14,6 @@
 namespace sft {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
-std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-
 std::byte* open_window(std::byte* window, std::size_t bytes) {
     return ::mprotect(window, bytes, PROT_READ | PROT_WRITE) == 0 ? window : nullptr;
 }

@@ -19,8 +19,6 @@
 namespace sft {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-
 Result<> reserve_addresses(std::size_t bytes, void*& address) {
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
@@ -33,7 +31,7 @@ Result<> reserve_addresses(std::size_t bytes, void*& address) {
 }
 
 Result<> show_at(void* address, std::size_t bytes, int fd, std::size_t offset) {
-    SFT_ASSERT(address != nullptr && fd >= 0 && offset % kPage == 0);
+    SFT_ASSERT(address != nullptr && fd >= 0 && offset % kPageBytes == 0);
     void* mapped = fails(FaultPoint::call_map_memory)
                        ? MAP_FAILED
                        : ::mmap(address, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
@@ -116,7 +114,8 @@ Result<> Segment::map_at(void* address) {
 
 Result<> Segment::map_over(void* address) {
     SFT_ASSERT(fd_ >= 0 && address_ == nullptr && bytes_ > 0);
-    SFT_ASSERT(address != nullptr && reinterpret_cast<std::uintptr_t>(address) % kPage == 0);  // what is there goes
+    SFT_ASSERT(address != nullptr &&
+               reinterpret_cast<std::uintptr_t>(address) % kPageBytes == 0);  // what is there goes
     void* mapped =
         fails(FaultPoint::call_map_memory)
             ? MAP_FAILED
@@ -144,7 +143,7 @@ Result<> Segment::copy_into(int file, std::size_t offset) const {
 }
 
 Result<> Segment::move_to(int file, std::size_t offset, Contents contents) {
-    SFT_ASSERT(fd_ >= 0 && address_ != nullptr && offset % kPage == 0);
+    SFT_ASSERT(fd_ >= 0 && address_ != nullptr && offset % kPageBytes == 0);
     if (contents == Contents::copied) {
         if (Result<> copied = copy_into(file, offset); !copied) {
             return copied;
@@ -198,7 +197,7 @@ WindowRow::~WindowRow() {
 }
 
 Result<> WindowRow::reserve(std::size_t count, std::size_t bytes) {
-    SFT_ASSERT(address_ == nullptr && count > 0 && bytes > 0 && bytes % kPage == 0);
+    SFT_ASSERT(address_ == nullptr && count > 0 && bytes > 0 && bytes % kPageBytes == 0);
     return reserve_addresses(count * bytes, address_).then([&] {
         count_ = count;
         bytes_ = bytes;

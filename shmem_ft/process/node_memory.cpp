@@ -5,11 +5,10 @@
 namespace sft {
 
 NodeFile NodeMemory::layout(std::int32_t n_pes, std::int32_t n_slots) const noexcept {
-    constexpr std::size_t kPage = 4096;
     return {.shadow_bytes = BackupStore::room_bytes(memory_.live()),
             .local_bytes = Image::bytes_for(memory_.live()),
             .records_bytes = ValueRecords::bytes_for(n_slots),
-            .heap_bytes = (memory_.heap_segment().bytes() + kPage - 1) / kPage * kPage,
+            .heap_bytes = whole_pages(memory_.heap_segment().bytes()),
             .globals_bytes = memory_.live().globals.bytes,
             .n_pes = n_pes};
 }

@@ -118,12 +118,12 @@ Result<> Runtime::create_memory() {
     }
     const auto* library = reinterpret_cast<std::byte*>(&engine_.teams);
     const auto* library_end = reinterpret_cast<std::byte*>(&engine_.contexts + 1);
-    const bool may_checkpoint = keeps_copies() && ProgramStart::may_checkpoint();
+    may_checkpoint_ = keeps_copies() && ProgramStart::may_checkpoint();
     return memory_.create(
         {.globals = config_.globals,
          .heap_base = config_.heap_base_address,
          .heap_bytes = config_.symmetric_size_bytes,
-         .record_bytes = may_checkpoint ? config_.startup_record_bytes : 0,
+         .record_bytes = may_checkpoint_ ? config_.startup_record_bytes : 0,
          .has_block_table = config_.check != CheckMode::off,
          .library = {reinterpret_cast<std::uintptr_t>(library), static_cast<std::size_t>(library_end - library)}});
 }
@@ -208,9 +208,7 @@ Result<> Runtime::start_service() {
     return service_->start();
 }
 
-Result<> Runtime::start_idle_work() {
-    return protector_.start_idle_work(config_, keeps_copies() && ProgramStart::may_checkpoint());
-}
+Result<> Runtime::start_idle_work() { return protector_.start_idle_work(config_, may_checkpoint_); }
 
 void Runtime::stop_service() noexcept {
     if (service_ != nullptr) {

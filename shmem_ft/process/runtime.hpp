@@ -104,7 +104,8 @@ private:
 
     Config config_;
     OwnPe me_;
-    std::uint32_t life_ = 0;  // from 1: which runtime of this process it is
+    bool may_checkpoint_ = false;  // copies are kept, and the program can make them
+    std::uint32_t life_ = 0;       // from 1: which runtime of this process it is
 
     // Who is there, and what goes between.
     JobChannel channel_;

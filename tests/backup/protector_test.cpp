@@ -5,8 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "base/process_watch.hpp"
 #include "tests/backup/fake_wire.hpp"
@@ -48,6 +52,14 @@ protected:
         ASSERT_TRUE(owner.protector.replicate(version));
         owner.protector.update_local_copy(version);
     }
+    // The owner rolls back to it, and a substitute has it.
+    void expect_back(Version version, const State& committed) {
+        ASSERT_TRUE(owner.protector.roll_back(version));
+        ASSERT_EQ(State(owner.live), committed);
+        Member substitute(GetParam());
+        ASSERT_TRUE(substitute.protector.fetch(near, kMe, version));
+        ASSERT_EQ(State(substitute.live), committed);
+    }
     [[nodiscard]] std::uint64_t bytes_replicated() const { return owner.protector.store().counters().replicated; }
 
     Member keeper{GetParam()};
@@ -65,11 +77,7 @@ TEST_P(ProtectorTest, ACommittedVersionComesBackToOwnerAndSubstitute) {
         const State committed(owner.live);
         owner.live.scribble(random, 50);
         ASSERT_TRUE(owner.protector.replicate(Version(version + 1)));  // which is not committed
-        ASSERT_TRUE(owner.protector.roll_back(Version(version)));
-        ASSERT_EQ(State(owner.live), committed);
-        Member substitute(GetParam());
-        ASSERT_TRUE(substitute.protector.fetch(near, kMe, Version(version)));
-        ASSERT_EQ(State(substitute.live), committed);
+        expect_back(Version(version), committed);
     }
 }
 
@@ -272,6 +280,26 @@ TEST_P(FirstTouchTest, WhatTwoCheckpointsWriteIsTouchedAndNothingElse) {
     EXPECT_LE(kept_bytes(), 6 * kBlockBytes + 2 * (Image::front_bytes_for(owner.live.state) + 4096));
 }
 
+TEST_P(FirstTouchTest, TheThreadFindsMemoryThatComesLater) {
+    const auto n_threads = [] {
+        const std::filesystem::directory_iterator tasks("/proc/self/task");
+        return std::distance(begin(tasks), end(tasks));
+    };
+    const auto before = n_threads();
+    use(near);
+    ASSERT_TRUE(owner.protector.start_idle_work(Config(), false));
+    EXPECT_EQ(n_threads(), before) << "a program that cannot checkpoint";
+    ASSERT_TRUE(owner.protector.start_idle_work(Config(), true));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    for (std::size_t blocks = 1; blocks <= 2; ++blocks) {
+        owner.live.heap.address()[blocks * kBlockBytes] = std::byte{1};
+        while (kept_bytes() < 2 * blocks * kBlockBytes && std::chrono::steady_clock::now() < end) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+        EXPECT_EQ(kept_bytes(), 2 * blocks * kBlockBytes + 2 * 4096);
+    }
+}
+
 TEST_P(FirstTouchTest, ContentsStay) {
     use(near);
     for (std::uint32_t version = 1; version <= 4; ++version) {
@@ -279,11 +307,7 @@ TEST_P(FirstTouchTest, ContentsStay) {
         const State committed(owner.live);
         owner.live.scribble(random, 50);
         look();
-        ASSERT_TRUE(owner.protector.roll_back(Version(version)));
-        ASSERT_EQ(State(owner.live), committed);
-        Member substitute(GetParam());
-        ASSERT_TRUE(substitute.protector.fetch(near, kMe, Version(version)));
-        ASSERT_EQ(State(substitute.live), committed);
+        expect_back(Version(version), committed);
     }
 }
 

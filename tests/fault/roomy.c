@@ -29,23 +29,13 @@ static long shared_kib(void) {
     return kib;
 }
 
-static void recover(void) {
-    int* pes = NULL;
-    int* status = NULL;
-    size_t numpes = 0;
-    shmem_query_fault(&pes, &status, &numpes);
-    shmem_restart_pes(pes, numpes);
-    free(pes);
-    free(status);
-}
-
 int main(void) {
     room[WORDS - 1] = 5; /* before the library makes the globals symmetric */
     shmem_init();
     bool finished = false;
     do {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
-            recover();
+            shmem_ft_recover();
         } else if (step < STEPS) {
             const int next = (shmem_my_pe() + 1) % shmem_n_pes();
             *place(step) += app_mix3((uint64_t)step, (uint64_t)shmem_my_pe(), 3);

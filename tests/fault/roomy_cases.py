@@ -1,5 +1,9 @@
 """Large static arrays of which little is used cost little, and come back with their zeros."""
 
+import pathlib
+import struct
+import tempfile
+
 from bench import check, check_success
 
 POINTS = ["replicate_middle", "update_middle", "replicate_end"]
@@ -17,6 +21,27 @@ def killed_at(point, **env):
     return case
 
 
+CALL_OPEN_MEMORY, CALL_MAP_MEMORY, FIRST_COUNTER = 810, 820, 32  # docs/fault-lab.md, base/faults/fault_visits.hpp
+
+
+def memory_calls(bench, pes):
+    """Of the process that makes most."""
+    with tempfile.TemporaryDirectory(prefix="shmem-ft-visits-") as folder:
+        outcome = bench.run(pes, 0, "scarce", SHMEM_FT_FAULT_VISITS=f"{folder}/visits")
+        check(outcome.exit_code == 0 and len(outcome.results()) == pes, "the run failed", outcome)
+        contents = [pathlib.Path(folder, f"visits.{rank}").read_bytes() for rank in range(pes)]
+    return max(sum(struct.unpack_from("=I", counters, FIRST_COUNTER + 4 * point)[0]
+                   for point in (CALL_OPEN_MEMORY, CALL_MAP_MEMORY)) for counters in contents), outcome
+
+
+def mapped_together(bench):
+    """A process opens and maps as much in a large job as in a small one: the memory of the others all at once."""
+    few, _ = memory_calls(bench, 2)
+    many, outcome = memory_calls(bench, 24)
+    check(0 < many <= few + 1, f"{few} calls among 2 PEs, {many} among 24", outcome)
+
+
 CASES = {f"roomy-{point}": killed_at(point) for point in POINTS}
 CASES["roomy-two-nodes"] = killed_at("replicate_middle", SHMEM_FT_PRETEND_NODES="2")
 CASES["roomy-single-copy"] = killed_at("replicate_end", SHMEM_FT_BACKUP_MODE="single")
+CASES["mapped-together"] = mapped_together

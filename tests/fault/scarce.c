@@ -83,16 +83,6 @@ static void shut_connections(void) {
     fprintf(stderr, "%d connections are shut\n", count);
 }
 
-static void recover(void) {
-    int* pes = NULL;
-    int* status = NULL;
-    size_t numpes = 0;
-    shmem_query_fault(&pes, &status, &numpes);
-    shmem_restart_pes(pes, numpes);
-    free(pes);
-    free(status);
-}
-
 static void make_trouble(const char* mode, unsigned long left) {
     const int me = shmem_my_pe();
     if (strcmp(mode, "full") == 0 && me == 0) {
@@ -138,7 +128,7 @@ int main(int argc, char** argv) {
     bool finished = false;
     do {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
-            recover();
+            shmem_ft_recover();
             has_recovered = true;
         } else if (step < STEPS) {
             if (step == FATAL_STEP && !has_recovered) {
