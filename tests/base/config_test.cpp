@@ -238,6 +238,7 @@ TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
                             "no",
                             "60",
                             "2M",
+                            "0",
                             "500",
                             "8000",
                             "900",

@@ -17,9 +17,14 @@
 namespace sft::tools {
 namespace {
 
+// The thread that reads may outlive the KeptInput. Of a job it is standard input that it reads, which stays; here the
+// descriptor stays as well, or the thread of one test would read what is another's.
 struct Source {
     Fd out;
     Fd in;
+    ~Source() { static_cast<void>(out.release()); }
+    Source(const Source&) = delete;
+    Source& operator=(const Source&) = delete;
 
     Source() {
         std::array<int, 2> ends{-1, -1};

@@ -25,6 +25,8 @@ public:
 
     [[nodiscard]] int get() const noexcept { return fd_; }
     [[nodiscard]] explicit operator bool() const noexcept { return fd_ >= 0; }
+    // It stays open, and nobody owns it.
+    int release() noexcept { return std::exchange(fd_, -1); }
     void reset() noexcept {
         if (fd_ >= 0) {
             ::close(std::exchange(fd_, -1));
