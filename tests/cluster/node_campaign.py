@@ -65,7 +65,7 @@ def _start(setting: Setting, cluster: Cluster, pes: int, mode: str) -> ClusterJo
     return job
 
 
-def measure(setting: Setting, pes: int) -> Reference:
+def run_without_kills(setting: Setting, pes: int) -> Reference:
     with Cluster(hosts=HOSTS, slots=PROCESSES // HOSTS) as cluster:
         outcome = _start(setting, cluster, pes, "double").finish()
     commits = [event for event in outcome.events if event.is_commit()]
@@ -75,6 +75,12 @@ def measure(setting: Setting, pes: int) -> Reference:
                  + "\n".join(outcome.states))
     first, last = min(e.end_ns for e in commits), max(e.end_ns for e in commits)
     return Reference(outcome.results(), max(e.value for e in commits), (last - first) / 1e6)
+
+
+def measure(setting: Setting, pes: int) -> Reference:
+    """The shorter of two runs: the blows come at parts of it, and one that some other work has made longer would put them
+    behind the end of the others."""
+    return min((run_without_kills(setting, pes) for _ in range(2)), key=lambda reference: reference.run_ms)
 
 
 class Hand:
