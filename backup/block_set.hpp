@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,12 +31,33 @@ public:
             words_[i] |= other.words_[i];
         }
     }
+    // Calls visit(first, end) for each run of members from `from` on and below `to`; ascending.
+    template <class Visit>
+    void each_run(std::size_t from, std::size_t to, Visit&& visit) const {
+        to = std::min(to, words_.size() * kBits);
+        for (std::size_t first = next(from, to, false); first < to;) {
+            const std::size_t end = next(first, to, true);
+            visit(first, end);
+            first = next(end, to, false);
+        }
+    }
 
 private:
     static constexpr std::size_t kBits = 64;
     static_assert(kBits == 8 * sizeof(std::uint64_t));
     [[nodiscard]] static constexpr std::uint64_t bit(std::size_t block) noexcept {
         return std::uint64_t{1} << (block % kBits);
+    }
+    // The first number from `from` on that is a member, or none; `to`: there is none below.
+    [[nodiscard]] std::size_t next(std::size_t from, std::size_t to, bool absent) const noexcept {
+        while (from < to) {
+            const std::uint64_t word = (absent ? ~words_[from / kBits] : words_[from / kBits]) >> (from % kBits);
+            if (word != 0) {
+                return std::min(to, from + static_cast<std::size_t>(std::countr_zero(word)));
+            }
+            from = (from / kBits + 1) * kBits;
+        }
+        return to;
     }
 
     std::vector<std::uint64_t> words_;

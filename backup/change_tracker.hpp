@@ -2,7 +2,7 @@
 // than these; without a tracker, or an answer, everything is compared with the copy.
 //
 // A tracker may name too much, and never too little: a block that has changed and is not named is missing in the copy.
-// Builds with slow assertions compare what was not named as well.
+// Builds with slow assertions, and jobs that ask for it (SHMEM_FT_TRACKING=check), compare what was not named as well.
 //
 // Threads: those of BackupStore, under its mutex.
 #pragma once
@@ -23,6 +23,9 @@ public:
     // Contains every block (numbered as in Image) that has been written since the beginning of `version`, or since the
     // restart with it. Null: that is not known, as of a version it was not told of. Valid until the next call.
     [[nodiscard]] virtual const BlockSet* changed_since(Version version) = 0;
+    // Of a version whose copies have been made: how much exists, and how much of it has been found to differ from the
+    // copies before.
+    virtual void heard(std::size_t stored_bytes, std::size_t changed_bytes) = 0;
 };
 
 }  // namespace sft

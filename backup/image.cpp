@@ -102,13 +102,20 @@ struct Image::Pass {
     const std::size_t frozen_blocks;  // of the heap
     ImageStats stats;
 
+    // Nothing else than what is named has to be looked at.
+    [[nodiscard]] bool goes_by_names() const noexcept {
+        return known && storing.may_differ != nullptr && storing.differing == nullptr && !SFT_SLOW_ASSERTIONS &&
+               !storing.checks;
+    }
     [[nodiscard]] bool differs(std::size_t number, const std::byte* stored, const std::byte* live,
                                std::size_t bytes) const noexcept {
         if (number < frozen_blocks) {
             return false;
         }
         if (storing.differing == nullptr && storing.may_differ != nullptr && !storing.may_differ->contains(number)) {
-            SFT_ASSERT_SLOW(raw_equal(stored, live, bytes));  // a tracker has missed a write
+            if (SFT_SLOW_ASSERTIONS || storing.checks) {
+                SFT_ASSERT(raw_equal(stored, live, bytes));  // else a tracker has missed a write
+            }
             return false;
         }
         return storing.differing != nullptr ? storing.differing->contains(number) : !raw_equal(stored, live, bytes);
@@ -168,14 +175,50 @@ std::size_t Image::store_existing(const Region& region, const SparseMemory& live
     return used;
 }
 
+// The same of the blocks that are named only: of the others everything stays as the table has it.
+std::size_t Image::store_named(const Region& region, const SparseMemory& live, std::size_t known_blocks,
+                               Pass& pass) noexcept {
+    SFT_ASSERT(pass.goes_by_names() && region.bytes == live.memory.bytes && known_blocks <= blocks_of(region.bytes));
+    const auto base = static_cast<std::size_t>(region.table - pass.table);
+    std::size_t used = known_blocks;
+    pass.storing.may_differ->each_run(base, base + blocks_of(region.bytes), [&](std::size_t from, std::size_t to) {
+        const std::size_t end = to - base;
+        for (std::size_t next = from - base; next < end;) {
+            const std::size_t block = std::min(end, next_existing_block(live, next));
+            forget(region, next, std::min(block, known_blocks));
+            if (block < end) {
+                forget(region, used, block + 1);  // what the table says of them comes from before
+                store_block(region, block, at(live.memory, block * kBlockBytes), pass);
+                used = std::max(used, block + 1);
+            }
+            next = block + 1;
+        }
+    });
+    return used;
+}
+
+std::size_t Image::existing_bytes(const Region& region, std::size_t blocks) noexcept {
+    std::size_t bytes = 0;
+    for (std::size_t block = 0; block < blocks; ++block) {
+        bytes += region.table[block] != kAbsent ? block_bytes(region.bytes, block) : 0;
+    }
+    return bytes;
+}
+
 void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
     SFT_ASSERT(header_->version.load() == kNoVersion.value());  // cleared before the first byte changes
-    header_->heap_blocks = store_existing(heap_, heap_of(live), pass.known ? header_->heap_blocks : 0, pass);
+    const std::size_t known_blocks = pass.known ? header_->heap_blocks : 0;
+    header_->heap_blocks = pass.goes_by_names() ? store_named(heap_, heap_of(live), known_blocks, pass)
+                                                : store_existing(heap_, heap_of(live), known_blocks, pass);
 }
 
 // Every entry of their table counts.
 void Image::store_globals(const LiveState& live, Pass& pass) noexcept {
     const std::size_t blocks = blocks_of(globals_.bytes);
+    if (pass.goes_by_names()) {
+        static_cast<void>(store_named(globals_, globals_of(live), blocks, pass));
+        return;
+    }
     const std::size_t used = store_existing(globals_, globals_of(live), pass.known ? blocks : 0, pass);
     forget(globals_, used, blocks);
 }
@@ -190,6 +233,10 @@ ImageStats Image::store(Version version, const LiveState& live, const Storing& s
     fault_point(storing.middle);
     store_globals(live, pass);
     store_whole(library_, live.library, pass);
+    if (pass.goes_by_names()) {
+        pass.stats.bytes_stored = existing_bytes(heap_, header_->heap_blocks) +
+                                  existing_bytes(globals_, blocks_of(globals_.bytes)) + library_.bytes;
+    }
     seal(version);
     SFT_ASSERT(holds(version));  // not that every block is intact: a flip that equals the change kept its entry
     SFT_ASSERT_SLOW(sound(version));

@@ -99,6 +99,7 @@ public:
         FaultPoint middle = FaultPoint::update_middle;  // between the heap and the globals
         const BlockSet* differing = nullptr;            // the blocks that differ, if that is known already
         const BlockSet* may_differ = nullptr;           // else, if known: no others differ from what the image holds
+        bool checks = false;                            // that, by comparing them: it ends the process if not
         BlockSet* copied = nullptr;                     // if given, gets the blocks that were copied
     };
     ImageStats store(Version version, const LiveState& live) noexcept { return store(version, live, Storing()); }
@@ -201,6 +202,9 @@ private:
     static void forget(const Region& region, std::size_t first, std::size_t end) noexcept;
     [[nodiscard]] static std::size_t store_existing(const Region& region, const SparseMemory& live,
                                                     std::size_t known_blocks, Pass& pass) noexcept;
+    [[nodiscard]] static std::size_t store_named(const Region& region, const SparseMemory& live,
+                                                 std::size_t known_blocks, Pass& pass) noexcept;
+    [[nodiscard]] static std::size_t existing_bytes(const Region& region, std::size_t blocks) noexcept;
     void store_heap(const LiveState& live, Pass& pass) noexcept;
     void store_globals(const LiveState& live, Pass& pass) noexcept;
     [[nodiscard]] bool load_saved(Loader& loader, const LiveState& live, const ByteExtent& extent);

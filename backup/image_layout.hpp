@@ -58,6 +58,15 @@ void each_existing_run(const SparseMemory& sparse, Visit&& visit) {
     });
 }
 
+// The first block from `block` on in which some page exists; blocks_of() all: none does. Costs nothing of what lies
+// behind that.
+[[nodiscard]] inline std::size_t next_existing_block(const SparseMemory& sparse, std::size_t block) {
+    const std::size_t begin = block * kBlockBytes;
+    SFT_ASSERT(begin < sparse.memory.bytes);
+    const std::size_t data = next_existing_page(sparse.fd, sparse.file_offset + begin, sparse.memory.bytes - begin);
+    return data == sparse.memory.bytes - begin ? blocks_of(sparse.memory.bytes) : (begin + data) / kBlockBytes;
+}
+
 struct Image::Header {
     std::atomic<std::uint64_t> version;  // 0: torn or empty
     std::uint64_t heap_blocks;           // blocks from here on are absent

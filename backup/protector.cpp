@@ -30,6 +30,16 @@ Result<> Protector::create(BackupMode mode, std::int32_t n_pes) {
     return {};
 }
 
+bool Protector::track_changes(const ChangeNotes& notes, bool is_checked) {
+    const Result<std::int64_t> fault_ns = WrittenPages::probe();
+    if (!fault_ns) {
+        return false;
+    }
+    tracker_ = std::make_unique<LiveTracker>(live_, notes, is_checked ? 0 : *fault_ns);
+    store_.track_changes_by(*tracker_, is_checked);
+    return true;
+}
+
 Result<> Protector::start_idle_work(const Config& config, bool may_checkpoint) {
     if (!scrubber_.start(store_, live_, config)) {
         return fails("SHMEM_FT_SCRUB: the system gives no thread for it");
@@ -49,6 +59,7 @@ void Protector::release() noexcept {
     stop_idle_work();
     keeper_ = kNoProc;
     store_.release();
+    tracker_.reset();
 }
 
 Result<> Protector::use_keeper(const KeeperLocation& keeper, PeId pe) {

@@ -13,8 +13,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "backup/first_touch.hpp"
+#include "backup/live_tracker.hpp"
 #include "backup/scrubber.hpp"
 #include "backup/store.hpp"
 #include "base/config.hpp"
@@ -34,6 +36,10 @@ public:
     Protector& operator=(const Protector&) = delete;
 
     [[nodiscard]] Result<> create(BackupMode mode, std::int32_t n_pes);
+    // Others note what they write to the memory of this process: copies need no comparisons where tracking pays. Before
+    // the first version. is_checked: always, and they are made all the same, to find what was missed. False: this system
+    // cannot do it.
+    bool track_changes(const ChangeNotes& notes, bool is_checked);
     // What goes on in the background, if the settings say so, once there is a keeper; may_checkpoint: the program does
     // make copies. The failure is a line for the user.
     [[nodiscard]] Result<> start_idle_work(const Config& config, bool may_checkpoint);
@@ -86,6 +92,7 @@ public:
 private:
     const LiveState& live_;
     BackupStore store_;
+    std::unique_ptr<LiveTracker> tracker_;
     Scrubber scrubber_;
     FirstTouch first_touch_;
     ProcId keeper_ = kNoProc;

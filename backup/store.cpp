@@ -14,10 +14,11 @@
 
 namespace sft {
 
-void BackupStore::track_changes_by(ChangeTracker& tracker) noexcept {
+void BackupStore::track_changes_by(ChangeTracker& tracker, bool is_checked) noexcept {
     const Use use(*this);
     SFT_ASSERT(committed_ == kNoVersion);
     tracker_ = &tracker;
+    checks_tracker_ = is_checked;
 }
 
 void BackupStore::give_versions_to(VersionStore& versions) noexcept {
@@ -92,6 +93,7 @@ void BackupStore::release() noexcept {
     has_shadow_ = shadow_readable_ = false;
     pe_ = kNoPe;
     committed_ = local_version_ = changed_in_ = kNoVersion;
+    tracker_ = nullptr;
 }
 
 Image BackupStore::shadow_slot(Version version, const LiveState& live) const noexcept {
@@ -206,7 +208,11 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
         Image::Storing storing;
         storing.middle = FaultPoint::replicate_middle;
         storing.may_differ = may_differ(image.version(), version);
+        storing.checks = checks_tracker_;
         static_cast<ImageStats&>(replicated) = image.store(version, live, storing);
+        if (tracker_ != nullptr && !has_local_copy()) {
+            tracker_->heard(replicated.bytes_stored, replicated.bytes_copied);
+        }
     } else {
         replicated.keeper_gone = !replicate_far(version, live, replicated);
     }
@@ -239,11 +245,15 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     Image local(local_.address(), live);
     Image::Storing storing;
     storing.may_differ = may_differ(local.version(), version);
+    storing.checks = checks_tracker_;
     BlockSet copied;
     copied.reset(local.blocks());
     storing.copied = &copied;
     storing.differing = changed_in_ == version ? &changed_ : nullptr;
     const ImageStats stats = local.store(version, live, storing);
+    if (tracker_ != nullptr) {
+        tracker_->heard(stats.bytes_stored, stats.bytes_copied);
+    }
     // The slot of this version was written from the same live memory, and is equal to the local copy now. The other
     // one differs in what has been copied as well.
     slot_differs_[version.value() % 2].reset(local.blocks());

@@ -79,8 +79,8 @@ public:
     // Lets processes of other nodes write and read what they keep here. Until release(), which the network outlives.
     [[nodiscard]] Result<> serve(Network& network);
     void release() noexcept;
-    // From the first version on; both outlive this.
-    void track_changes_by(ChangeTracker& tracker) noexcept;
+    // From the first version on; both outlive this. is_checked: what the tracker does not name is compared as well.
+    void track_changes_by(ChangeTracker& tracker, bool is_checked = false) noexcept;
     void give_versions_to(VersionStore& versions) noexcept;
     [[nodiscard]] int fd() const noexcept { return kept_.fd(); }
     // The memory file with the shadows that are kept here.
@@ -205,6 +205,7 @@ private:
     mutable std::atomic<pthread_t> holder_{0};                 // the thread of the one that has it
     BackupMode mode_ = BackupMode::none;                       // constant from create() on
     ChangeTracker* tracker_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: everything is compared
+    bool checks_tracker_ SFT_GUARDED_BY(mutex_) = false;
     VersionStore* versions_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: copies are all there is
     Segment kept_;                                             // shadows kept for others; not mapped here
     int node_file_ = -1;                                       // or here

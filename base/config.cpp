@@ -276,6 +276,16 @@ bool parse(std::string_view text, CheckMode& out) noexcept { return choose(text,
 std::string print(CheckMode value) { return chosen(value, kChoices); }
 }  // namespace check
 
+namespace tracking {
+constexpr const char* kName = "choice";
+constexpr bool kIsInternal = false;
+constexpr Choice<Tracking> kChoices[] = {
+    {"off", Tracking::off}, {"auto", Tracking::automatic}, {"check", Tracking::check}};
+
+bool parse(std::string_view text, Tracking& out) noexcept { return choose(text, kChoices, out); }
+std::string print(Tracking value) { return chosen(value, kChoices); }
+}  // namespace tracking
+
 namespace text {
 constexpr const char* kName = "text";
 constexpr bool kIsInternal = false;

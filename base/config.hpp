@@ -33,6 +33,10 @@ enum class GlobalsMode { automatic, yes, no };
 // What happens when a call breaks a rule whose breach the specification leaves undefined (ops/check.hpp).
 enum class CheckMode { off, warn, abort };
 
+// How checkpoints find what has changed (backup/live_tracker.hpp). automatic: as is cheaper; check: the same, and what
+// tracking does not name is compared.
+enum class Tracking { off, automatic, check };
+
 struct Config {
     std::uint64_t symmetric_size_bytes = 0;
     std::uint64_t startup_record_bytes = 0;
@@ -40,6 +44,7 @@ struct Config {
     std::uint64_t scrub_rate_bytes = 0;
     std::uint32_t scrub_seconds = 0;
     bool first_touch = true;
+    Tracking tracking = Tracking::automatic;
     std::uint32_t hang_timeout_ms = 0;
     std::uint32_t start_timeout_ms = 0;
     std::uint32_t stall_timeout_ms = 0;

@@ -35,6 +35,16 @@ struct ExistingRun {
     return {first, std::max(end, first + 1)};  // a hole by now: somebody has made one
 }
 
+// Where the first one of these pages begins that exists, as an offset from `file_offset`; `bytes`: none does.
+[[nodiscard]] inline std::size_t next_existing_page(int fd, std::size_t file_offset, std::size_t bytes) noexcept {
+    const auto begin = static_cast<off_t>(file_offset);
+    const off_t data = ::lseek(fd, begin, SEEK_DATA);
+    if (data < 0) {
+        return errno == ENXIO ? bytes : 0;
+    }
+    return std::min(bytes, static_cast<std::size_t>(data - begin));
+}
+
 // Calls visit(begin, end) for each of them; ascending.
 template <class Visit>
 void each_existing(int fd, std::size_t file_offset, std::size_t bytes, Visit&& visit) {

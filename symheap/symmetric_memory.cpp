@@ -65,7 +65,12 @@ Result<> SymmetricMemory::create(const Options& options) {
     const std::size_t all_bytes = record_bytes_ + bytes + (has_block_table_ ? BlockTable::kBytes : 0);
     const std::size_t marks_bytes =
         record_bytes_ == 0 ? 0 : WriteMarks::bytes_for(all_bytes, globals_.range().bytes) + WriteQueues::kBytes;
-    if (Result<> done = heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes); !done) {
+    const std::size_t notes_begin = whole_pages(all_bytes + marks_bytes);
+    notes_bytes_ = options.has_change_notes
+                       ? notes_begin - (all_bytes + marks_bytes) +
+                             whole_pages(ChangeNotes::bytes_for(all_bytes, globals_.range().bytes))
+                       : 0;
+    if (Result<> done = heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes + notes_bytes_); !done) {
         return done;
     }
     if (const Result<> mapped = heap_segment_.map_at(reinterpret_cast<void*>(options.heap_base)); !mapped) {
@@ -86,7 +91,7 @@ Result<> SymmetricMemory::create(const Options& options) {
         live_.saved.push_back({extent.offset, extent.bytes});
     }
     live_.library = options.library;
-    SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0 && live_.heap.bytes + marks_bytes == heap_segment_.bytes());
+    SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0 && live_.heap.bytes + marks_bytes + notes_bytes_ == heap_segment_.bytes());
     SFT_ASSERT(heap_.range().begin == live_.heap.begin + record_bytes_);
     return {};
 }
@@ -128,7 +133,7 @@ void* SymmetricMemory::perform(HeapCall call, std::uint64_t first, std::uint64_t
             SFT_ASSERT(second == 0 || first <= SIZE_MAX / second);
             result = heap_.allocate(first * second);
             if (result != nullptr) {
-                heap_.zero(result, first * second);
+                zero(result, first * second);
             }
             return result;
         case HeapCall::align: return heap_.allocate_aligned(second, first);
@@ -136,6 +141,14 @@ void* SymmetricMemory::perform(HeapCall call, std::uint64_t first, std::uint64_t
         case HeapCall::free: heap_.free(heap_.decode(first)); return nullptr;
     }
     return result;
+}
+
+// It makes holes, of which the page tables do not tell.
+void SymmetricMemory::zero(void* block, std::size_t bytes) noexcept {
+    heap_.zero(block, bytes);
+    if (const ChangeNotes notes = change_notes(); notes.is_set()) {
+        notes.wrote(0, block, bytes);
+    }
 }
 
 void SymmetricMemory::note_block(const HeapRecord& record) noexcept {
@@ -208,6 +221,14 @@ AddressRange SymmetricMemory::object_at(const void* address) const noexcept {
     return found;
 }
 
+AddressRange SymmetricMemory::reach_of_pointer(const void* address) const noexcept {
+    if (live_.globals.contains(address)) {
+        return live_.globals;
+    }
+    const AddressRange object = heap_.calls() == heap_.journal().size() ? object_at(address) : AddressRange();
+    return object.bytes != 0 ? object : live_.heap;
+}
+
 // ---- the start-up ----
 
 std::span<std::byte> SymmetricMemory::startup_record() const noexcept {
@@ -222,7 +243,15 @@ WriteMarks SymmetricMemory::write_marks() const noexcept {
 
 WriteQueues SymmetricMemory::write_queues(std::int32_t n_pes) const noexcept {
     SFT_ASSERT(marks_bytes() != 0);
-    return {heap_segment_.address() + heap_segment_.bytes() - WriteQueues::kBytes, n_pes};
+    return {heap_segment_.address() + live_.heap.bytes + marks_bytes() - WriteQueues::kBytes, n_pes};
+}
+
+ChangeNotes SymmetricMemory::change_notes() const noexcept {
+    if (notes_bytes_ == 0) {
+        return {};
+    }
+    const std::size_t bytes = whole_pages(ChangeNotes::bytes_for(live_.heap.bytes, live_.globals.bytes));
+    return {heap_segment_.address() + heap_segment_.bytes() - bytes, live_.heap, live_.globals};
 }
 
 void SymmetricMemory::end_startup() noexcept {

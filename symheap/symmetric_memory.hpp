@@ -1,10 +1,10 @@
 // The symmetric memory of this process: the heap, with what the library keeps around it, and the globals of the
 // executable. The memory file of the heap, which has one address in all processes:
 //
-//   record of the start-up | heap | table of blocks | marks of writes | queues of writes
+//   record of the start-up | heap | table of blocks | marks of writes | queues of writes | notes of changes
 //
 // All in front of the marks is live().heap: saved in every version, and restored. Record, marks and queues exist if the
-// start-up is recorded, the table if calls are checked.
+// start-up is recorded, the table if calls are checked, the notes if changes are tracked.
 //
 // Threads: heap calls are collective and made by one thread; any thread may look into blocks() with its mutex. The rest
 // is fixed once create() has returned, but for end_startup().
@@ -24,6 +24,7 @@
 #include "symheap/live_state.hpp"
 #include "symheap/segment.hpp"
 #include "symheap/stray_words.hpp"
+#include "transport/shm/change_notes.hpp"
 #include "transport/shm/write_marks.hpp"
 #include "transport/shm/write_queues.hpp"
 
@@ -37,6 +38,7 @@ public:
         std::size_t heap_bytes = 0;    // that the program has asked for
         std::size_t record_bytes = 0;  // of the record of the start-up; 0: none
         bool has_block_table = false;
+        bool has_change_notes = false;
         AddressRange library;  // the library's own state that goes back with the program's
     };
     // Once. The failure is a line for the user.
@@ -67,9 +69,12 @@ public:
     [[nodiscard]] Result<void*> recorded_result(std::uint64_t number, HeapCall call, std::uint64_t first,
                                                 std::uint64_t second) const;
     [[nodiscard]] std::uint64_t offset_of(const void* block) const noexcept { return heap_.encode(block); }
-    void zero(void* block, std::size_t bytes) noexcept { heap_.zero(block, bytes); }
+    void zero(void* block, std::size_t bytes) noexcept;
     // The symmetric object at the address; empty: none that is known.
     [[nodiscard]] AddressRange object_at(const void* address) const noexcept;
+    // What a program may reach through a pointer to the address: the object, or all of heap or globals if that is not
+    // known for certain.
+    [[nodiscard]] AddressRange reach_of_pointer(const void* address) const noexcept;
 
     // ---- the start-up ----
 
@@ -77,6 +82,8 @@ public:
     [[nodiscard]] std::span<std::byte> startup_record() const noexcept;
     [[nodiscard]] WriteMarks write_marks() const noexcept;
     [[nodiscard]] WriteQueues write_queues(std::int32_t n_pes) const noexcept;
+    // Not set: there are none.
+    [[nodiscard]] ChangeNotes change_notes() const noexcept;
     // Bytes from the beginning of live().heap that a substitute needs before it joins: the record and the journal.
     [[nodiscard]] std::size_t front_bytes() const noexcept {
         SFT_ASSERT(record_bytes_ + Heap::journal_bytes() <= live_.heap.bytes);
@@ -96,7 +103,9 @@ public:
 private:
     [[nodiscard]] void* perform(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
     void note_block(const HeapRecord& record) noexcept;
-    [[nodiscard]] std::size_t marks_bytes() const noexcept { return heap_segment_.bytes() - live_.heap.bytes; }
+    [[nodiscard]] std::size_t marks_bytes() const noexcept {
+        return heap_segment_.bytes() - live_.heap.bytes - notes_bytes_;
+    }
 
     Globals globals_;
     Segment heap_segment_;
@@ -104,6 +113,7 @@ private:
     BlockTable blocks_;
     bool has_block_table_ = false;
     std::size_t record_bytes_ = 0;
+    std::size_t notes_bytes_ = 0;
     LiveState live_;
 };
 

@@ -26,7 +26,11 @@ inline T fetch_with(Target target, T* dest, Operation&& operation, AtomicOperati
     if (remote == nullptr) [[unlikely]] {
         return remote_fetch<T>(target, code, dest, operands...);
     }
-    return operation(AtomicRef<T>(*remote));
+    const T result = operation(AtomicRef<T>(*remote));
+    if (code != AtomicOperation::fetch) {
+        target.wrote(dest, sizeof(T));
+    }
+    return result;
 }
 
 template <class T>
@@ -39,6 +43,7 @@ template <class T>
 inline void atomic_set(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         AtomicRef<T>(*remote).store(value, std::memory_order_release);
+        target.wrote(dest, sizeof(T));
     } else {
         remote_post(target, AtomicOperation::set, dest, value);
     }
@@ -91,6 +96,7 @@ template <class T>
 inline void atomic_add(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         AtomicRef<T>(*remote).fetch_add(value);
+        target.wrote(dest, sizeof(T));
     } else {
         remote_post(target, AtomicOperation::add, dest, value);
     }
@@ -100,6 +106,7 @@ template <class T>
 inline void atomic_and(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         AtomicRef<T>(*remote).fetch_and(value);
+        target.wrote(dest, sizeof(T));
     } else {
         remote_post(target, AtomicOperation::bit_and, dest, value);
     }
@@ -109,6 +116,7 @@ template <class T>
 inline void atomic_or(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         AtomicRef<T>(*remote).fetch_or(value);
+        target.wrote(dest, sizeof(T));
     } else {
         remote_post(target, AtomicOperation::bit_or, dest, value);
     }
@@ -118,6 +126,7 @@ template <class T>
 inline void atomic_xor(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         AtomicRef<T>(*remote).fetch_xor(value);
+        target.wrote(dest, sizeof(T));
     } else {
         remote_post(target, AtomicOperation::bit_xor, dest, value);
     }
@@ -152,6 +161,7 @@ inline void put_signal(Target target, void* dest, const void* source, std::size_
         } else {
             target.engine.copy(remote, source, nelems * Bytes);
         }
+        target.wrote(dest, nelems * Bytes);
     }
     update_signal(target, signal.address, signal.value, signal.operation, signal.routine);
 }
@@ -164,6 +174,7 @@ inline void put_bytes_signal(Target target, void* dest, const void* source, std:
             return remote_put_signal<When>(target, dest, source, bytes, copy_of(signal));
         }
         target.engine.copy(remote, source, bytes);
+        target.wrote(dest, bytes);
     }
     update_signal(target, signal.address, signal.value, signal.operation, signal.routine);
 }

@@ -28,6 +28,11 @@ public:
     void* malloc_with_hints(std::size_t bytes, long hints) noexcept;
     void free(void* address) noexcept;
 
+    // What a program may write to through a pointer to that symmetric address.
+    [[nodiscard]] AddressRange reach_of_pointer(const void* address) const noexcept {
+        return memory_.reach_of_pointer(address);
+    }
+
 private:
     void* carry_out(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
     [[nodiscard]] void* replay(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;

@@ -78,6 +78,7 @@ void set_lock(Engine& e, long* lock) noexcept {
         return set_lock_elsewhere(at, tickets(lock));
     }
     const std::uint32_t ticket = std::atomic_ref(home->next).fetch_add(1, std::memory_order_acq_rel);
+    at.wrote(lock, sizeof *lock);
     e.waiter.poll_until([&] { return std::atomic_ref(home->serving).load(std::memory_order_acquire) == ticket; });
 }
 
@@ -90,6 +91,7 @@ bool try_lock(Engine& e, long* lock) noexcept {
     // serving stays what it is while next equals it: only a holder moves it.
     std::uint32_t ticket = std::atomic_ref(home->serving).load(std::memory_order_acquire);
     if (std::atomic_ref(home->next).compare_exchange_strong(ticket, ticket + 1, std::memory_order_acq_rel)) {
+        at.wrote(lock, sizeof *lock);
         return true;
     }
     // While a fault is pending the lock counts as taken by the caller: nobody may be left to give it back, and a
@@ -102,6 +104,7 @@ void clear_lock(Engine& e, long* lock) noexcept {
     const Target at = home_of(e, lock);
     if (Tickets* const home = at.locate(tickets(lock))) {
         std::atomic_ref(home->serving).fetch_add(1, std::memory_order_acq_rel);
+        at.wrote(lock, sizeof *lock);
     } else {
         remote_post(at, AtomicOperation::add, &tickets(lock)->serving, 1U);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "shmem_ft/ops/engine.hpp"
+#include "shmem_ft/ops/heap_calls.hpp"
 
 namespace sft {
 
@@ -17,7 +18,14 @@ namespace sft {
 
 // shmem_ptr: for loads and stores on another PE's object; null where that is not possible.
 [[nodiscard]] inline void* pointer_to(const Engine& e, const void* address, int pe) noexcept {
-    return addr_accessible(e, address, pe) ? e.peers.locate(address, PeId(pe)) : nullptr;
+    if (!addr_accessible(e, address, pe)) {
+        return nullptr;
+    }
+    void* const pointer = e.peers.locate(address, PeId(pe));
+    if (pointer != nullptr && e.peers.notes.is_set() && !e.peers.is_exposed(address, PeId(pe))) {
+        e.peers.expose(e.heap->reach_of_pointer(address), PeId(pe));
+    }
+    return pointer;
 }
 
 }  // namespace sft

@@ -136,6 +136,12 @@ template <class T>
     return static_cast<T*>(e.peers.locate(static_cast<Byte*>(symmetric) + offset, group.pe(member)));
 }
 
+// Behind every write to what instance() has given.
+inline void wrote_instance(const Engine& e, const PeGroup& group, std::int32_t member, const void* symmetric,
+                           std::size_t offset, std::size_t bytes) noexcept {
+    e.peers.wrote(static_cast<const unsigned char*>(symmetric) + offset, group.pe(member), bytes);
+}
+
 // Where the members are on several nodes (reductions_wide.cpp). Not of 0 elements.
 [[nodiscard]] bool reduce_wide(Engine& e, const PeGroup& group, void* dest, const void* source, std::size_t count,
                                ElementKind kind) noexcept;

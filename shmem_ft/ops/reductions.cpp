@@ -74,6 +74,7 @@ bool reduce(Engine& e, const PeGroup& group, void* dest, const void* source, std
         for (std::int32_t member = 0; member < group.size; ++member) {
             if (void* const theirs = instance(e, group, member, dest, offset)) {
                 std::memcpy(theirs, result, piece);
+                wrote_instance(e, group, member, dest, offset, piece);
             }
         }
     });
@@ -111,6 +112,7 @@ bool scan(Engine& e, const PeGroup& group, void* dest, const void* source, std::
                 kind.combine(through, theirs, elements);
             }
             std::memcpy(place, scan_kind == ScanKind::inclusive ? through : before, piece);
+            wrote_instance(e, group, member, dest, offset, piece);
             std::memcpy(before, through, piece);
         }
     });

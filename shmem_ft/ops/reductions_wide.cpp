@@ -174,6 +174,7 @@ void reduce_part(Engine& e, const PeGroup& group, const Arrays& arrays, const Sl
             }
             if (void* const theirs = instance(e, group, member, arrays.dest, place)) {
                 std::memcpy(theirs, result, bytes);
+                wrote_instance(e, group, member, arrays.dest, place, bytes);
             }
         }
     });
@@ -210,6 +211,9 @@ void scan_part(Engine& e, const PeGroup& group, const Arrays& arrays, ScanKind s
                 arrays.kind.combine(through, theirs, elements);
             }
             std::memcpy(result, scan_kind == ScanKind::inclusive ? through : before, bytes);
+            if (!is_remote) {
+                wrote_instance(e, group, member, arrays.dest, place, bytes);
+            }
             std::memcpy(before, through, bytes);
         }
     });

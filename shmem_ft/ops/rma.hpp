@@ -70,6 +70,7 @@ inline void put(Target target, void* dest, const void* source, std::size_t nelem
     } else {
         target.engine.copy(remote, source, nelems * Bytes);
     }
+    target.wrote(dest, nelems * Bytes);
 }
 
 template <std::size_t Bytes, Completion When = Completion::at_once>
@@ -97,6 +98,7 @@ inline void put_bytes(Target target, void* dest, const void* source, std::size_t
     }
     if (void* const remote = target.locate(dest)) [[likely]] {
         target.engine.copy(remote, source, bytes);
+        target.wrote(dest, bytes);
     } else {
         remote_put<When>(target, dest, source, bytes);
     }
@@ -118,6 +120,7 @@ template <class T>
 inline void put_value(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         store_element<sizeof(T)>(remote, &value);
+        target.wrote(dest, sizeof value);
     } else {
         remote_put_value(target, dest, value);
     }
@@ -177,6 +180,15 @@ inline void copy_blocks(void* dest, const void* source, Strides byte_strides, st
     }
 }
 
+inline void wrote_blocks(const Target& target, const void* dest, const NetBlocks& blocks) noexcept {
+    if (target.engine.peers.notes.is_set()) {
+        const auto* at = static_cast<const unsigned char*>(dest);
+        for (std::size_t b = 0; b < blocks.n_blocks; ++b, at += blocks.dest_step) {
+            target.wrote(at, blocks.block_bytes);
+        }
+    }
+}
+
 template <std::size_t Bytes>
 inline void iput(Target target, void* dest, const void* source, Strides strides, std::size_t nelems) noexcept {
     if (nelems == 0) [[unlikely]] {
@@ -184,6 +196,7 @@ inline void iput(Target target, void* dest, const void* source, Strides strides,
     }
     if (void* const remote = target.locate(dest)) [[likely]] {
         copy_strided<Bytes>(remote, source, strides, nelems);
+        wrote_blocks(target, dest, net_blocks<Bytes>(strides, 1, nelems));
     } else {
         remote_put_blocks(target, dest, source, net_blocks<Bytes>(strides, 1, nelems));
     }
@@ -215,6 +228,7 @@ inline void ibput(Target target, void* dest, const void* source, Strides strides
     }
     if (void* const remote = target.locate(dest)) [[likely]] {
         copy_blocks(remote, source, in_bytes<Bytes>(strides), block_elements * Bytes, nblocks);
+        wrote_blocks(target, dest, net_blocks<Bytes>(strides, block_elements, nblocks));
     } else {
         remote_put_blocks(target, dest, source, net_blocks<Bytes>(strides, block_elements, nblocks));
     }

@@ -18,6 +18,8 @@ struct Target {
     [[nodiscard]] T* locate(T* symmetric) const noexcept {
         return static_cast<T*>(engine.peers.find(symmetric, pe));
     }
+    // Behind every write to what locate() has given.
+    void wrote(const void* symmetric, std::size_t bytes) const noexcept { engine.peers.wrote(symmetric, pe, bytes); }
 };
 
 // For a PE number or a context that does not exist: the process ends with one line. But while a fault is pending the

@@ -39,6 +39,7 @@ void EngineLinks::connect_peers() {
     table.entries = o_.peers->entries();
     table.n_pes = o_.control->n_pes();
     table.me = me;
+    table.notes = o_.notes_changes ? o_.memory->change_notes() : ChangeNotes();
     o_.engine->waiter = Waiter(&o_.slot->doorbell, &o_.engine->gate, style_of_job(*o_.control));
     o_.engine->copy = Copier::for_this_processor();
 }

@@ -23,6 +23,7 @@ public:
         const SymmetricMemory* memory = nullptr;
         PeerMap* peers = nullptr;
         Network* network = nullptr;   // in a job on several nodes
+        bool notes_changes = false;   // what is written to other PEs, for those that track that
         ProcessSlot* slot = nullptr;  // its own
         const OwnPe* me = nullptr;
     };

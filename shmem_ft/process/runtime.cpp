@@ -108,7 +108,16 @@ Result<> Runtime::meet_others(int generation) {
 
 // Not in several memory domains: there copies are to be where their keepers are.
 Result<> Runtime::use_node_memory() {
-    return node_memory_.fd() < 0 || rendezvous_.domains() != nullptr ? Result<>() : node_memory_.use(self());
+    if (node_memory_.fd() < 0 || rendezvous_.domains() != nullptr) {
+        return {};
+    }
+    if (Result<> used = node_memory_.use(self()); !used) {
+        return used;
+    }
+    if (memory_.change_notes().is_set() && !has_mpi()) {
+        static_cast<void>(protector_.track_changes(memory_.change_notes(), config_.tracking == Tracking::check));
+    }
+    return {};
 }
 
 Result<> Runtime::create_memory() {
@@ -125,6 +134,7 @@ Result<> Runtime::create_memory() {
          .heap_bytes = config_.symmetric_size_bytes,
          .record_bytes = may_checkpoint_ ? config_.startup_record_bytes : 0,
          .has_block_table = config_.check != CheckMode::off,
+         .has_change_notes = may_checkpoint_ && config_.tracking != Tracking::off,
          .library = {reinterpret_cast<std::uintptr_t>(library), static_cast<std::size_t>(library_end - library)}});
 }
 

@@ -118,6 +118,7 @@ void Runtime::open_actions() {
                         .memory = &memory_,
                         .peers = &peers_,
                         .network = links_.network(),
+                        .notes_changes = node_memory_.records() != nullptr,
                         .slot = &control_.slot(self()),
                         .me = &me_});
     program_start_.open(

@@ -17,4 +17,16 @@ void PeerTable::not_symmetric(const void* address, PeId pe) const noexcept {
         me.value(), address, pe.value(), hint);
 }
 
+void PeerTable::expose(const AddressRange& object, PeId pe) const noexcept {
+    const std::intptr_t difference = entries[pe.index()].heap_difference.load(std::memory_order_relaxed);
+    if (difference > kRemote && difference != 0) {
+        notes.expose(difference, reinterpret_cast<const void*>(object.begin), object.bytes);
+    }
+}
+
+bool PeerTable::is_exposed(const void* address, PeId pe) const noexcept {
+    const std::intptr_t difference = entries[pe.index()].heap_difference.load(std::memory_order_relaxed);
+    return difference <= kRemote || difference == 0 || notes.is_exposed(difference, address);
+}
+
 }  // namespace sft

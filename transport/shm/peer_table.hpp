@@ -19,6 +19,7 @@
 #include "base/address_range.hpp"
 #include "base/assert.hpp"
 #include "base/ids.hpp"
+#include "transport/shm/change_notes.hpp"
 
 namespace sft {
 
@@ -40,6 +41,7 @@ struct PeerTable {
     PeerEntry* entries = nullptr;  // n_pes of them, owned by the runtime
     std::int32_t n_pes = 0;
     PeId me = kNoPe;
+    ChangeNotes notes;  // of this process's own memory; not set: nobody asks for them
 
     [[nodiscard]] bool is_symmetric(const void* address) const noexcept {
         return heap.contains(address) || globals.contains(address);
@@ -95,7 +97,23 @@ struct PeerTable {
         return found;
     }
 
+    // Follows every write through an address of find() that is another PE's.
+    void wrote(const void* address, PeId pe, std::size_t bytes) const noexcept {
+        if (notes.is_set()) {
+            note(address, pe, bytes);
+        }
+    }
+    // Such addresses are given to the program, which may write there whenever it likes from now on. REQUIRES: notes.
+    void expose(const AddressRange& object, PeId pe) const noexcept;
+    [[nodiscard]] bool is_exposed(const void* address, PeId pe) const noexcept;
+
 private:
+    void note(const void* address, PeId pe, std::size_t bytes) const noexcept {
+        const std::intptr_t difference = entries[pe.index()].heap_difference.load(std::memory_order_relaxed);
+        if (difference > kRemote && difference != 0) {
+            notes.wrote(difference, address, bytes);
+        }
+    }
     [[gnu::cold]] void not_symmetric(const void* address, PeId pe) const noexcept;
 };
 

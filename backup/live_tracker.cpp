@@ -1,0 +1,146 @@
+#include "backup/live_tracker.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "backup/image_layout.hpp"
+#include "base/assert.hpp"
+
+namespace sft {
+namespace {
+
+static_assert(ChangeNotes::kBlockBytes == kBlockBytes, "a note is of a block");
+
+constexpr double kCompareNs = 400;  // of a page with its two copies, a cautious guess
+constexpr unsigned kLowMax = 64;
+constexpr std::size_t kVersions = 3;  // that copies may be of: the committed one, those before and behind it
+
+std::size_t blocks_of_all(const LiveState& live) {
+    return blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
+}
+
+WrittenPages::Memory memory_of(const SparseMemory& sparse) { return {sparse.memory, sparse.fd, sparse.file_offset}; }
+
+}  // namespace
+
+LiveTracker::LiveTracker(const LiveState& live, const ChangeNotes& notes, std::int64_t fault_ns)
+    : live_(live), notes_(notes), most_changed_(kCompareNs / (kCompareNs + 2 * static_cast<double>(fault_ns))) {
+    SFT_ASSERT(notes.is_set() && fault_ns >= 0);
+}
+
+Result<> LiveTracker::start() {
+    if (!is_open_) {
+        if (Result<> opened = pages_.open(); !opened) {
+            return opened;
+        }
+        is_open_ = true;
+    }
+    // Again each time: what was watched may have been mapped anew.
+    Result<> watched = pages_.watch(memory_of(heap_of(live_)));
+    if (watched && live_.globals.bytes != 0) {
+        watched = pages_.watch(memory_of(globals_of(live_)));
+    }
+    return watched;
+}
+
+Result<> LiveTracker::look_at(const WrittenPages::Memory& memory, std::size_t first_block, BlockSet& changed,
+                              Written& written) {
+    return pages_.look(memory, [&](std::size_t begin, std::size_t end, bool exists) {
+        SFT_ASSERT(begin < end && end <= memory.range.bytes);
+        written.existing += exists ? (end - begin) / kImagePage : 0;
+        for (std::size_t block = begin / kBlockBytes; block < blocks_of(end); ++block) {
+            changed.insert(first_block + block);
+        }
+    });
+}
+
+Result<> LiveTracker::look(BlockSet& changed, Written& written) {
+    const std::size_t heap_blocks = blocks_of(live_.heap.bytes);
+    const std::size_t globals_blocks = blocks_of(live_.globals.bytes);
+    Result<> looked = look_at(memory_of(heap_of(live_)), 0, changed, written);
+    if (looked && globals_blocks != 0) {
+        looked = look_at(memory_of(globals_of(live_)), heap_blocks, changed, written);
+    }
+    for (std::size_t block = heap_blocks + globals_blocks; block < blocks_of_all(live_); ++block) {
+        changed.insert(block);
+    }
+    changed.merge(noted_);
+    noted_.reset(blocks_of_all(live_));
+    SFT_ASSERT(notes_.blocks() == heap_blocks + globals_blocks);
+    notes_.take([&](std::size_t block) { noted_.insert(block); });
+    changed.merge(noted_);
+    return looked;
+}
+
+void LiveTracker::stop() noexcept {
+    is_on_ = false;
+    n_low_ = 0;
+    since_.clear();
+}
+
+void LiveTracker::begin(Version version) {
+    SFT_ASSERT(version != kNoVersion);
+    if (!is_on_) {
+        since_.clear();  // what is not looked at is not known
+        return;
+    }
+    BlockSet changed;
+    changed.reset(blocks_of_all(live_));
+    Written written;
+    if (const Result<> looked = look(changed, written); !looked) {
+        refusal_ = looked.error().line;
+        stop();
+        return;
+    }
+    for (Interval& interval : since_) {
+        interval.changed.merge(changed);
+    }
+    const bool is_known = std::any_of(since_.begin(), since_.end(),
+                                      [&](const Interval& interval) { return interval.since == version; });
+    if (!is_known) {
+        Interval interval{version, {}};
+        interval.changed.reset(blocks_of_all(live_));
+        since_.push_back(std::move(interval));
+    }
+    if (since_.size() > kVersions) {
+        since_.erase(since_.begin());
+    }
+    const auto changed_bytes = static_cast<double>(written.existing * kImagePage);
+    if (!std::exchange(is_first_look_, false) && most_changed_ < 1 &&
+        changed_bytes > 2 * most_changed_ * static_cast<double>(stored_bytes_)) {
+        is_on_ = false;  // with the copies that are made now; changed_since() still knows
+        n_low_ = 0;
+        n_low_min_ = std::min(2 * n_low_min_, kLowMax);
+    }
+}
+
+void LiveTracker::restart(Version version) {
+    std::erase_if(since_, [&](const Interval& interval) { return interval.since > version; });
+}
+
+const BlockSet* LiveTracker::changed_since(Version version) {
+    const auto found = std::find_if(since_.begin(), since_.end(),
+                                    [&](const Interval& interval) { return interval.since == version; });
+    return found == since_.end() ? nullptr : &found->changed;
+}
+
+void LiveTracker::heard(std::size_t stored_bytes, std::size_t changed_bytes) {
+    SFT_ASSERT(changed_bytes <= stored_bytes);
+    stored_bytes_ = stored_bytes;
+    if (is_on_ || !refusal_.empty()) {
+        return;
+    }
+    const bool is_low = static_cast<double>(changed_bytes) <= most_changed_ * static_cast<double>(stored_bytes);
+    n_low_ = is_low ? n_low_ + 1 : 0;
+    if (n_low_ < n_low_min_) {
+        return;
+    }
+    if (const Result<> started = start(); !started) {
+        refusal_ = started.error().line;
+        return;
+    }
+    is_on_ = true;
+    is_first_look_ = true;
+}
+
+}  // namespace sft
