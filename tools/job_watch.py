@@ -41,6 +41,7 @@ class Event:
     value: int
     text: str
     seen_ns: int  # when this program read it
+    t_ns: int = 0  # when oshrun wrote it
 
     @staticmethod
     def parse(line: str) -> "Event":
@@ -56,6 +57,7 @@ class Event:
             value=raw.get("value", 0),
             text=raw.get("text", "") or raw.get("reason", ""),
             seen_ns=time.monotonic_ns(),
+            t_ns=raw.get("t_ns", 0),
         )
 
     def is_commit(self) -> bool:

@@ -10,7 +10,7 @@
 
 static const char kProgram[] = "families";
 
-enum { MODES_MAX = 96, DELAY_MS = 40, RETURN_MS_MAX = 1000, NO_STEP = -1 };
+enum { MODES_MAX = 96, DELAY_MS = 40, NO_STEP = -1 };
 
 /* Symmetric state. */
 static unsigned long step;
@@ -77,12 +77,10 @@ static void begin_to_die(const Mode* mode, const Local* local, bool is_inside) {
     }
 }
 
-static void measure(const Mode* mode, int me) {
-    const int64_t took_ms = death_ns == 0 ? 0 : (now_ns() - death_ns) / 1000000;
-    fprintf(stderr, "returned %s %d %ld %s\n", mode->name, me, (long)took_ms, called_for != NULL ? called_for : "-");
-    if (took_ms > RETURN_MS_MAX) {
-        wrong("the call did not return soon after the death");
-    }
+/* When the victim has ended is for oshrun to say: that may be long after the signal on a busy machine. */
+static void tell_return(const Mode* mode, int me) {
+    fprintf(stderr, "returned %s %d %lld %s\n", mode->name, me, (long long)now_ns(),
+            called_for != NULL ? called_for : "-");
 }
 
 /* The call of the step until it meets the death, or once if there is none to wait for. */
@@ -96,7 +94,7 @@ static void run_mode(const Plan* plan, const Mode* mode, Local* local) {
         }
     } while (local->awaits_death && !fault_seen());
     if (local->awaits_death) {
-        measure(mode, local->me);
+        tell_return(mode, local->me);
         if ((mode->flags & MODE_TELLS) != 0 && told == 0 && !plan->is_inside) {
             wrong("the call does not tell of the fault");
         }
@@ -135,7 +133,7 @@ static void run(const Plan* plan) {
     volatile long safe_step = NO_STEP; /* the one that has had its death */
     if (SHMEM_FT_ROLLBACK_POINT()) {
         if (step < plan->n_modes && death_ns != 0) {
-            measure(plan->modes[step], shmem_my_pe());
+            tell_return(plan->modes[step], shmem_my_pe());
         }
         recover();
         safe_step = (long)step;
