@@ -95,8 +95,8 @@ void LiveTracker::begin(Version version) {
     for (Interval& interval : since_) {
         interval.changed.merge(changed);
     }
-    const bool is_known = std::any_of(since_.begin(), since_.end(),
-                                      [&](const Interval& interval) { return interval.since == version; });
+    const bool is_known =
+        std::any_of(since_.begin(), since_.end(), [&](const Interval& interval) { return interval.since == version; });
     if (!is_known) {
         Interval interval{version, {}};
         interval.changed.reset(blocks_of_all(live_));
@@ -119,8 +119,8 @@ void LiveTracker::restart(Version version) {
 }
 
 const BlockSet* LiveTracker::changed_since(Version version) {
-    const auto found = std::find_if(since_.begin(), since_.end(),
-                                    [&](const Interval& interval) { return interval.since == version; });
+    const auto found =
+        std::find_if(since_.begin(), since_.end(), [&](const Interval& interval) { return interval.since == version; });
     return found == since_.end() ? nullptr : &found->changed;
 }
 

@@ -5,10 +5,10 @@
 // Fault model: the system may refuse a look at any time. Then nothing is known from there on, for good, and everything
 // is compared again. Writers that die before they have noted what they wrote: change_notes.hpp.
 //
-// Invariant: for every version in `since_`, each block that has been written since the beginning of begin(version) is in
-// its set, or will be found by the next look at page tables and notes. A version whose copies were not committed stays
-// where it is: sets only grow. After a rollback, what lies behind the version is forgotten; what is written back counts
-// as any write.
+// Invariant: for every version in `since_`, each block that has been written since the beginning of begin(version) is
+// in its set, or will be found by the next look at page tables and notes. A version whose copies were not committed
+// stays where it is: sets only grow. After a rollback, what lies behind the version is forgotten; what is written back
+// counts as any write.
 //
 // When it pays. The first write to a page behind a look costs a fault, from under one microsecond to forty, depending
 // on the machine; a page that is not written costs the comparison with two copies otherwise. So pages are watched while
@@ -32,8 +32,8 @@ namespace sft {
 
 class LiveTracker final : public ChangeTracker {
 public:
-    // fault_ns: of WrittenPages::probe(); 0: pages are always watched. Both outlive this; pages and notes of `live` stay where they are from the
-    // first checkpoint on.
+    // fault_ns: of WrittenPages::probe(); 0: pages are always watched. Both outlive this; pages and notes of `live`
+    // stay where they are from the first checkpoint on.
     LiveTracker(const LiveState& live, const ChangeNotes& notes, std::int64_t fault_ns);
 
     void begin(Version version) override;
@@ -68,8 +68,8 @@ private:
     bool is_open_ = false;
     bool is_on_ = false;
     bool is_first_look_ = false;
-    unsigned n_low_ = 0;       // versions one after the other of which little had changed
-    unsigned n_low_min_ = 1;   // that many before pages are watched
+    unsigned n_low_ = 0;      // versions one after the other of which little had changed
+    unsigned n_low_min_ = 1;  // that many before pages are watched
     std::size_t stored_bytes_ = 0;
     BlockSet noted_;  // by the last look
     std::vector<Interval> since_;

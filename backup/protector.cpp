@@ -30,14 +30,15 @@ Result<> Protector::create(BackupMode mode, std::int32_t n_pes) {
     return {};
 }
 
-bool Protector::track_changes(const ChangeNotes& notes, bool is_checked) {
+Result<> Protector::track_changes(const ChangeNotes& notes, Tracking tracking) {
+    SFT_ASSERT(tracking != Tracking::off);
     const Result<std::int64_t> fault_ns = WrittenPages::probe();
     if (!fault_ns) {
-        return false;
+        return fails(fault_ns.error());
     }
-    tracker_ = std::make_unique<LiveTracker>(live_, notes, is_checked ? 0 : *fault_ns);
-    store_.track_changes_by(*tracker_, is_checked);
-    return true;
+    tracker_ = std::make_unique<LiveTracker>(live_, notes, tracking == Tracking::automatic ? *fault_ns : 0);
+    store_.track_changes_by(*tracker_, tracking == Tracking::check);
+    return {};
 }
 
 Result<> Protector::start_idle_work(const Config& config, bool may_checkpoint) {

@@ -280,7 +280,7 @@ namespace tracking {
 constexpr const char* kName = "choice";
 constexpr bool kIsInternal = false;
 constexpr Choice<Tracking> kChoices[] = {
-    {"off", Tracking::off}, {"auto", Tracking::automatic}, {"check", Tracking::check}};
+    {"off", Tracking::off}, {"auto", Tracking::automatic}, {"on", Tracking::always}, {"check", Tracking::check}};
 
 bool parse(std::string_view text, Tracking& out) noexcept { return choose(text, kChoices, out); }
 std::string print(Tracking value) { return chosen(value, kChoices); }

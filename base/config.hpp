@@ -33,9 +33,9 @@ enum class GlobalsMode { automatic, yes, no };
 // What happens when a call breaks a rule whose breach the specification leaves undefined (ops/check.hpp).
 enum class CheckMode { off, warn, abort };
 
-// How checkpoints find what has changed (backup/live_tracker.hpp). automatic: as is cheaper; check: the same, and what
-// tracking does not name is compared.
-enum class Tracking { off, automatic, check };
+// How checkpoints find what has changed (backup/live_tracker.hpp). automatic: as is cheaper; check: always by tracking,
+// and what that does not name is compared.
+enum class Tracking { off, automatic, always, check };
 
 struct Config {
     std::uint64_t symmetric_size_bytes = 0;

@@ -8,6 +8,7 @@
  *   first       the first checkpoint: pages of the copies are touched for the first time, if IDLE has not been enough
  *   dirty       a checkpoint of a heap in which every byte has changed (two copies are written)
  *   sparse      1 % of the 4 KiB pages changed since the last checkpoint but one
+ *   stores      the stores that change these pages, in PE 0: the first one to a page that is watched costs a fault
  *   clean       nothing changed
  *   recovery    PE 1 kills itself; from the survivors' failed checkpoint to the return of shmem_restart_pes
  * Times are those of the slowest PE, in ms; "bound_ms" is the copies' bytes at the memcpy speed of this run, of a first
@@ -127,6 +128,7 @@ int main(int argc, char** argv) {
         shmem_global_exit(2);
     }
     double samples[DONE];
+    double stores[DONE];
     double copy_ms = 0;
     double touch_ms = 0;
     const unsigned idle_s = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
@@ -148,7 +150,9 @@ int main(int argc, char** argv) {
     }
     while (phase < DONE) {
         if (phase < KILL) {
+            const double begin = now_ms();
             change(heap, bytes, (enum Phase)phase);
+            stores[phase] = now_ms() - begin;
         }
         shmem_barrier_all();
         begin_ms = now_ms();
@@ -161,6 +165,7 @@ int main(int argc, char** argv) {
             report("dirty", mib, samples + DIRTY + 1, REPEATS, 2 * copy_ms);
         } else if (phase == CLEAN) {
             report("sparse", mib, samples + SPARSE + 2, REPEATS, 0.02 * copy_ms);
+            report("stores", mib, stores + SPARSE + 2, REPEATS, 0);
         } else if (phase == KILL) {
             report("clean", mib, samples + CLEAN + 1, REPEATS - 1, 0);
             if (shmem_my_pe() == 1) {

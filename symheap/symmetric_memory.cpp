@@ -66,10 +66,9 @@ Result<> SymmetricMemory::create(const Options& options) {
     const std::size_t marks_bytes =
         record_bytes_ == 0 ? 0 : WriteMarks::bytes_for(all_bytes, globals_.range().bytes) + WriteQueues::kBytes;
     const std::size_t notes_begin = whole_pages(all_bytes + marks_bytes);
-    notes_bytes_ = options.has_change_notes
-                       ? notes_begin - (all_bytes + marks_bytes) +
-                             whole_pages(ChangeNotes::bytes_for(all_bytes, globals_.range().bytes))
-                       : 0;
+    notes_bytes_ = options.has_change_notes ? notes_begin - (all_bytes + marks_bytes) +
+                                                  whole_pages(ChangeNotes::bytes_for(all_bytes, globals_.range().bytes))
+                                            : 0;
     if (Result<> done = heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes + notes_bytes_); !done) {
         return done;
     }
@@ -91,7 +90,8 @@ Result<> SymmetricMemory::create(const Options& options) {
         live_.saved.push_back({extent.offset, extent.bytes});
     }
     live_.library = options.library;
-    SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0 && live_.heap.bytes + marks_bytes + notes_bytes_ == heap_segment_.bytes());
+    SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0 &&
+               live_.heap.bytes + marks_bytes + notes_bytes_ == heap_segment_.bytes());
     SFT_ASSERT(heap_.range().begin == live_.heap.begin + record_bytes_);
     return {};
 }

@@ -1,10 +1,10 @@
 // Which pages of its memory this process has written, as its page tables tell: userfaultfd with asynchronous write
-// protection, and the ioctl PAGEMAP_SCAN of /proc/self/pagemap (Linux 6.7). The first write to a page behind a look at it
-// costs a fault.
+// protection, and the ioctl PAGEMAP_SCAN of /proc/self/pagemap (Linux 6.7). The first write to a page behind a look at
+// it costs a fault.
 //
 // What does not show here are writes through other mappings of the same memory, of this process or another, and what a
-// device writes to memory that it was given before the look (RDMA, XPMEM); nor does a hole that is made where a page was
-// that had not been written.
+// device writes to memory that it was given before the look (RDMA, XPMEM); nor does a hole that is made where a page
+// was that had not been written.
 //
 // A page without an entry in the page tables counts as written unless it is a hole of its memory file: an entry also
 // goes when the kernel needs the memory, and whether there was a write goes with it.
@@ -29,8 +29,8 @@ public:
     WrittenPages(const WrittenPages&) = delete;
     WrittenPages& operator=(const WrittenPages&) = delete;
 
-    // Tries it on pages of its own. The failure says what this system lacks. Result: nanoseconds that the first write to
-    // a page costs.
+    // Tries it on pages of its own. The failure says what this system lacks. Result: nanoseconds that the first write
+    // to a page costs.
     [[nodiscard]] static Result<std::int64_t> probe();
 
     [[nodiscard]] Result<> open();

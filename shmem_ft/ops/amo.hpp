@@ -156,12 +156,11 @@ inline void put_signal(Target target, void* dest, const void* source, std::size_
         if (remote == nullptr) [[unlikely]] {
             return remote_put_signal<When>(target, dest, source, nelems * Bytes, copy_of(signal));
         }
-        if (nelems == 1) {
-            store_element<Bytes>(remote, source);
+        if (target.takes_notes()) [[unlikely]] {
+            put_noted<Bytes>(target, remote, dest, source, nelems);
         } else {
-            target.engine.copy(remote, source, nelems * Bytes);
+            copy_or_store<Bytes>(target, remote, source, nelems);
         }
-        target.wrote(dest, nelems * Bytes);
     }
     update_signal(target, signal.address, signal.value, signal.operation, signal.routine);
 }
@@ -173,8 +172,11 @@ inline void put_bytes_signal(Target target, void* dest, const void* source, std:
         if (remote == nullptr) [[unlikely]] {
             return remote_put_signal<When>(target, dest, source, bytes, copy_of(signal));
         }
-        target.engine.copy(remote, source, bytes);
-        target.wrote(dest, bytes);
+        if (target.takes_notes()) [[unlikely]] {
+            put_noted<1>(target, remote, dest, source, bytes);
+        } else {
+            target.engine.copy(remote, source, bytes);
+        }
     }
     update_signal(target, signal.address, signal.value, signal.operation, signal.routine);
 }

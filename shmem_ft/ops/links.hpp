@@ -61,10 +61,12 @@ public:
     void push(PeId pe, void* dest, const void* source, const StridedBlock& block) const noexcept {
         if (void* const remote = engine_.peers.locate(dest, pe)) {
             copy_elements(remote, source, block);
-            const auto element = static_cast<std::ptrdiff_t>(block.element_bytes);
-            wrote_blocks({engine_, pe}, dest,
-                         {block.element_bytes, block.nelems, block.strides.dest * element,
-                          block.strides.source * element});
+            if (engine_.peers.notes.is_set()) {
+                const auto element = static_cast<std::ptrdiff_t>(block.element_bytes);
+                wrote_blocks({engine_, pe}, dest,
+                             {block.element_bytes, block.nelems, block.strides.dest * element,
+                              block.strides.source * element});
+            }
         }
     }
     // What was pushed may be changed behind this.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "shmem_ft/ops/engine.hpp"
-#include "shmem_ft/ops/heap_calls.hpp"
 
 namespace sft {
 
@@ -16,16 +15,15 @@ namespace sft {
     return e.peers.is_symmetric(address) && pe_accessible(e, pe);
 }
 
+// pointer_to() where PEs are to know that somebody has a pointer to their memory.
+[[nodiscard]] void* noted_pointer_to(const Engine& e, const void* address, int pe) noexcept;
+
 // shmem_ptr: for loads and stores on another PE's object; null where that is not possible.
 [[nodiscard]] inline void* pointer_to(const Engine& e, const void* address, int pe) noexcept {
-    if (!addr_accessible(e, address, pe)) {
-        return nullptr;
+    if (e.peers.notes.is_set()) [[unlikely]] {
+        return noted_pointer_to(e, address, pe);
     }
-    void* const pointer = e.peers.locate(address, PeId(pe));
-    if (pointer != nullptr && e.peers.notes.is_set() && !e.peers.is_exposed(address, PeId(pe))) {
-        e.peers.expose(e.heap->reach_of_pointer(address), PeId(pe));
-    }
-    return pointer;
+    return addr_accessible(e, address, pe) ? e.peers.locate(address, PeId(pe)) : nullptr;
 }
 
 }  // namespace sft

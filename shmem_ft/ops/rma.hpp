@@ -56,6 +56,22 @@ inline void load_element(void* to, const void* from) noexcept {
     }
 }
 
+template <std::size_t Bytes>
+inline void copy_or_store(const Target& target, void* remote, const void* source, std::size_t nelems) noexcept {
+    if (nelems == 1) {
+        store_element<Bytes>(remote, source);
+    } else {
+        target.engine.copy(remote, source, nelems * Bytes);
+    }
+}
+
+template <std::size_t Bytes>
+[[gnu::noinline]] void put_noted(Target target, void* remote, const void* dest, const void* source,
+                                 std::size_t nelems) noexcept {
+    copy_or_store<Bytes>(target, remote, source, nelems);
+    target.wrote(dest, nelems * Bytes);
+}
+
 template <std::size_t Bytes, Completion When = Completion::at_once>
 inline void put(Target target, void* dest, const void* source, std::size_t nelems) noexcept {
     if (nelems == 0) [[unlikely]] {
@@ -65,12 +81,10 @@ inline void put(Target target, void* dest, const void* source, std::size_t nelem
     if (remote == nullptr) [[unlikely]] {
         return remote_put<When>(target, dest, source, nelems * Bytes);
     }
-    if (nelems == 1) {
-        store_element<Bytes>(remote, source);
-    } else {
-        target.engine.copy(remote, source, nelems * Bytes);
+    if (target.takes_notes()) [[unlikely]] {
+        return put_noted<Bytes>(target, remote, dest, source, nelems);
     }
-    target.wrote(dest, nelems * Bytes);
+    copy_or_store<Bytes>(target, remote, source, nelems);
 }
 
 template <std::size_t Bytes, Completion When = Completion::at_once>
@@ -97,8 +111,10 @@ inline void put_bytes(Target target, void* dest, const void* source, std::size_t
         return;
     }
     if (void* const remote = target.locate(dest)) [[likely]] {
+        if (target.takes_notes()) [[unlikely]] {
+            return put_noted<1>(target, remote, dest, source, bytes);
+        }
         target.engine.copy(remote, source, bytes);
-        target.wrote(dest, bytes);
     } else {
         remote_put<When>(target, dest, source, bytes);
     }
@@ -180,14 +196,7 @@ inline void copy_blocks(void* dest, const void* source, Strides byte_strides, st
     }
 }
 
-inline void wrote_blocks(const Target& target, const void* dest, const NetBlocks& blocks) noexcept {
-    if (target.engine.peers.notes.is_set()) {
-        const auto* at = static_cast<const unsigned char*>(dest);
-        for (std::size_t b = 0; b < blocks.n_blocks; ++b, at += blocks.dest_step) {
-            target.wrote(at, blocks.block_bytes);
-        }
-    }
-}
+void wrote_blocks(Target target, const void* dest, NetBlocks blocks) noexcept;
 
 template <std::size_t Bytes>
 inline void iput(Target target, void* dest, const void* source, Strides strides, std::size_t nelems) noexcept {
@@ -196,7 +205,9 @@ inline void iput(Target target, void* dest, const void* source, Strides strides,
     }
     if (void* const remote = target.locate(dest)) [[likely]] {
         copy_strided<Bytes>(remote, source, strides, nelems);
-        wrote_blocks(target, dest, net_blocks<Bytes>(strides, 1, nelems));
+        if (target.takes_notes()) [[unlikely]] {
+            wrote_blocks(target, dest, net_blocks<Bytes>(strides, 1, nelems));
+        }
     } else {
         remote_put_blocks(target, dest, source, net_blocks<Bytes>(strides, 1, nelems));
     }
@@ -228,7 +239,9 @@ inline void ibput(Target target, void* dest, const void* source, Strides strides
     }
     if (void* const remote = target.locate(dest)) [[likely]] {
         copy_blocks(remote, source, in_bytes<Bytes>(strides), block_elements * Bytes, nblocks);
-        wrote_blocks(target, dest, net_blocks<Bytes>(strides, block_elements, nblocks));
+        if (target.takes_notes()) [[unlikely]] {
+            wrote_blocks(target, dest, net_blocks<Bytes>(strides, block_elements, nblocks));
+        }
     } else {
         remote_put_blocks(target, dest, source, net_blocks<Bytes>(strides, block_elements, nblocks));
     }

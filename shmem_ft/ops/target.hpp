@@ -18,7 +18,9 @@ struct Target {
     [[nodiscard]] T* locate(T* symmetric) const noexcept {
         return static_cast<T*>(engine.peers.find(symmetric, pe));
     }
-    // Behind every write to what locate() has given.
+    // Behind every write to what locate() has given, if it takes notes. Where the write is the last thing of a hot
+    // path, the note is made in a function of its own, so that the path without it stays as short as it was.
+    [[nodiscard]] bool takes_notes() const noexcept { return engine.peers.notes.is_set(); }
     void wrote(const void* symmetric, std::size_t bytes) const noexcept { engine.peers.wrote(symmetric, pe, bytes); }
 };
 

@@ -114,10 +114,21 @@ Result<> Runtime::use_node_memory() {
     if (Result<> used = node_memory_.use(self()); !used) {
         return used;
     }
-    if (memory_.change_notes().is_set() && !has_mpi()) {
-        static_cast<void>(protector_.track_changes(memory_.change_notes(), config_.tracking == Tracking::check));
-    }
+    track_changes();
     return {};
+}
+
+void Runtime::track_changes() {
+    const ChangeNotes notes = memory_.change_notes();
+    if (!notes.is_set()) {
+        return;
+    }
+    const Result<> tracks = has_mpi() ? Result<>(fails("the program uses MPI, which may write past the page tables"))
+                                      : protector_.track_changes(notes, config_.tracking);
+    if (!tracks && config_.tracking != Tracking::automatic && self() == ProcId(0)) {
+        say("warning: SHMEM_FT_TRACKING: changes cannot be tracked here, everything is compared: %s",
+            tracks.error().line.c_str());
+    }
 }
 
 Result<> Runtime::create_memory() {

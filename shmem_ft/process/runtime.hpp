@@ -75,6 +75,7 @@ private:
     [[nodiscard]] Result<> open_links(const JobCard& first);
     [[nodiscard]] Result<Rendezvous::File> make_node_file(std::int32_t n_pes);
     [[nodiscard]] Result<> use_node_memory();
+    void track_changes();
 
     // Owners are made, and opened, in the order of what they need of each other.
     void open_policies(int generation);

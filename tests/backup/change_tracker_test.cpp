@@ -33,9 +33,7 @@ public:
         since_.clear();
         begin(version);
     }
-    void heard(std::size_t stored_bytes, std::size_t changed_bytes) override {
-        EXPECT_LE(changed_bytes, stored_bytes);
-    }
+    void heard(std::size_t stored_bytes, std::size_t changed_bytes) override { EXPECT_LE(changed_bytes, stored_bytes); }
     const BlockSet* changed_since(Version version) override {
         const auto found = since_.find(version);
         n_known += found != since_.end() ? 1 : 0;

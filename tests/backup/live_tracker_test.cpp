@@ -1,5 +1,5 @@
-// What a process has written itself, what others have written to it, and pages that come and go: copies made by tracking
-// are those of comparing. On systems that do not track, there is nothing to be tested, which is said.
+// What a process has written itself, what others have written to it, and pages that come and go: copies made by
+// tracking are those of comparing. On systems that do not track, there is nothing to be tested, which is said.
 #include "backup/live_tracker.hpp"
 
 #include <fcntl.h>
@@ -194,7 +194,8 @@ TEST_P(LiveTracking, IsOnWhileLittleChanges) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, LiveTracking, testing::Values(BackupMode::single_copy, BackupMode::double_copy),
                          [](const auto& which) {
-                             return which.param == BackupMode::single_copy ? std::string("single") : std::string("double");
+                             return which.param == BackupMode::single_copy ? std::string("single")
+                                                                           : std::string("double");
                          });
 
 }  // namespace

@@ -58,9 +58,8 @@ public:
     [[nodiscard]] bool is_exposed(std::intptr_t difference, const void* address) const noexcept {
         const auto number = reinterpret_cast<std::uintptr_t>(address);
         SFT_ASSERT(heap_.contains(address) || globals_.contains(address));
-        const std::size_t block = heap_.contains(address)
-                                      ? (number - heap_.begin) / kBlockBytes
-                                      : heap_blocks_ + (number - globals_.begin) / kBlockBytes;
+        const std::size_t block = heap_.contains(address) ? (number - heap_.begin) / kBlockBytes
+                                                          : heap_blocks_ + (number - globals_.begin) / kBlockBytes;
         return std::atomic_ref(base_[difference + static_cast<std::intptr_t>(room_for(blocks()) + block)])
                    .load(std::memory_order_relaxed) != 0;
     }
@@ -75,7 +74,8 @@ public:
             if (notes != 0) {
                 notes = written.exchange(0);
             }
-            notes |= std::atomic_ref(*reinterpret_cast<std::uint64_t*>(exposed + first)).load(std::memory_order_relaxed);
+            notes |=
+                std::atomic_ref(*reinterpret_cast<std::uint64_t*>(exposed + first)).load(std::memory_order_relaxed);
             for (std::size_t i = 0; notes != 0; ++i, notes >>= 8) {
                 if ((notes & 0xff) != 0) {
                     SFT_ASSERT(first + i < blocks());

@@ -17,6 +17,13 @@ void PeerTable::not_symmetric(const void* address, PeId pe) const noexcept {
         me.value(), address, pe.value(), hint);
 }
 
+void PeerTable::note(const void* address, PeId pe, std::size_t bytes) const noexcept {
+    const std::intptr_t difference = entries[pe.index()].heap_difference.load(std::memory_order_relaxed);
+    if (difference > kRemote && difference != 0) {
+        notes.wrote(difference, address, bytes);
+    }
+}
+
 void PeerTable::expose(const AddressRange& object, PeId pe) const noexcept {
     const std::intptr_t difference = entries[pe.index()].heap_difference.load(std::memory_order_relaxed);
     if (difference > kRemote && difference != 0) {

@@ -99,7 +99,7 @@ struct PeerTable {
 
     // Follows every write through an address of find() that is another PE's.
     void wrote(const void* address, PeId pe, std::size_t bytes) const noexcept {
-        if (notes.is_set()) {
+        if (notes.is_set()) [[unlikely]] {
             note(address, pe, bytes);
         }
     }
@@ -108,12 +108,7 @@ struct PeerTable {
     [[nodiscard]] bool is_exposed(const void* address, PeId pe) const noexcept;
 
 private:
-    void note(const void* address, PeId pe, std::size_t bytes) const noexcept {
-        const std::intptr_t difference = entries[pe.index()].heap_difference.load(std::memory_order_relaxed);
-        if (difference > kRemote && difference != 0) {
-            notes.wrote(difference, address, bytes);
-        }
-    }
+    void note(const void* address, PeId pe, std::size_t bytes) const noexcept;
     [[gnu::cold]] void not_symmetric(const void* address, PeId pe) const noexcept;
 };
 
