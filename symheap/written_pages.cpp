@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <set>
 #include <utility>
@@ -192,7 +193,7 @@ Result<std::int64_t> WrittenPages::probe() {
         return had.has_value();
     };
     const auto write = [&](std::size_t page) {
-        *static_cast<volatile std::byte*>(pages.address() + page * kPageBytes) = std::byte(1);
+        std::atomic_ref(*reinterpret_cast<std::uint8_t*>(pages.address() + page * kPageBytes)).store(1);
     };
     for (std::size_t page = 0; page < kPages / 2; ++page) {
         write(page);
