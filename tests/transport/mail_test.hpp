@@ -69,9 +69,9 @@ inline bool pump_until(Mailbox& mailbox, const Mailbox::Sink& sink, const std::f
     return true;
 }
 
-inline bool flush_all(Mailbox& mailbox) {
+inline bool flush_all(Mailbox& mailbox, int patience_ms = kPatienceMs) {
     return pump_until(
-        mailbox, [](ProcId, std::span<const std::byte>) {}, [&] { return mailbox.flush(); });
+        mailbox, [](ProcId, std::span<const std::byte>) {}, [&] { return mailbox.flush(); }, patience_ms);
 }
 
 // More than any socket has room for: nothing waits afterwards only if it was dropped.
