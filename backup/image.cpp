@@ -107,12 +107,23 @@ struct Image::Pass {
         return known && storing.may_differ != nullptr && storing.differing == nullptr && !SFT_SLOW_ASSERTIONS &&
                !storing.checks;
     }
+    [[nodiscard]] bool is_unnamed(std::size_t number) const noexcept {
+        return known && storing.differing == nullptr && storing.may_differ != nullptr &&
+               !storing.may_differ->contains(number);
+    }
+    // Of a block that the image has not: somebody may have read there, which makes a page of zeros.
+    void check_new(std::size_t number, const std::byte* live, std::size_t bytes) const noexcept {
+        if ((SFT_SLOW_ASSERTIONS || storing.checks) && number >= frozen_blocks && is_unnamed(number)) {
+            SFT_ASSERT(live[0] == std::byte(0) &&
+                       raw_equal(live, live + 1, bytes - 1));  // a tracker has missed a write
+        }
+    }
     [[nodiscard]] bool differs(std::size_t number, const std::byte* stored, const std::byte* live,
                                std::size_t bytes) const noexcept {
         if (number < frozen_blocks) {
             return false;
         }
-        if (storing.differing == nullptr && storing.may_differ != nullptr && !storing.may_differ->contains(number)) {
+        if (is_unnamed(number)) {
             if (SFT_SLOW_ASSERTIONS || storing.checks) {
                 SFT_ASSERT(raw_equal(stored, live, bytes));  // else a tracker has missed a write
             }
@@ -128,7 +139,9 @@ void Image::store_block(const Region& region, std::size_t block, const std::byte
     const std::size_t bytes = block_bytes(region.bytes, block);
     const auto number = static_cast<std::size_t>(region.table + block - pass.table);
     pass.stats.bytes_stored += bytes;
-    if (pass.known && region.table[block] != kAbsent && !pass.differs(number, stored, live, bytes)) {
+    if (region.table[block] == kAbsent) {
+        pass.check_new(number, live, bytes);
+    } else if (pass.known && !pass.differs(number, stored, live, bytes)) {
         return;
     }
     raw_copy(stored, live, bytes);

@@ -29,11 +29,10 @@ LiveTracker::LiveTracker(const LiveState& live, const ChangeNotes& notes, std::i
 }
 
 Result<> LiveTracker::start() {
-    if (!is_open_) {
+    if (!pages_.is_open()) {
         if (Result<> opened = pages_.open(); !opened) {
             return opened;
         }
-        is_open_ = true;
     }
     // Again each time: what was watched may have been mapped anew.
     Result<> watched = pages_.watch(memory_of(heap_of(live_)));
@@ -44,22 +43,22 @@ Result<> LiveTracker::start() {
 }
 
 Result<> LiveTracker::look_at(const WrittenPages::Memory& memory, std::size_t first_block, BlockSet& changed,
-                              Written& written) {
+                              std::size_t& written_pages) {
     return pages_.look(memory, [&](std::size_t begin, std::size_t end, bool exists) {
         SFT_ASSERT(begin < end && end <= memory.range.bytes);
-        written.existing += exists ? (end - begin) / kImagePage : 0;
+        written_pages += exists ? (end - begin) / kImagePage : 0;
         for (std::size_t block = begin / kBlockBytes; block < blocks_of(end); ++block) {
             changed.insert(first_block + block);
         }
     });
 }
 
-Result<> LiveTracker::look(BlockSet& changed, Written& written) {
+Result<> LiveTracker::look(BlockSet& changed, std::size_t& written_pages) {
     const std::size_t heap_blocks = blocks_of(live_.heap.bytes);
     const std::size_t globals_blocks = blocks_of(live_.globals.bytes);
-    Result<> looked = look_at(memory_of(heap_of(live_)), 0, changed, written);
+    Result<> looked = look_at(memory_of(heap_of(live_)), 0, changed, written_pages);
     if (looked && globals_blocks != 0) {
-        looked = look_at(memory_of(globals_of(live_)), heap_blocks, changed, written);
+        looked = look_at(memory_of(globals_of(live_)), heap_blocks, changed, written_pages);
     }
     for (std::size_t block = heap_blocks + globals_blocks; block < blocks_of_all(live_); ++block) {
         changed.insert(block);
@@ -72,12 +71,6 @@ Result<> LiveTracker::look(BlockSet& changed, Written& written) {
     return looked;
 }
 
-void LiveTracker::stop() noexcept {
-    is_on_ = false;
-    n_low_ = 0;
-    since_.clear();
-}
-
 void LiveTracker::begin(Version version) {
     SFT_ASSERT(version != kNoVersion);
     if (!is_on_) {
@@ -86,10 +79,11 @@ void LiveTracker::begin(Version version) {
     }
     BlockSet changed;
     changed.reset(blocks_of_all(live_));
-    Written written;
-    if (const Result<> looked = look(changed, written); !looked) {
+    std::size_t written_pages = 0;
+    if (const Result<> looked = look(changed, written_pages); !looked) {
         refusal_ = looked.error().line;
-        stop();
+        is_on_ = false;
+        since_.clear();
         return;
     }
     for (Interval& interval : since_) {
@@ -105,7 +99,7 @@ void LiveTracker::begin(Version version) {
     if (since_.size() > kVersions) {
         since_.erase(since_.begin());
     }
-    const auto changed_bytes = static_cast<double>(written.existing * kImagePage);
+    const auto changed_bytes = static_cast<double>(written_pages * kImagePage);
     if (!std::exchange(is_first_look_, false) && most_changed_ < 1 &&
         changed_bytes > 2 * most_changed_ * static_cast<double>(stored_bytes_)) {
         is_on_ = false;  // with the copies that are made now; changed_since() still knows

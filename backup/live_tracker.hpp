@@ -51,21 +51,16 @@ private:
         Version since;
         BlockSet changed;
     };
-    struct Written {
-        std::size_t existing = 0;  // pages
-    };
     [[nodiscard]] Result<> start();
-    [[nodiscard]] Result<> look(BlockSet& changed, Written& written);
+    [[nodiscard]] Result<> look(BlockSet& changed, std::size_t& written_pages);
     [[nodiscard]] Result<> look_at(const WrittenPages::Memory& memory, std::size_t first_block, BlockSet& changed,
-                                   Written& written);
-    void stop() noexcept;
+                                   std::size_t& written_pages);
 
     const LiveState& live_;
     const ChangeNotes notes_;
     const double most_changed_;  // of what exists: with more, comparing is cheaper
     WrittenPages pages_;
     std::string refusal_;
-    bool is_open_ = false;
     bool is_on_ = false;
     bool is_first_look_ = false;
     unsigned n_low_ = 0;      // versions one after the other of which little had changed

@@ -17,32 +17,27 @@ struct ExistingRun {
     std::size_t end = 0;
 };
 
-// The first run of pages that exist, of the `bytes` from `file_offset` on, as offsets from there; empty: none does.
-// Where the kernel does not tell, all of it counts as existing: to take data for a hole would lose it.
-[[nodiscard]] inline ExistingRun first_existing(int fd, std::size_t file_offset, std::size_t bytes) noexcept {
-    const auto begin = static_cast<off_t>(file_offset);
-    const off_t data = ::lseek(fd, begin, SEEK_DATA);
-    if (data < 0) {
-        return errno == ENXIO ? ExistingRun() : ExistingRun{0, bytes};
-    }
-    const auto first = static_cast<std::size_t>(data - begin);
-    if (first >= bytes) {
-        return {};  // of what lies behind
-    }
-    const off_t hole = ::lseek(fd, data, SEEK_HOLE);
-    SFT_ASSERT(hole < 0 || hole >= data);
-    const std::size_t end = hole < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(hole - begin));
-    return {first, std::max(end, first + 1)};  // a hole by now: somebody has made one
-}
-
 // Where the first one of these pages begins that exists, as an offset from `file_offset`; `bytes`: none does.
 [[nodiscard]] inline std::size_t next_existing_page(int fd, std::size_t file_offset, std::size_t bytes) noexcept {
     const auto begin = static_cast<off_t>(file_offset);
     const off_t data = ::lseek(fd, begin, SEEK_DATA);
     if (data < 0) {
-        return errno == ENXIO ? bytes : 0;
+        return errno == ENXIO ? bytes : 0;  // not told: to take data for a hole would lose it
     }
     return std::min(bytes, static_cast<std::size_t>(data - begin));
+}
+
+// The first run of pages that exist, of the `bytes` from `file_offset` on, as offsets from there; empty: none does.
+// Where the kernel does not tell, all of it counts as existing: to take data for a hole would lose it.
+[[nodiscard]] inline ExistingRun first_existing(int fd, std::size_t file_offset, std::size_t bytes) noexcept {
+    const std::size_t first = next_existing_page(fd, file_offset, bytes);
+    if (first == bytes) {
+        return {};
+    }
+    const off_t hole = ::lseek(fd, static_cast<off_t>(file_offset + first), SEEK_HOLE);
+    SFT_ASSERT(hole < 0 || static_cast<std::size_t>(hole) >= file_offset + first);
+    const std::size_t end = hole < 0 ? bytes : std::min(bytes, static_cast<std::size_t>(hole) - file_offset);
+    return {first, std::max(end, first + 1)};  // a hole by now: somebody has made one
 }
 
 // Calls visit(begin, end) for each of them; ascending.

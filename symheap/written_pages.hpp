@@ -35,6 +35,7 @@ public:
 
     [[nodiscard]] Result<> open();
     void close() noexcept;
+    [[nodiscard]] bool is_open() const noexcept { return pagemap_fd_ >= 0; }
 
     // Memory that is a mapping of a memory file: whole pages.
     struct Memory {

@@ -16,9 +16,8 @@ void* noted_pointer_to(const Engine& e, const void* address, int pe) noexcept {
     if (!addr_accessible(e, address, pe)) {
         return nullptr;
     }
-    if (!e.peers.is_exposed(address, PeId(pe))) {
-        e.peers.expose(e.heap->reach_of_pointer(address), PeId(pe));
-    }
+    // Each time: another object may be there by now, which a pointer reaches further into.
+    e.peers.expose(e.heap->reach_of_pointer(address), PeId(pe));
     return e.peers.locate(address, PeId(pe));
 }
 

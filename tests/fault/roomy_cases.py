@@ -41,7 +41,16 @@ def mapped_together(bench):
     check(0 < many <= few + 1, f"{few} calls among 2 PEs, {many} among 24", outcome)
 
 
+def pointed(bench):
+    """Objects that come and go at one address, written through shmem_ptr only: SHMEM_FT_TRACKING=check finds what a copy lacks."""
+    env = {"SHMEM_SYMMETRIC_SIZE": "64M"}
+    expected = bench.run(2, 0, "pointed", SHMEM_FT_TRACKING="off", **env)
+    check(expected.exit_code == 0 and len(expected.results()) == 2, "the run that compares failed", expected)
+    check_success(bench.run(2, 0, "pointed", SHMEM_FT_TRACKING="check", **env), expected.results())
+
+
 CASES = {f"roomy-{point}": killed_at(point) for point in POINTS}
 CASES["roomy-two-nodes"] = killed_at("replicate_middle", SHMEM_FT_PRETEND_NODES="2")
 CASES["roomy-single-copy"] = killed_at("replicate_end", SHMEM_FT_BACKUP_MODE="single")
 CASES["mapped-together"] = mapped_together
+CASES["pointed"] = pointed

@@ -55,14 +55,6 @@ public:
     void expose(std::intptr_t difference, const void* address, std::size_t bytes) const noexcept {
         set(base_ + difference + room_for(blocks()), address, bytes);
     }
-    [[nodiscard]] bool is_exposed(std::intptr_t difference, const void* address) const noexcept {
-        const auto number = reinterpret_cast<std::uintptr_t>(address);
-        SFT_ASSERT(heap_.contains(address) || globals_.contains(address));
-        const std::size_t block = heap_.contains(address) ? (number - heap_.begin) / kBlockBytes
-                                                          : heap_blocks_ + (number - globals_.begin) / kBlockBytes;
-        return std::atomic_ref(base_[difference + static_cast<std::intptr_t>(room_for(blocks()) + block)])
-                   .load(std::memory_order_relaxed) != 0;
-    }
 
     // Calls visit(block) for each own block with a note, heap before globals, and takes the notes of writes away.
     template <class Visit>

@@ -31,9 +31,4 @@ void PeerTable::expose(const AddressRange& object, PeId pe) const noexcept {
     }
 }
 
-bool PeerTable::is_exposed(const void* address, PeId pe) const noexcept {
-    const std::intptr_t difference = entries[pe.index()].heap_difference.load(std::memory_order_relaxed);
-    return difference <= kRemote || difference == 0 || notes.is_exposed(difference, address);
-}
-
 }  // namespace sft

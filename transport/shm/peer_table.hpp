@@ -105,7 +105,6 @@ struct PeerTable {
     }
     // Such addresses are given to the program, which may write there whenever it likes from now on. REQUIRES: notes.
     void expose(const AddressRange& object, PeId pe) const noexcept;
-    [[nodiscard]] bool is_exposed(const void* address, PeId pe) const noexcept;
 
 private:
     void note(const void* address, PeId pe, std::size_t bytes) const noexcept;
