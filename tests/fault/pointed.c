@@ -1,5 +1,5 @@
-/* Stores through pointers of shmem_ptr to objects that come and go at one address: the copy must have them all, although
- * nobody notes such stores. PE 0 writes into all of PE 1's object, which nobody else touches.
+/* Stores through pointers of shmem_ptr to objects that come and go at one address: the copy must have them all,
+ * although nobody notes such stores. PE 0 writes into all of PE 1's object, which nobody else touches.
  *
  *     pointed      prints "result pointed PE SUM" on each PE */
 #include "apps/app_support.h"
