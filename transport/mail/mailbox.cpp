@@ -181,7 +181,8 @@ void Mailbox::close() noexcept {
     }
     epoll_fd_ = listener_ = timer_ = -1;
     owner_ = 0;
-    is_listener_paused_ = false;
+    is_listener_paused_ = timer_runs_ = false;
+    retry_after_ns_ = 0;
     peers_.clear();
     incoming_.clear();
 }
@@ -320,6 +321,7 @@ Mailbox::Outcome Mailbox::connect(ProcId to, Peer& peer) {
     }
     SFT_ASSERT(!peer.waits_for_room);  // what has been dropped waits for nothing
     peer.fd = fd;
+    has_succeeded();
     return Outcome::sent;
 }
 
@@ -423,6 +425,7 @@ void Mailbox::accept_all() {
         }
         SFT_ASSERT(!incoming_.contains(connection));
         incoming_[connection].fd = fd;
+        has_succeeded();
     }
 }
 

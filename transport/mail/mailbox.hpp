@@ -185,6 +185,8 @@ private:
     void hang_up(std::uint32_t connection) noexcept;
     void retry();
     void retry_soon(const char* what, int error) noexcept;
+    // The next pause is a short one again.
+    void has_succeeded() noexcept { retry_after_ns_ = 0; }
     [[nodiscard]] bool watch(int operation, int fd, std::uint32_t events, std::uint64_t key) const noexcept;
     void watch_listener(bool is_wanted) noexcept;
     void release(int& fd) const noexcept;
@@ -200,6 +202,8 @@ private:
     int epoll_fd_ = -1;
     int listener_ = -1;
     int timer_ = -1;  // runs while something has to be tried again that the kernel will not call us for
+    bool timer_runs_ = false;
+    std::int64_t retry_after_ns_ = 0;  // 0: nothing has failed lately
     bool is_listener_paused_ = false;
     bool has_complained_ = false;
     LastingTrouble trouble_;

@@ -3,6 +3,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -13,8 +14,10 @@
 namespace sft {
 namespace {
 
-// How long what the kernel gives no sign for is left alone: a full queue of connections, no descriptors.
-constexpr timespec kRetryAfter{.tv_sec = 0, .tv_nsec = 1'000'000};
+// How long what the kernel gives no sign for is left alone: a full queue of connections, no descriptors. Each time in
+// vain it is left alone for longer: many processes that try often keep the one they wait for from the processor.
+constexpr std::int64_t kRetryFirstNs = 1'000'000;
+constexpr std::int64_t kRetryLastNs = 32'000'000;
 
 }  // namespace
 
@@ -47,18 +50,26 @@ void Mailbox::retry_soon(const char* what, int error) noexcept {
         }
     }
     SFT_ASSERT(timer_ >= 0);
+    if (std::exchange(timer_runs_, true)) {
+        return;  // or whoever fails often would put off the others' next try for ever
+    }
+    retry_after_ns_ = std::clamp(2 * retry_after_ns_, kRetryFirstNs, kRetryLastNs);
     itimerspec once{};
-    once.it_value = kRetryAfter;
+    once.it_value.tv_nsec = retry_after_ns_;
     timerfd_settime(timer_, 0, &once, nullptr);
 }
 
 void Mailbox::retry() {
     std::uint64_t expirations = 0;
     static_cast<void>(!read(timer_, &expirations, sizeof expirations));
-    if (is_listener_paused_) {
+    timer_runs_ = false;
+    const bool was_paused = is_listener_paused_;
+    if (was_paused) {
         watch_listener(true);
     }
-    flush();
+    if (flush() && !was_paused) {
+        has_succeeded();
+    }
 }
 
 }  // namespace sft
