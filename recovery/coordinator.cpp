@@ -19,6 +19,7 @@ Coordinator::Coordinator(const Options& options)
       observer_(options.observer),
       has_lease_(options.has_lease),
       records_(options.records),
+      words_(options.words),
       waits_for_spares_(options.policy == UnreplacedPolicy::wait),
       rules_(options.shape),
       agreement_({.shape = options.shape,
@@ -120,6 +121,18 @@ void Coordinator::decided(const JobState& before, const JobState& after) {
     events_.push_back(
         {.kind = Event::Kind::decision, .death = {}, .before = before, .after = after, .awaited = {}, .why_stop = {}});
     changed_.notify_all();
+    if (words_ != nullptr) {
+        words_->move_on();
+    }
+}
+
+void Coordinator::wake_for_words() {
+    const JobState& state = agreement_.decided();
+    for (std::int32_t pe = 0; pe < shape_.n_pes; ++pe) {
+        if (const ProcId holder = shape_.holder(state, PeId(pe)); holder != agreement_.self()) {
+            words_->wake(holder);
+        }
+    }
 }
 
 std::optional<JobState> Coordinator::decided_by(std::span<const Death> dead) const {
@@ -286,8 +299,31 @@ void Coordinator::request_join(std::vector<ProcId> everybody, NodeId node) {
 
 void Coordinator::await_change(std::uint64_t index) {
     while (agreement_.decided().index == index) {
-        changed_.wait(mutex_);
+        if (!await_words() && agreement_.decided().index == index) {
+            changed_.wait(mutex_);
+        }
     }
+}
+
+// False: the next value will come by messages, or has come.
+bool Coordinator::await_words() {
+    if (words_ == nullptr || !agreement_.is_open()) {
+        return false;
+    }
+    const std::uint64_t word = word_of(agreement_.decided());
+    std::vector<ProcId> missing = agreement_.missing_words();
+    if (std::find(missing.begin(), missing.end(), agreement_.self()) != missing.end()) {
+        return false;  // this process waits for something else
+    }
+    const std::uint64_t moves = words_->moves();
+    mutex_.unlock();
+    const bool are_there = words_->await(std::move(missing), word, moves);
+    mutex_.lock();
+    if (are_there) {
+        agreement_.look();
+        tell();
+    }
+    return are_there;
 }
 
 Participant::Do Coordinator::enter(const Call& call) {

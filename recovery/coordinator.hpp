@@ -21,6 +21,7 @@
 #include "base/mutex.hpp"
 #include "recovery/membership/agreement.hpp"
 #include "recovery/participant.hpp"
+#include "recovery/ready_words.hpp"
 #include "recovery/rules.hpp"
 #include "recovery/value_records.hpp"
 #include "transport/mail/mailbox.hpp"
@@ -71,6 +72,7 @@ public:
         // AgreementWorld::has_lease(), asked by any thread with the coordinator's lock; empty: always.
         std::function<bool()> has_lease = {};
         ValueRecords* records = nullptr;  // what outlives processes of this node; null: nothing does
+        ReadyWords* words = nullptr;      // of a job of several PEs on one node; null: it is another one
     };
     explicit Coordinator(const Options& options);
 
@@ -174,6 +176,10 @@ private:
     [[nodiscard]] bool has_lease() const override { return !has_lease_ || has_lease_(); }
     [[nodiscard]] Testimony testimony_about(NodeId node) const override SFT_REQUIRES(mutex_);
     [[nodiscard]] std::optional<JobState> decided_by(std::span<const Death> dead) const override;
+    [[nodiscard]] bool has_ready_words() const override { return words_ != nullptr; }
+    void write_ready_word(std::uint64_t word) override { words_->write(word); }
+    [[nodiscard]] std::uint64_t ready_word_of(ProcId process) const override { return words_->of(process); }
+    void wake_for_words() override SFT_REQUIRES(mutex_);
 
     struct Event {
         enum class Kind : std::uint8_t { death, decision, stop, awaiting } kind{};
@@ -190,6 +196,7 @@ private:
     void visit(What what) SFT_REQUIRES(mutex_);
     [[nodiscard]] Participant::Do enter(const Call& call) SFT_REQUIRES(mutex_);
     void await_change(std::uint64_t index) SFT_REQUIRES(mutex_);
+    [[nodiscard]] bool await_words() SFT_REQUIRES(mutex_);
     void note_awaited() SFT_REQUIRES(mutex_);
     // Gives the news to the observer, in order, without the lock.
     void tell() SFT_REQUIRES(mutex_);
@@ -200,6 +207,7 @@ private:
     JobObserver* observer_;
     std::function<bool()> has_lease_;
     ValueRecords* records_;
+    ReadyWords* words_;
     bool waits_for_spares_;
 
     mutable Mutex mutex_{MutexRank::coordinator};

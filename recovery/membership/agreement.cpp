@@ -62,7 +62,14 @@ void Agreement::ready(std::uint64_t index, Goal goal, std::uint64_t hash) {
     SFT_ASSERT(goal != Goal::none && goal != Goal::any);  // these are sums
     // Who has heard of its PE before the ballot that calls it says this in its answer to that.
     own_ready_ = {goal, false, hash};
-    progress();
+    if (goal == goal_by_words(state_.stage) && (is_open() || is_mutated(Mutation::vote_in_ballot))) {
+        vote();
+    } else if (is_open()) {
+        want_ballot();
+    }
+    if (!is_open()) {
+        progress();
+    }
 }
 
 void Agreement::receive(ProcId from, const Message& message) {
@@ -100,6 +107,7 @@ void Agreement::receive(ProcId from, const Message& message) {
         case MessageKind::join: take_join(from, message.node); break;
         case MessageKind::ping: take_ping(from, message); break;
         case MessageKind::news: take_news(from, message); break;
+        case MessageKind::ballot_wanted: take_ballot_wanted(message); break;
         case MessageKind::excluded:
         case MessageKind::stalled:  // the owner's business
         case MessageKind::heartbeat: break;

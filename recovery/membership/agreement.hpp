@@ -24,6 +24,10 @@
 // others. They join in the order of their numbers, so that what is said above about substitutes stays true; one that
 // comes too late is sent away.
 //
+// Words of readiness. On one node the steps of a checkpoint take no message: each process has a word in memory that
+// outlives it, and whoever finds the words of all participants there decides. A ballot about a value ends that for this
+// value (docs/protocols.md, "Words of readiness").
+//
 // When a participant dies, or the leader does, whoever leads now begins a ballot: it collects from every living
 // participant what it knows to be decided, what it has accepted and what it is ready for. Then
 //   - somebody knows a later value: it was decided, so the ballot begins again from it;
@@ -53,6 +57,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -74,6 +79,14 @@ namespace sft {
            : stage == Stage::updating ? Goal::update
            : stage == Stage::planned  ? Goal::restore
                                       : Goal::none;
+}
+
+// The goal that may lead on from a stage by words of readiness: a step of a checkpoint; none: there is no such goal.
+[[nodiscard]] constexpr Goal goal_by_words(Stage stage) noexcept {
+    return stage == Stage::running       ? Goal::arrive
+           : stage == Stage::replicating ? Goal::replicate
+           : stage == Stage::updating    ? Goal::update
+                                         : Goal::none;
 }
 
 // What follows from what: pure, the same everywhere. Implemented by recovery/rules.hpp.
@@ -137,9 +150,19 @@ public:
     // The last value that one of the dead has decided, if what all of them have recorded outlives them
     // (value_records.hpp); the one that the job has started with if none of them has decided any. Nothing: it does not.
     [[nodiscard]] virtual std::optional<JobState> decided_by(std::span<const Death> /*dead*/) const { return {}; }
+    // Words of readiness (above): whether every process has one in memory that outlives it. The same for all.
+    [[nodiscard]] virtual bool has_ready_words() const { return false; }
+    // The own one, which only grows. Others see it before this returns.
+    virtual void write_ready_word(std::uint64_t /*word*/) {}
+    [[nodiscard]] virtual std::uint64_t ready_word_of(ProcId /*process*/) const { return 0; }
+    // All participants' words are there: the others are to look().
+    virtual void wake_for_words() {}
     // What this process knows of a node (node_watch.hpp), for others that ask.
     [[nodiscard]] virtual Testimony testimony_about(NodeId /*node*/) const { return Testimony::none; }
 };
+
+// What a process that is ready for a step by words writes; 0, as words begin, is of no value.
+[[nodiscard]] inline std::uint64_t word_of(const JobState& state) noexcept { return state.index + 1; }
 
 class Agreement {
 public:
@@ -156,6 +179,11 @@ public:
     // This process's PE is ready for the goal that leads on from decided(). A process that holds no PE has none; a
     // witness is always ready. Ignored when the value has moved on (index differs).
     void ready(std::uint64_t index, Goal goal, std::uint64_t hash = 0);
+    // Decides by the words of readiness, if all are there.
+    void look();
+    // Whether decided() may be followed by look(), without any message. Participants of it whose words are missing.
+    [[nodiscard]] bool is_open() const noexcept;
+    [[nodiscard]] std::vector<ProcId> missing_words() const;
     void process_died(const Death& death);
     // `process` has left the job because it is over. how: finished or ended.
     void process_left(ProcId process, Stage how);
@@ -214,6 +242,14 @@ private:
     void react_to_deaths();
     void report_deaths();
     void stop(const Stop& why);
+
+    // agreement_words.cpp: words of readiness
+    [[nodiscard]] bool has_word(ProcId process) const;
+    void vote();
+    void want_ballot();
+    void take_ballot_wanted(const Message& message);
+    [[nodiscard]] bool are_all_words_there() const;
+    [[nodiscard]] bool has_to_choose() const;
 
     // agreement_news.cpp: deaths of which no leader seems to know
     void take_news(ProcId from, const Message& message);
@@ -288,7 +324,9 @@ private:
     Readiness own_ready_;
     std::unique_ptr<JobState> proposal_;  // accepted
     Ballot proposal_ballot_;
-    bool is_proposing_ = false;  // leader: waits for acceptances
+    bool is_proposing_ = false;                  // leader: waits for acceptances
+    std::optional<std::uint64_t> closed_index_;  // of the last value about which this process has joined a ballot
+    std::optional<std::uint64_t> wanted_index_;  // of the last value for which somebody wants one
 
     EndRequest end_request_;        // own, until the job has ended
     EndRequest heard_end_;          // anybody's, on its way to the leader

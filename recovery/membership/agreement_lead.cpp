@@ -28,6 +28,7 @@ void Agreement::join(Ballot ballot, const JobState& state, std::vector<Death> de
     ballot_ = ballot;
     ballot_dead_ = std::move(dead);
     parent_ = parent;
+    closed_index_ = state.index;
     take_place(Tree(shape_, state, ballot_dead_, fan_out_));
     has_answered_ = parent == kNoProc;
     is_proposing_ = false;
@@ -192,7 +193,7 @@ void Agreement::answer() {
 }
 
 void Agreement::say_ready() {
-    if (!has_answered_ || has_said_ready_) {
+    if (!has_answered_ || has_said_ready_ || is_open()) {
         return;
     }
     Message message = make(MessageKind::ready);
@@ -225,6 +226,12 @@ bool Agreement::can_join_now() const {
 // ---- decisions ----
 
 void Agreement::lead() {
+    if (is_open()) {
+        if (!has_to_choose()) {
+            return;
+        }
+        begin_ballot();
+    }
     if (ballot_.leader != self_.value() || !have_all_reported()) {
         return;
     }
@@ -241,8 +248,18 @@ void Agreement::lead() {
     }
     const bool are_all_ready = ready.goal != Goal::none;
     // What all have accepted may have been decided by a leader that died, so it is decided now.
+    if (is_mutated(Mutation::words_before_proposals) && are_all_words_there()) {
+        decide(rules_->after_ready(state_, goal_by_words(state_.stage)));
+        return;
+    }
     if (accepted.kind == Acceptance::Kind::proposal && !is_mutated(Mutation::ignore_forced_value)) {
         decide(*proposal_);
+        return;
+    }
+    // Nothing was proposed to all, so nothing but words can have led on, and nobody writes a word for this value any
+    // more. If all are there somebody may have gone on by them.
+    if (are_all_words_there() && !is_mutated(Mutation::ignore_words)) {
+        decide(rules_->after_ready(state_, goal_by_words(state_.stage)));
         return;
     }
     if (accepted.kind == Acceptance::Kind::by_ready && are_all_ready && !ready.is_mixed &&

@@ -289,6 +289,7 @@ const char* name_of(MessageKind kind) noexcept {
         case MessageKind::ping: return "ping";
         case MessageKind::news: return "news";
         case MessageKind::stalled: return "stalled";
+        case MessageKind::ballot_wanted: return "ballot_wanted";
     }
     return "?";
 }

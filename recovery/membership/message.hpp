@@ -79,14 +79,15 @@ enum class MessageKind : std::uint8_t {
     census_reply,
     excluded,  // to a process that has been declared dead: stop
     heartbeat,
-    join,     // to everybody: a spare that has come while the job runs
-    ping,     // to another node: send me a heartbeat
-    news,     // of deaths, to those who would lead next: has your leader heard?
-    stalled,  // to another node: data from mine to yours does not get through (flow_watch.hpp)
+    join,           // to everybody: a spare that has come while the job runs
+    ping,           // to another node: send me a heartbeat
+    news,           // of deaths, to those who would lead next: has your leader heard?
+    stalled,        // to another node: data from mine to yours does not get through (flow_watch.hpp)
+    ballot_wanted,  // to the leader: words of readiness will not do for this value (agreement.hpp)
 };
 // Without those that a job on its own, or on one node, does not send.
 inline constexpr std::uint8_t kMessageKinds = static_cast<std::uint8_t>(MessageKind::heartbeat);
-inline constexpr MessageKind kLastMessageKind = MessageKind::stalled;
+inline constexpr MessageKind kLastMessageKind = MessageKind::ballot_wanted;
 [[nodiscard]] const char* name_of(MessageKind kind) noexcept;
 
 struct Message {

@@ -49,6 +49,10 @@ enum class Mutation : int {
     take_closed_for_dead,      // whoever cannot be opened counts as gone (there, too)
     forget_to_record,          // a value is not recorded where it outlives the process
     no_heir,                   // what a dead keeper has left on its node is nobody's
+    ignore_words,              // the leader chooses freely although all words of readiness are there
+    vote_in_ballot,            // who has joined a ballot goes on with words
+    decide_without_word,       // one word is not waited for
+    words_before_proposals,    // a leader takes words for final that are of later values
     adopt_stale_copy,          // a substitute takes the local copy of the one before, of whatever version (there, too)
     count_
 };

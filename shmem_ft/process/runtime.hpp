@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "backup/protector.hpp"
@@ -136,6 +137,7 @@ private:
     InitCalls init_calls_;
     MemoryActions actions_;
     ProcessEvents events_;
+    std::optional<ReadyWords> words_;
     std::unique_ptr<Coordinator> coordinator_;
     std::unique_ptr<StatusPublisher> status_;  // as long as the coordinator
     std::unique_ptr<FailureService> service_;  // as long as the coordinator

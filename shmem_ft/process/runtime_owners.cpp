@@ -41,6 +41,9 @@ void Runtime::open_peers() {
 // With what shows to onlookers what it knows.
 void Runtime::create_coordinator() {
     const bool aborts = config_.unreplaced == Unreplaced::abort;
+    if (links_.nodes() == nullptr && first_spare() > 1) {
+        words_.emplace(control_, self(), engine_.waiter);
+    }
     coordinator_ = std::make_unique<Coordinator>(Coordinator::Options{
         .shape = {.n_pes = first_spare(),
                   .n_processes = bootstrap_.n_processes(),
@@ -55,7 +58,8 @@ void Runtime::create_coordinator() {
         .actions = &actions_,
         .observer = &events_,
         .has_lease = [this] { return service_->has_lease(); },
-        .records = node_memory_.records()});
+        .records = node_memory_.records(),
+        .words = words_ ? &*words_ : nullptr});
     status_ = std::make_unique<StatusPublisher>(
         StatusPublisher::Options{.control = &control_,
                                  .coordinator = coordinator_.get(),

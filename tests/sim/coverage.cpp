@@ -42,6 +42,7 @@ constexpr std::array<Floor, static_cast<std::size_t>(Feat::count_)> kFloors = {{
     {"ended: requested", 0.01},
     {"copies of the dead taken over", 0},
     {"plans without a survivor", 0},
+    {"words of readiness of all", 0},
 }};
 
 }  // namespace
@@ -134,6 +135,8 @@ void Coverage::restored(ProcId /*process*/, std::uint32_t /*view*/, RestoredFrom
 
 void Coverage::shadow_sent_anew(ProcId /*process*/) { count(Feat::new_shadows); }
 
+void Coverage::found_all_words(ProcId /*process*/) { count(Feat::full_words); }
+
 void Coverage::add(const Coverage& other) noexcept {
     for (std::size_t i = 0; i < counts_.size(); ++i) {
         counts_[i] += other.counts_[i];
@@ -142,6 +145,10 @@ void Coverage::add(const Coverage& other) noexcept {
 
 bool Coverage::has_used_node_memory(std::uint64_t n_jobs) const noexcept {
     return n_jobs < kJobsMin || ((*this)[Feat::adoptions] * 50 >= n_jobs && (*this)[Feat::revivals] * 1000 >= n_jobs);
+}
+
+bool Coverage::has_used_words(std::uint64_t n_jobs) const noexcept {
+    return n_jobs < kJobsMin || ((*this)[Feat::full_words] * 4 >= n_jobs && (*this)[Feat::recoveries] * 80 >= n_jobs);
 }
 
 std::string Coverage::what_is_missing(std::uint64_t n_jobs) const {

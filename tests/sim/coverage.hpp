@@ -38,8 +38,9 @@ enum class Feat : std::uint8_t {
     nothing_committed,
     past_the_end,
     requested,
-    adoptions,  // restores from what the dead have left: of node memory
-    revivals,   // plans after all holders had died: of node memory
+    adoptions,   // restores from what the dead have left: of node memory
+    revivals,    // plans after all holders had died: of node memory
+    full_words,  // found by a process: of words of readiness
     count_
 };
 
@@ -56,10 +57,14 @@ public:
     void could_not_open(ProcId process) override;
     void shadow_sent_anew(ProcId process) override;
 
+    void found_all_words(ProcId process) override;
+
     void add(const Coverage& other) noexcept;
     [[nodiscard]] std::uint64_t operator[](Feat feat) const noexcept { return counts_[static_cast<std::size_t>(feat)]; }
     // Of jobs whose memory is their node's: seldom more than one of nine are.
     [[nodiscard]] bool has_used_node_memory(std::uint64_t n_jobs) const noexcept;
+    // Of jobs that have words of readiness: seldom more than one of nine, if nodes have memory besides.
+    [[nodiscard]] bool has_used_words(std::uint64_t n_jobs) const noexcept;
     // Empty, or what there has been too little of in so many jobs.
     [[nodiscard]] std::string what_is_missing(std::uint64_t n_jobs) const;
     [[nodiscard]] std::string to_string() const;

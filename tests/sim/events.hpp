@@ -47,6 +47,8 @@ class Observer {
 public:
     virtual ~Observer() = default;
 
+    // All participants' words of readiness are there, as this process finds.
+    virtual void found_all_words(ProcId /*process*/) {}
     virtual void decided(ProcId /*process*/, const JobState& /*before*/, const JobState& /*after*/) {}
     virtual void gone(ProcId /*process*/, Gone /*how*/) {}
     // Somebody was told by the world, or by others, that `death.process` is dead.

@@ -59,6 +59,11 @@ const char* name_of(sft::EndReason reason) {
     return "?";
 }
 
+// With any of these fewer copies are lost, if any, and whole kinds of jobs are left out.
+bool is_of_all_kinds(const sft::sim::RunOptions& options) {
+    return !options.has_two_partners && !options.has_node_memory && !options.has_ready_words;
+}
+
 std::string end_of(const sft::sim::Outcome& outcome) {
     if (outcome.stage == sft::Stage::ended) {
         return std::string("ended: ") + name_of(outcome.end_reason);
@@ -86,14 +91,17 @@ Tally run_share(const std::string& program, const Options& options, std::uint64_
         }
     }
     const std::string missing = tally.coverage.what_is_missing(tally.jobs);
-    // With these fewer copies are lost, if any.
-    if (!missing.empty() && !options.run.has_two_partners && !options.run.has_node_memory) {
+    if (!missing.empty() && is_of_all_kinds(options.run)) {
         ++tally.failures;
         fmt::print("too little has happened in {} jobs: {}\n", tally.jobs, missing);
     }
     if (options.run.has_node_memory && !tally.coverage.has_used_node_memory(tally.jobs)) {
         ++tally.failures;
         fmt::print("too little has been left to others in {} jobs\n", tally.jobs);
+    }
+    if (options.run.has_ready_words && !tally.coverage.has_used_words(tally.jobs)) {
+        ++tally.failures;
+        fmt::print("too little has been decided by words in {} jobs\n", tally.jobs);
     }
     return tally;
 }
@@ -141,7 +149,7 @@ int hunt(const std::string& program, const Options& options) {
         const sft::sim::Outcome outcome = sft::sim::run_seed(seed, options.run);
         coverage.add(outcome.coverage);
         const std::string missing = coverage.what_is_missing(i + 1);
-        if (outcome.violation.empty() && !missing.empty()) {
+        if (outcome.violation.empty() && !missing.empty() && is_of_all_kinds(options.run)) {
             fmt::print("{}: found after {} seeds: {}\n", options.mutation, i + 1, missing);
             return 0;
         }
@@ -219,6 +227,7 @@ int main(int argc, char** argv) {
     app.add_flag("--trace", options.run.with_trace, "print what happens")->needs(replay);
     app.add_flag("--two-partners", options.run.has_two_partners, "two processes keep a copy of each PE");
     app.add_flag("--node-memory", options.run.has_node_memory, "copies outlive the process that keeps them");
+    app.add_flag("--ready-words", options.run.has_ready_words, "checkpoints are decided by words in shared memory");
     app.add_flag("--statistics", options.with_statistics, "print how the jobs ended");
     app.add_option("--mutation", options.mutation,
                    "switch this deliberate bug on and look for the first seed that finds it (sim_mutated only)")
@@ -240,7 +249,8 @@ int main(int argc, char** argv) {
         return 2;
     }
     const std::string program = std::string(argv[0]) + (options.run.has_two_partners ? " --two-partners" : "") +
-                                (options.run.has_node_memory ? " --node-memory" : "");
+                                (options.run.has_node_memory ? " --node-memory" : "") +
+                                (options.run.has_ready_words ? " --ready-words" : "");
     if (!options.mutation.empty() && replay->count() == 0) {
         return hunt(program, options);
     }

@@ -57,6 +57,10 @@ const std::vector<std::string>& mutation_names() {
         "take_closed_for_dead",
         "forget_to_record",
         "no_heir",
+        "ignore_words",
+        "vote_in_ballot",
+        "decide_without_word",
+        "words_before_proposals",
         "adopt_stale_copy",
 #endif
     };
@@ -70,7 +74,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 45, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 49, "name the new bug above");
 #endif
     return true;
 }

@@ -349,6 +349,28 @@ void SimProcess::record(const JobState& value) {
     }
 }
 
+void SimProcess::write_ready_word(std::uint64_t word) {
+    if (is_alive()) {
+        world_.write_ready_word(self_, word);
+    }
+}
+
+void SimProcess::wake_for_words() {
+    if (is_alive()) {
+        world_.tell(&Observer::found_all_words, self_);
+        world_.wake_for_words();
+    }
+}
+
+// The program's thread, which waits in a call.
+void SimProcess::look_at_words() {
+    if (is_in_call_ && !is_working_) {
+        hops_ = 0;
+        agreement_.look();
+        after_agreement();
+    }
+}
+
 std::optional<JobState> SimProcess::decided_by(std::span<const Death> dead) const {
     return world_.scenario().has_node_memory ? std::optional(world_.decided_by(dead)) : std::nullopt;
 }

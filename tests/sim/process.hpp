@@ -38,6 +38,7 @@ public:
     void learn_of_death(const Death& death);
     void learn_that_left(ProcId process, Stage how);
     void request_end(EndReason reason);
+    void look_at_words();
     void corrupt_a_copy(bool of_local_copy, Random& random);
     [[nodiscard]] const Agreement& agreement() const noexcept { return agreement_; }
     [[nodiscard]] Time beat_at() const noexcept { return beat_at_; }
@@ -54,6 +55,10 @@ public:
     void decided(const JobState& before, const JobState& after) override;
     void heard_of_death(const Death& death) override;
     void must_stop(const Stop& why) override;
+    [[nodiscard]] bool has_ready_words() const override { return world_.scenario().has_ready_words; }
+    void write_ready_word(std::uint64_t word) override;
+    [[nodiscard]] std::uint64_t ready_word_of(ProcId process) const override { return world_.ready_word_of(process); }
+    void wake_for_words() override;
     [[nodiscard]] std::optional<JobState> decided_by(std::span<const Death> dead) const override;
 
 private:

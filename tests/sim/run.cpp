@@ -39,6 +39,9 @@ Outcome run_seed(std::uint64_t seed, const RunOptions& options) {
     if (options.has_node_memory && !give_node_memory(scenario)) {
         return {};
     }
+    if (options.has_ready_words && !give_ready_words(scenario)) {
+        return {};
+    }
     if (options.with_trace) {
         fmt::print("{}\n", describe(scenario));
     }

@@ -26,6 +26,7 @@ struct RunOptions {
     // difference and is enough: of several PEs on one node, of which nobody is cut off. (The others are left out.)
     bool has_two_partners = false;
     bool has_node_memory = false;
+    bool has_ready_words = false;  // which the library has on one node
 };
 [[nodiscard]] Outcome run_seed(std::uint64_t seed, const RunOptions& options);
 

@@ -437,6 +437,20 @@ bool give_node_memory(Scenario& scenario) {
     return true;
 }
 
+bool give_ready_words(Scenario& scenario) {
+    if (scenario.nodes || may_mistake(scenario) || scenario.shape.n_pes == 1) {
+        return false;
+    }
+    scenario.has_ready_words = true;
+    Random random(scenario.seed ^ 0x3a9d1);
+    for (Kill& kill : scenario.kills) {
+        if (random.percent(30)) {
+            kill.trigger = Trigger::word;
+        }
+    }
+    return true;
+}
+
 std::string describe(const Scenario& scenario) {
     return format(
         "seed %llu: %d PEs, %d spares on %d nodes%s, fan-out %d, %u versions, %s, delay %lld..%lld ns, %zu kills, %zu "

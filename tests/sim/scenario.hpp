@@ -17,7 +17,7 @@ enum class Detection : std::uint8_t {
     nodes,       // several nodes: kernel for processes of the own node, silence for other nodes as a whole
 };
 
-enum class Trigger : std::uint8_t { time, send, receive, decided, work };
+enum class Trigger : std::uint8_t { time, send, receive, decided, work, word };
 enum class Victim : std::uint8_t { actor, counterpart, leader, keeper, kept, substitute, idle_spare, any };
 
 struct Kill {
@@ -103,6 +103,7 @@ struct Scenario {
     bool are_ports_refused = false;            // a node's host outlives its processes, and tells that they are gone
     std::int32_t n_partners = 1;               // of each PE, by the shape's scheme of redundancy
     bool has_node_memory = false;              // it outlives its process, by the shape's holder of memory
+    bool has_ready_words = false;              // in memory that outlives its process
     std::int32_t fan_out = 4;
     std::uint32_t versions = 3;  // checkpoints before the end
     Program program;
@@ -161,6 +162,8 @@ struct Scenario {
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed);
 // What its processes keep for others outlives them, and several may die at one moment. False: not a job for that.
 [[nodiscard]] bool give_node_memory(Scenario& scenario);
+// Steps of a checkpoint are decided by words of readiness. False: not a job for that.
+[[nodiscard]] bool give_ready_words(Scenario& scenario);
 // One line.
 [[nodiscard]] std::string describe(const Scenario& scenario);
 

@@ -97,6 +97,7 @@ bool World::is_stuck() const noexcept { return now_ - std::max(progress_at_, dis
 void World::start() {
     const std::int32_t n = n_slots(scenario_);
     const JobState first = JobRules::first_state(scenario_.shape);
+    words_.resize(static_cast<std::size_t>(n));
     fates_.resize(static_cast<std::size_t>(n));
     reasons_.resize(static_cast<std::size_t>(n));
     channels_.resize(static_cast<std::size_t>(n));
@@ -285,6 +286,35 @@ JobState World::decided_by(std::span<const Death> dead) const {
         latest = at != records_.end() && at->second.index > latest.index ? at->second : latest;
     }
     return latest;
+}
+
+// Some wait awake: they see it, or do not see it yet.
+void World::write_ready_word(ProcId process, std::uint64_t word) {
+    if (word <= words_[process.index()]) {
+        verdict_.fail("agreement", format("the word of process %d shrinks", process.value()));
+    }
+    words_[process.index()] = word;
+    for (int i = 0; i < 2; ++i) {
+        look_later(ProcId(random_.pick(0, n_slots(scenario_) - 1)));
+    }
+    for (PlannedKill& planned : kills_) {
+        if (planned.kill.trigger == Trigger::word) {
+            trigger(planned, process, kNoProc);
+        }
+    }
+}
+
+void World::wake_for_words() {
+    for (std::int32_t other = 0; other < n_slots(scenario_); ++other) {
+        look_later(ProcId(other));
+    }
+}
+
+void World::look_later(ProcId process) {
+    if (is_alive(process)) {
+        later(process, random_.between(0, scenario_.delay_max),
+              [this, process] { processes_[process.index()]->look_at_words(); });
+    }
 }
 
 PeId World::pe_of(ProcId process) const {

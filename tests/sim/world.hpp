@@ -61,6 +61,11 @@ public:
     // What processes have decided last, for those that outlive them.
     void record(ProcId process, const JobState& value) { records_[process] = value; }
     [[nodiscard]] JobState decided_by(std::span<const Death> dead) const;
+    // Words of readiness, which outlive processes.
+    void write_ready_word(ProcId process, std::uint64_t word);
+    [[nodiscard]] std::uint64_t ready_word_of(ProcId process) const noexcept { return words_[process.index()]; }
+    // All that wait look, each at its time.
+    void wake_for_words();
     // The PE that a process is, was, or is to be by a value that somebody has decided.
     [[nodiscard]] PeId pe_of(ProcId process) const;
     [[nodiscard]] bool has_come(ProcId process) const noexcept { return fates_[process.index()].has_come; }
@@ -126,6 +131,7 @@ private:
         std::int32_t left = 0;
     };
 
+    void look_later(ProcId process);
     void at(Time time, ProcId process, std::function<void()> what);
     void start();
     void plan_troubles();
@@ -174,6 +180,7 @@ private:
     std::map<PeId, Copy> locals_of_node_;
     std::map<ProcId, PeId> substitutes_;
     std::map<ProcId, JobState> records_;
+    std::vector<std::uint64_t> words_;
     std::vector<Fate> fates_;
     std::vector<FailureReason> reasons_;
     std::vector<std::unordered_map<std::int32_t, std::deque<Parcel>>> channels_;  // by sender, then receiver

@@ -18,7 +18,7 @@ namespace sft {
 namespace {
 
 struct Layout {
-    std::size_t slots, contacts, lane_marks, meeting_points, rings, total;
+    std::size_t slots, ready_words, contacts, lane_marks, meeting_points, rings, total;
 };
 
 constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -28,14 +28,16 @@ Layout layout_of(std::int32_t n_pes, std::int32_t n_processes) {
     Layout layout{};
     layout.slots = aligned(sizeof(ControlHeader));
     const auto slots = static_cast<std::size_t>(n_processes + kJoinSlots);
-    layout.contacts = aligned(layout.slots + slots * sizeof(ProcessSlot));
+    layout.ready_words = aligned(layout.slots + slots * sizeof(ProcessSlot));
+    layout.contacts = aligned(layout.ready_words + slots * sizeof(std::uint64_t));
     layout.lane_marks = aligned(layout.contacts + slots * sizeof(ContactSlot));
     layout.meeting_points = layout.lane_marks + pes * sizeof(LaneMarks);
     layout.rings = layout.meeting_points + ChannelMap::bytes_of_points(pes);
     layout.total = layout.rings + ChannelMap::bytes_of_rings(pes);
     SFT_ASSERT(layout.slots % 64 == 0 && layout.contacts % 64 == 0 && layout.lane_marks % 64 == 0);
     SFT_ASSERT(layout.meeting_points % 64 == 0 && layout.rings % 64 == 0);
-    SFT_ASSERT(layout.contacts - layout.slots >= slots * sizeof(ProcessSlot));
+    SFT_ASSERT(layout.ready_words % 64 == 0 && layout.ready_words - layout.slots >= slots * sizeof(ProcessSlot));
+    SFT_ASSERT(layout.contacts - layout.ready_words >= slots * sizeof(std::uint64_t));
     SFT_ASSERT(layout.lane_marks - layout.contacts >= slots * sizeof(ContactSlot));
     SFT_ASSERT(layout.total > layout.rings && layout.rings > layout.meeting_points);
     return layout;
@@ -195,6 +197,7 @@ void ControlSegment::locate_parts() noexcept {
     SFT_ASSERT(reinterpret_cast<std::uintptr_t>(header_) % alignof(ControlHeader) == 0);
     auto* base = reinterpret_cast<std::byte*>(header_);
     slots_ = reinterpret_cast<ProcessSlot*>(base + layout.slots);
+    ready_words_ = reinterpret_cast<std::atomic<std::uint64_t>*>(base + layout.ready_words);
     contacts_ = reinterpret_cast<ContactSlot*>(base + layout.contacts);
     lane_marks_ = reinterpret_cast<LaneMarks*>(base + layout.lane_marks);
     meeting_points_ = reinterpret_cast<MeetingPoint*>(base + layout.meeting_points);

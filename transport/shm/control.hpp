@@ -39,7 +39,7 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 // Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
 // Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
-inline constexpr std::uint32_t kControlLayout = 10012;
+inline constexpr std::uint32_t kControlLayout = 10013;
 inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.
@@ -155,6 +155,11 @@ public:
         SFT_ASSERT(process.value() >= 0 && process.value() < n_slots());
         return slots_[process.index()];
     }
+    // By which a process says that it is ready for a step of a checkpoint (recovery/ready_words.hpp).
+    [[nodiscard]] std::atomic<std::uint64_t>& ready_word(ProcId process) const noexcept {
+        SFT_ASSERT(process.value() >= 0 && process.value() < n_slots());
+        return ready_words_[process.index()];
+    }
     // Spares that were called for this PE, the one that holds it now among them.
     [[nodiscard]] std::uint32_t incarnation_of(PeId pe) const noexcept;
     [[nodiscard]] ChannelMap channels() const noexcept {
@@ -172,6 +177,7 @@ private:
     ControlShape shape_;
     ControlHeader* header_ = nullptr;
     ProcessSlot* slots_ = nullptr;
+    std::atomic<std::uint64_t>* ready_words_ = nullptr;
     ContactSlot* contacts_ = nullptr;
     LaneMarks* lane_marks_ = nullptr;
     MeetingPoint* meeting_points_ = nullptr;
