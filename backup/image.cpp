@@ -52,6 +52,24 @@ void clear(const SparseMemory& sparse, std::size_t begin, std::size_t end) {
     }
 }
 
+// The first entry from `first` on that is of a block; `end`: there is none below. Most are of none, and many.
+std::size_t first_present(const std::uint64_t* table, std::size_t first, std::size_t end) noexcept {
+    constexpr std::size_t kAtOnce = 8;
+    for (; first + kAtOnce <= end; first += kAtOnce) {
+        std::uint64_t any = 0;
+        for (std::size_t i = 0; i < kAtOnce; ++i) {
+            any |= table[first + i];
+        }
+        if (any != kAbsent) {
+            break;
+        }
+    }
+    while (first < end && table[first] == kAbsent) {
+        ++first;
+    }
+    return first;
+}
+
 }  // namespace
 
 Image::Image(std::byte* base, const LiveState& live, FarImage* far) noexcept
@@ -111,9 +129,15 @@ struct Image::Pass {
         return known && storing.differing == nullptr && storing.may_differ != nullptr &&
                !storing.may_differ->contains(number);
     }
+    // What a block that need not be looked at holds. Threads of the application that go on writing change live memory,
+    // but not an image.
+    [[nodiscard]] const std::byte* expected(std::size_t number, const std::byte* live) const noexcept {
+        return storing.like != nullptr ? storing.like->block(number).data : live;
+    }
     // Of a block that the image has not: somebody may have read there, which makes a page of zeros.
     void check_new(std::size_t number, const std::byte* live, std::size_t bytes) const noexcept {
-        if ((SFT_SLOW_ASSERTIONS || storing.checks) && number >= frozen_blocks && is_unnamed(number)) {
+        if ((SFT_SLOW_ASSERTIONS || storing.checks) && number >= frozen_blocks && is_unnamed(number) &&
+            storing.like == nullptr) {
             SFT_ASSERT(live[0] == std::byte(0) &&
                        raw_equal(live, live + 1, bytes - 1));  // a tracker has missed a write
         }
@@ -125,7 +149,7 @@ struct Image::Pass {
         }
         if (is_unnamed(number)) {
             if (SFT_SLOW_ASSERTIONS || storing.checks) {
-                SFT_ASSERT(raw_equal(stored, live, bytes));  // else a tracker has missed a write
+                SFT_ASSERT(raw_equal(stored, expected(number, live), bytes));  // else a tracker has missed a write
             }
             return false;
         }
@@ -150,8 +174,8 @@ void Image::store_block(const Region& region, std::size_t block, const std::byte
     region.table[block] = checksum(stored, bytes);
     SFT_ASSERT(region.table[block] != kAbsent);
     pass.stats.bytes_copied += bytes;
-    if (pass.storing.copied != nullptr) {
-        pass.storing.copied->insert(number);
+    if (pass.storing.changed != nullptr) {
+        pass.storing.changed->insert(number);
     }
 }
 
@@ -162,10 +186,12 @@ void Image::store_whole(const Region& region, const AddressRange& live, Pass& pa
     }
 }
 
-void Image::forget(const Region& region, std::size_t first, std::size_t end) noexcept {
-    for (std::size_t block = first; block < end; ++block) {
-        if (region.table[block] != kAbsent) {  // not to touch pages of the table for nothing
-            region.table[block] = kAbsent;
+void Image::forget(const Region& region, std::size_t first, std::size_t end, Pass& pass) noexcept {
+    for (std::size_t block = first_present(region.table, first, end); block < end;
+         block = first_present(region.table, block + 1, end)) {
+        region.table[block] = kAbsent;
+        if (pass.storing.changed != nullptr) {
+            pass.storing.changed->insert(static_cast<std::size_t>(region.table + block - pass.table));
         }
     }
 }
@@ -178,13 +204,14 @@ std::size_t Image::store_existing(const Region& region, const SparseMemory& live
     each_existing_run(live, [&](std::size_t first, std::size_t end) {
         SFT_ASSERT(first >= used && first < end && end <= blocks_of(region.bytes));
         // Also what a torn or damaged table may say of blocks between the runs is forgotten.
-        forget(region, used, first);
-        forget(region, std::max(first, known_blocks), end);
+        forget(region, used, first, pass);
+        forget(region, std::max(first, known_blocks), end, pass);
         for (std::size_t block = first; block < end; ++block) {
             store_block(region, block, at(live.memory, block * kBlockBytes), pass);
         }
         used = end;
     });
+    forget(region, used, known_blocks, pass);
     return used;
 }
 
@@ -198,9 +225,9 @@ std::size_t Image::store_named(const Region& region, const SparseMemory& live, s
         const std::size_t end = to - base;
         for (std::size_t next = from - base; next < end;) {
             const std::size_t block = std::min(end, next_existing_block(live, next));
-            forget(region, next, std::min(block, known_blocks));
+            forget(region, next, std::min(block, known_blocks), pass);
             if (block < end) {
-                forget(region, used, block + 1);  // what the table says of them comes from before
+                forget(region, used, block + 1, pass);  // what the table says of them comes from before
                 store_block(region, block, at(live.memory, block * kBlockBytes), pass);
                 used = std::max(used, block + 1);
             }
@@ -210,10 +237,56 @@ std::size_t Image::store_named(const Region& region, const SparseMemory& live, s
     return used;
 }
 
+// The same, where another image says which of its first blocks exist; it has none behind them.
+std::size_t Image::store_like(const Region& region, const AddressRange& live, std::size_t known_blocks,
+                              std::size_t blocks, Pass& pass) noexcept {
+    SFT_ASSERT(pass.goes_by_names() && region.bytes == live.bytes && blocks <= blocks_of(region.bytes));
+    const auto base = static_cast<std::size_t>(region.table - pass.table);
+    const std::uint64_t* const like = pass.storing.like->heap_.table + base;
+    const auto store_run = [&](std::size_t first, std::size_t end) {
+        for (std::size_t block = first; block < end; ++block) {
+            if (like[block] == kAbsent) {
+                forget(region, block, block + 1, pass);
+            } else {
+                store_block(region, block, at(live, block * kBlockBytes), pass);
+            }
+        }
+    };
+    pass.storing.may_differ->each_run(base, base + std::min(blocks, known_blocks),
+                                      [&](std::size_t from, std::size_t to) { store_run(from - base, to - base); });
+    forget(region, std::min(blocks, known_blocks), std::max(blocks, known_blocks), pass);
+    if (blocks > known_blocks) {
+        store_run(known_blocks, blocks);
+    }
+    return blocks;
+}
+
+std::uint64_t Image::entry_of(std::size_t number) const noexcept {
+    const bool is_behind_heap = number < first_block(globals_) && number >= header_->heap_blocks;
+    return is_behind_heap ? kAbsent : *block(number).entry;
+}
+
+void Image::note_differences(const Image& other, const BlockSet* among, BlockSet& into) const noexcept {
+    SFT_ASSERT(far_ == nullptr && other.far_ == nullptr && blocks() == other.blocks());
+    const auto note = [&](std::size_t first, std::size_t end) {
+        for (std::size_t number = first; number < end; ++number) {
+            if (entry_of(number) != other.entry_of(number)) {
+                into.insert(number);
+            }
+        }
+    };
+    if (among == nullptr) {
+        note(0, blocks());
+    } else {
+        among->each_run(0, blocks(), note);
+    }
+}
+
 std::size_t Image::existing_bytes(const Region& region, std::size_t blocks) noexcept {
     std::size_t bytes = 0;
-    for (std::size_t block = 0; block < blocks; ++block) {
-        bytes += region.table[block] != kAbsent ? block_bytes(region.bytes, block) : 0;
+    for (std::size_t block = first_present(region.table, 0, blocks); block < blocks;
+         block = first_present(region.table, block + 1, blocks)) {
+        bytes += block_bytes(region.bytes, block);
     }
     return bytes;
 }
@@ -221,19 +294,23 @@ std::size_t Image::existing_bytes(const Region& region, std::size_t blocks) noex
 void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
     SFT_ASSERT(header_->version.load() == kNoVersion.value());  // cleared before the first byte changes
     const std::size_t known_blocks = pass.known ? header_->heap_blocks : 0;
-    header_->heap_blocks = pass.goes_by_names() ? store_named(heap_, heap_of(live), known_blocks, pass)
-                                                : store_existing(heap_, heap_of(live), known_blocks, pass);
+    header_->heap_blocks = !pass.goes_by_names()          ? store_existing(heap_, heap_of(live), known_blocks, pass)
+                           : pass.storing.like == nullptr ? store_named(heap_, heap_of(live), known_blocks, pass)
+                                                          : store_like(heap_, live.heap, known_blocks,
+                                                                       pass.storing.like->header_->heap_blocks, pass);
 }
 
 // Every entry of their table counts.
 void Image::store_globals(const LiveState& live, Pass& pass) noexcept {
     const std::size_t blocks = blocks_of(globals_.bytes);
-    if (pass.goes_by_names()) {
+    if (pass.goes_by_names() && pass.storing.like != nullptr) {
+        static_cast<void>(store_like(globals_, live.globals, blocks, blocks, pass));
+    } else if (pass.goes_by_names()) {
         static_cast<void>(store_named(globals_, globals_of(live), blocks, pass));
-        return;
+    } else {
+        const std::size_t used = store_existing(globals_, globals_of(live), pass.known ? blocks : 0, pass);
+        forget(globals_, used, blocks, pass);
     }
-    const std::size_t used = store_existing(globals_, globals_of(live), pass.known ? blocks : 0, pass);
-    forget(globals_, used, blocks);
 }
 
 ImageStats Image::store(Version version, const LiveState& live, const Storing& storing) noexcept {
@@ -241,12 +318,16 @@ ImageStats Image::store(Version version, const LiveState& live, const Storing& s
     SFT_ASSERT(version != kNoVersion && far_ == nullptr);
     SFT_ASSERT(heap_.bytes == live.heap.bytes && library_.bytes == live.library.bytes);
     SFT_ASSERT(globals_.bytes == live.globals.bytes);
+    SFT_ASSERT(storing.like == nullptr || (storing.may_differ != nullptr && storing.like->holds(version)));
+    pass.stats.was_sound = pass.known;
     begin_change();
     store_heap(live, pass);
     fault_point(storing.middle);
     store_globals(live, pass);
     store_whole(library_, live.library, pass);
-    if (pass.goes_by_names()) {
+    if (pass.goes_by_names() && storing.like != nullptr) {
+        pass.stats.bytes_stored = storing.like_bytes;
+    } else if (pass.goes_by_names()) {
         pass.stats.bytes_stored = existing_bytes(heap_, header_->heap_blocks) +
                                   existing_bytes(globals_, blocks_of(globals_.bytes)) + library_.bytes;
     }

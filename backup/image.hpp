@@ -63,6 +63,7 @@ struct SparseMemory;
 struct ImageStats {
     std::size_t bytes_stored = 0;  // of the live state that exist
     std::size_t bytes_copied = 0;  // of them that differed
+    bool was_sound = false;        // the image held some version before, so nothing else has changed in it
 };
 
 // What a check of an image has found. Blocks are numbered through heap, globals and library.
@@ -100,10 +101,17 @@ public:
         const BlockSet* differing = nullptr;            // the blocks that differ, if that is known already
         const BlockSet* may_differ = nullptr;           // else, if known: no others differ from what the image holds
         bool checks = false;                            // that, by comparing them: it ends the process if not
-        BlockSet* copied = nullptr;                     // if given, gets the blocks that were copied
+        BlockSet* changed = nullptr;                    // if given, gets the blocks that were copied or are gone
+        const Image* like = nullptr;  // with may_differ: this version, stored from the same live memory a
+                                      // moment ago, so that it knows which blocks exist
+        std::size_t like_bytes = 0;   // bytes_stored of that
     };
     ImageStats store(Version version, const LiveState& live) noexcept { return store(version, live, Storing()); }
     ImageStats store(Version version, const LiveState& live, const Storing& storing) noexcept;
+
+    // Of two images that are not far and hold versions: adds the blocks in whose checksums they differ, all or those of
+    // `among`.
+    void note_differences(const Image& other, const BlockSet* among, BlockSet& into) const noexcept;
 
     // live -> far image. Live memory must not change meanwhile.
     struct Shipping {
@@ -199,11 +207,15 @@ private:
     static void store_block(const Region& region, std::size_t block, const std::byte* live, Pass& pass) noexcept;
     static void store_whole(const Region& region, const AddressRange& live, Pass& pass) noexcept;
     // These blocks do not exist.
-    static void forget(const Region& region, std::size_t first, std::size_t end) noexcept;
+    static void forget(const Region& region, std::size_t first, std::size_t end, Pass& pass) noexcept;
     [[nodiscard]] static std::size_t store_existing(const Region& region, const SparseMemory& live,
                                                     std::size_t known_blocks, Pass& pass) noexcept;
     [[nodiscard]] static std::size_t store_named(const Region& region, const SparseMemory& live,
                                                  std::size_t known_blocks, Pass& pass) noexcept;
+    [[nodiscard]] static std::size_t store_like(const Region& region, const AddressRange& live,
+                                                std::size_t known_blocks, std::size_t blocks, Pass& pass) noexcept;
+    // kAbsent: the block does not exist.
+    [[nodiscard]] std::uint64_t entry_of(std::size_t number) const noexcept;
     [[nodiscard]] static std::size_t existing_bytes(const Region& region, std::size_t blocks) noexcept;
     void store_heap(const LiveState& live, Pass& pass) noexcept;
     void store_globals(const LiveState& live, Pass& pass) noexcept;

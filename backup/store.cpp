@@ -92,7 +92,8 @@ void BackupStore::release() noexcept {
     local_.release();
     has_shadow_ = shadow_readable_ = false;
     pe_ = kNoPe;
-    committed_ = local_version_ = changed_in_ = kNoVersion;
+    committed_ = local_version_ = kNoVersion;
+    forget_differences();
     tracker_ = nullptr;
 }
 
@@ -149,6 +150,7 @@ Reach BackupStore::use_keeper(const KeeperLocation& location, PeId pe, const Liv
     has_shadow_ = shadow_readable_ = false;
     far_.reset();
     shadow_versions_[0] = shadow_versions_[1] = kNoVersion;
+    forget_differences();
     if (location.node_file < 0 || !is_node_file_shown_) {
         touched_[0] = touched_[1] = BlockSet();
     }
@@ -185,6 +187,7 @@ Result<> BackupStore::show_local_copy(PeId pe, const LiveState& live) {
 void BackupStore::forget_keeper() noexcept {
     const Use use(*this);
     has_shadow_ = false;
+    forget_differences();
 }
 
 BackupStore::Replicated BackupStore::replicate(Version version, const LiveState& live) noexcept {
@@ -204,12 +207,7 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     }
     Replicated replicated;
     if (far_ == nullptr) {
-        Image image = slot(shadow_.address(), version, live);
-        Image::Storing storing;
-        storing.middle = FaultPoint::replicate_middle;
-        storing.may_differ = may_differ(image.version(), version);
-        storing.checks = checks_tracker_;
-        static_cast<ImageStats&>(replicated) = image.store(version, live, storing);
+        static_cast<ImageStats&>(replicated) = replicate_near(version, live);
         if (tracker_ != nullptr && !has_local_copy()) {
             tracker_->heard(replicated.bytes_stored, replicated.bytes_copied);
         }
@@ -228,6 +226,53 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     return replicated;
 }
 
+ImageStats BackupStore::replicate_near(Version version, const LiveState& live) noexcept {
+    Image image = slot(shadow_.address(), version, live);
+    const Version before = image.version();
+    changed_.reset(image.blocks());
+    Image::Storing storing;
+    storing.middle = FaultPoint::replicate_middle;
+    storing.may_differ = may_differ(before, version);
+    storing.checks = checks_tracker_;
+    storing.changed = &changed_;
+    Fit& fit = fits_[version.value() % 2];
+    const bool fits = before != kNoVersion && fit.slot == before && fit.local == local_version_;
+    fit = {};  // until the local copy is updated
+    const ImageStats stats = image.store(version, live, storing);
+    if (fits && stats.was_sound) {
+        changed_.merge(slot_differs_[version.value() % 2]);
+        changed_in_ = version;
+        existing_bytes_ = stats.bytes_stored;
+    }
+    return stats;
+}
+
+// What is known of both slots once the local copy is that of `version`, `changed` of its blocks by that.
+void BackupStore::note_local_copy(Version version, const LiveState& live, const BlockSet& changed,
+                                  bool has_followed) noexcept {
+    const std::size_t own = version.value() % 2;
+    BlockSet& differs = slot_differs_[own];
+    differs.reset(Image(local_.address(), live).blocks());
+    slot_differs_[1 - own].merge(changed);
+    if (far_ != nullptr) {
+        return;  // the slot was written from the same live memory
+    }
+    Fit& other = fits_[1 - own];
+    other = other.local != kNoVersion && other.local.next() == version ? Fit{other.slot, version} : Fit{};
+    fits_[own] = {};
+    const Image shadow = shadow_readable_ ? slot(shadow_.address(), version, live) : Image();
+    if (shadow_readable_ && shadow.holds(version)) {
+        // From the same live memory, unless a thread of the application went on writing there.
+        Image(local_.address(), live).note_differences(shadow, has_followed ? &changed_ : nullptr, differs);
+        fits_[own] = {version, version};
+    }
+}
+
+void BackupStore::forget_differences() noexcept {
+    fits_[0] = fits_[1] = {};
+    changed_in_ = kNoVersion;
+}
+
 ImageStats BackupStore::update_local_copy(Version version, const LiveState& live) noexcept {
     const Use use(*this);
     SFT_ASSERT(version != kNoVersion && version >= committed_);  // commits are never taken back
@@ -241,23 +286,26 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     }
     SFT_ASSERT(local_.address() != nullptr);
     fault_point(FaultPoint::update_begin);
-    local_version_ = version;
     Image local(local_.address(), live);
+    const Image shadow = far_ == nullptr && shadow_readable_ ? slot(shadow_.address(), version, live) : Image();
+    const bool is_known = changed_in_ == version;
+    const bool follows = is_known && far_ == nullptr && shadow_readable_ && local.version() == local_version_ &&
+                         shadow.holds(version) && !checks_tracker_;
+    local_version_ = version;
     Image::Storing storing;
-    storing.may_differ = may_differ(local.version(), version);
+    storing.may_differ = follows ? &changed_ : may_differ(local.version(), version);
+    storing.like = follows ? &shadow : nullptr;
+    storing.like_bytes = existing_bytes_;
     storing.checks = checks_tracker_;
-    BlockSet copied;
-    copied.reset(local.blocks());
-    storing.copied = &copied;
-    storing.differing = changed_in_ == version ? &changed_ : nullptr;
+    BlockSet changed;
+    changed.reset(local.blocks());
+    storing.changed = &changed;
+    storing.differing = is_known && far_ != nullptr ? &changed_ : nullptr;
     const ImageStats stats = local.store(version, live, storing);
     if (tracker_ != nullptr) {
         tracker_->heard(stats.bytes_stored, stats.bytes_copied);
     }
-    // The slot of this version was written from the same live memory, and is equal to the local copy now. The other
-    // one differs in what has been copied as well.
-    slot_differs_[version.value() % 2].reset(local.blocks());
-    slot_differs_[(version.value() + 1) % 2].merge(copied);
+    note_local_copy(version, live, changed, follows && stats.was_sound);
     changed_in_ = kNoVersion;
     fault_point(FaultPoint::update_end);
     if (versions_ != nullptr) {
@@ -312,7 +360,7 @@ bool BackupStore::load_copy(Version version, const LiveState& live, bool has_loc
     SFT_ASSERT(findings.intact() || findings.gone);
     committed_ = version;
     local_version_ = has_local ? version : kNoVersion;
-    changed_in_ = kNoVersion;
+    forget_differences();
     if (tracker_ != nullptr) {
         tracker_->restart(version);
     }

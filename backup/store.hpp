@@ -13,6 +13,10 @@
 // one stays as long as any process of the node lives (keep_on_node). A far shadow is lost with its keeper: in mode
 // single_copy the owner then has nothing to go back to, and says so in roll_back().
 //
+// A near shadow: of the slot that replicate() writes it is known in which blocks it may have differed from the local
+// copy before (slot_differs_), so with what it has written there is all in which live memory differs from the local
+// copy. What is compared once is not compared again.
+//
 // What is sent to a far shadow: replicate() compares live memory with the local copy, and knows for each slot in which
 // blocks it may differ from the local copy (slot_differs_); see image.hpp. What it has found serves
 // update_local_copy() as well.
@@ -179,6 +183,10 @@ private:
     [[nodiscard]] bool has_local_copy() const noexcept { return mode_ == BackupMode::double_copy; }
     // What may differ between live memory, of which copies are made as `now`, and a copy of `then`. Null: not known.
     [[nodiscard]] const BlockSet* may_differ(Version then, Version now) const SFT_REQUIRES(mutex_);
+    [[nodiscard]] ImageStats replicate_near(Version version, const LiveState& live) noexcept SFT_REQUIRES(mutex_);
+    void note_local_copy(Version version, const LiveState& live, const BlockSet& changed, bool has_followed) noexcept
+        SFT_REQUIRES(mutex_);
+    void forget_differences() noexcept SFT_REQUIRES(mutex_);
     [[nodiscard]] Image shadow_slot(Version version, const LiveState& live) const noexcept SFT_REQUIRES(mutex_);
     [[nodiscard]] static Reach open_far(FarShadow& far, const KeeperLocation& location, PeId pe, const LiveState& live,
                                         Trouble& trouble);
@@ -225,10 +233,17 @@ private:
     Version shadow_versions_[2] SFT_GUARDED_BY(
         mutex_) = {};                                  // by slot: written by this process, or found at the keeper
     BlockSet slot_differs_[2] SFT_GUARDED_BY(mutex_);  // by slot: blocks in which it may differ from the local copy
-    BlockSet changed_ SFT_GUARDED_BY(mutex_);          // blocks in which live memory differs from the local copy,
+    // That is so while the slot holds the one version and the local copy the other. Of a near shadow.
+    struct Fit {
+        Version slot = kNoVersion;
+        Version local = kNoVersion;
+    };
+    Fit fits_[2] SFT_GUARDED_BY(mutex_);
+    BlockSet changed_ SFT_GUARDED_BY(mutex_);  // blocks in which live memory differs from the local copy,
     Version changed_in_ SFT_GUARDED_BY(mutex_) =
-        kNoVersion;                               // as this version was replicated, or kNoVersion: not known
-    BlockSet touched_[2] SFT_GUARDED_BY(mutex_);  // by slot; the local copy with each
+        kNoVersion;                                          // as this version was replicated, or kNoVersion: not known
+    std::size_t existing_bytes_ SFT_GUARDED_BY(mutex_) = 0;  // of live memory, as that was replicated to a near shadow
+    BlockSet touched_[2] SFT_GUARDED_BY(mutex_);             // by slot; the local copy with each
     std::string explanation_ SFT_GUARDED_BY(mutex_);
     std::atomic<std::uint64_t> checked_{0};
     std::atomic<std::uint64_t> bad_{0};

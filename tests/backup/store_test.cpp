@@ -97,6 +97,82 @@ TEST_P(StoreDeathTest, TheSlotOfTheCommittedVersionIsNotWrittenAsAnotherOne) {
                 "defect.*kNoVersion");
 }
 
+// Loads each local copy that is committed into memory of its own.
+class LocalCopies final : public VersionStore {
+public:
+    void committed(PeId /*pe*/, Version version, const Image& image) override {
+        Image local = image;
+        EXPECT_TRUE(local.load(version, copy.state).intact());
+    }
+    LiveMemory copy{20};
+};
+
+// The local copy looks at what the shadow has found only. Values that come back, holes, versions in vain, rollbacks,
+// and threads that go on writing in a checkpoint.
+TEST(LocalCopy, IsThatOfLiveMemoryWhateverHasChanged) {
+    LiveMemory live(20);
+    BackupStore keeper;
+    BackupStore owner;
+    ASSERT_TRUE(good(keeper.create(BackupMode::double_copy, live.state, 3)));
+    ASSERT_TRUE(good(owner.create(BackupMode::double_copy, live.state, 3)));
+    LocalCopies copies;
+    owner.give_versions_to(copies);
+    Trouble trouble;
+    ASSERT_EQ(owner.use_keeper({::getpid(), process_start_time(::getpid()), keeper.fd()}, kMe, live.state, trouble),
+              Reach::opened)
+        << trouble.what;
+    std::mt19937 random(7);
+    const auto write_one = [&] {
+        // One of two values at one place of a block.
+        live.heap.address()[random() % 20 * kBlockBytes + 77] = std::byte(random() % 2);
+        live.globals[random() % 7 * kBlockBytes + 700] = std::byte(random() % 2);
+        live.library[random() % live.library.size()] = std::byte(random() % 2);
+    };
+    std::uint32_t version = 0;
+    for (int round = 0; round < 3000; ++round) {
+        for (int i = 0; i < 3; ++i) {
+            write_one();
+        }
+        if (random() % 5 == 0) {
+            live.punch(random);
+        }
+        if (version != 0 && random() % 20 == 0) {
+            static_cast<void>(owner.replicate(Version(version + 1), live.state));
+            ASSERT_TRUE(owner.roll_back(Version(version), live.state));
+            continue;
+        }
+        ++version;
+        static_cast<void>(owner.replicate(Version(version), live.state));
+        const bool goes_on_writing = random() % 10 == 0;
+        if (goes_on_writing) {
+            write_one();
+        }
+        owner.update_local_copy(Version(version), live.state);
+        ASSERT_TRUE(goes_on_writing || State(copies.copy) == State(live)) << "round " << round;
+    }
+}
+
+TEST(LocalCopy, ComparesNothingThatTheShadowHasCompared) {
+    LiveMemory live(20);
+    BackupStore keeper;
+    BackupStore owner;
+    ASSERT_TRUE(good(keeper.create(BackupMode::double_copy, live.state, 3)));
+    ASSERT_TRUE(good(owner.create(BackupMode::double_copy, live.state, 3)));
+    Trouble trouble;
+    ASSERT_EQ(owner.use_keeper({::getpid(), process_start_time(::getpid()), keeper.fd()}, kMe, live.state, trouble),
+              Reach::opened)
+        << trouble.what;
+    std::mt19937 random(7);
+    live.scribble(random, 100);
+    for (std::uint32_t version = 1; version <= 4; ++version) {
+        owner.replicate(Version(version), live.state);
+        owner.update_local_copy(Version(version), live.state);
+    }
+    owner.replicate(Version(5), live.state);
+    live.heap.address()[77] = ~live.heap.address()[77];  // against the rules, and not seen
+    EXPECT_EQ(owner.update_local_copy(Version(5), live.state).bytes_copied, 0U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, StoreDeathTest, testing::Values(BackupMode::single_copy, BackupMode::double_copy));
 INSTANTIATE_TEST_SUITE_P(Modes, StoreTest, testing::Values(BackupMode::single_copy, BackupMode::double_copy));
 
