@@ -42,6 +42,7 @@ def steps_of(programs, seeds):
         steps.append((f"sim {first}..{last}", command, 4 + (last - first) / 75))
         # Of these, one in nine is a job for it.
         steps.append((f"sim {first}..{last} of node memory", [*command, "--node-memory"], 4 + (last - first) / 300))
+        steps.append((f"sim {first}..{last} of ready words", [*command, "--ready-words"], 4 + (last - first) / 100))
         first = last + 1
     steps[3:3] = [("soak", [programs / "membership_mutants", "--gtest_brief=1", "--gtest_filter=*Soak*"], 15)]
     return steps
