@@ -13,7 +13,10 @@ public:
         EXPECT_GT(word, words_[self_.index()]);
         words_[self_.index()] = word;
     }
-    [[nodiscard]] std::uint64_t ready_word_of(ProcId process) const override { return words_[process.index()]; }
+    [[nodiscard]] std::uint64_t ready_word_of(ProcId process) const override {
+        EXPECT_GE(process, ProcId(0));
+        return process.value() < 0 ? 0 : words_[process.index()];
+    }
     void wake_for_words() override { ++n_woken_; }
 
 protected:
@@ -148,6 +151,12 @@ TEST_F(WordsOfLeader, ABallotIsHeldForWhoWantsIt) {
     EXPECT_EQ(told(MessageKind::propose), (List{1, 2, 3, 4}));
     all_accept();
     EXPECT_EQ(state().stage, Stage::finished);
+}
+
+TEST_F(WordsOfLeader, ABallotIsHeldForOthersAtOnce) {
+    receive(5, message(MessageKind::ballot_wanted));
+    EXPECT_EQ(told(MessageKind::collect), (List{1, 2, 3, 4}));
+    EXPECT_FALSE(agreement_->is_open());
 }
 
 TEST_F(WordsOfLeader, WhoWantsABallotMayBeFurther) {
