@@ -4,7 +4,7 @@
  *
  *   full   PE 0 fills its table of descriptors but for N; then PE 1 dies, and PE 0 has to map the memory of another
  *   shut   PE 1 dies, and the one that replaces it lets nobody open what it has
- *   deaf   PE 2 shuts down every connection of its messages; nobody dies
+ *   deaf   PE 2 shuts down every connection of its messages, which are there since the recovery from a death before
  *   leave  shmem_finalize is an exit handler, and PE 1 is ended by the library while the others are in a barrier
  *   exit   the same, and PE 1 ends itself; exit-early: the handler was registered before shmem_init */
 #include <dirent.h>
@@ -131,7 +131,11 @@ int main(int argc, char** argv) {
             shmem_ft_recover();
             has_recovered = true;
         } else if (step < STEPS) {
-            if (step == FATAL_STEP && !has_recovered) {
+            const bool is_deaf = strcmp(mode, "deaf") == 0;
+            if (step == FATAL_STEP - 1 && is_deaf && !has_recovered && shmem_my_pe() == DYING_PE) {
+                raise(SIGKILL);
+            }
+            if (step == FATAL_STEP && (is_deaf || !has_recovered)) {
                 make_trouble(mode, left);
             }
             const int next = (shmem_my_pe() + 1) % shmem_n_pes();
