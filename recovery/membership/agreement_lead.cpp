@@ -232,6 +232,9 @@ void Agreement::lead() {
         }
         begin_ballot();
     }
+    if (is_stopped_) {
+        return;  // too few are left for a ballot
+    }
     if (ballot_.leader != self_.value() || !have_all_reported()) {
         return;
     }
