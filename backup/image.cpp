@@ -52,24 +52,6 @@ void clear(const SparseMemory& sparse, std::size_t begin, std::size_t end) {
     }
 }
 
-// The first entry from `first` on that is of a block; `end`: there is none below. Most are of none, and many.
-std::size_t first_present(const std::uint64_t* table, std::size_t first, std::size_t end) noexcept {
-    constexpr std::size_t kAtOnce = 8;
-    for (; first + kAtOnce <= end; first += kAtOnce) {
-        std::uint64_t any = 0;
-        for (std::size_t i = 0; i < kAtOnce; ++i) {
-            any |= table[first + i];
-        }
-        if (any != kAbsent) {
-            break;
-        }
-    }
-    while (first < end && table[first] == kAbsent) {
-        ++first;
-    }
-    return first;
-}
-
 }  // namespace
 
 Image::Image(std::byte* base, const LiveState& live, FarImage* far) noexcept

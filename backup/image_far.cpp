@@ -330,8 +330,7 @@ private:
 
 bool Image::differs(std::size_t number, const std::byte* live) const noexcept {
     const Block own = block(number);
-    const bool is_absent = number < first_block(globals_) && number >= header_->heap_blocks;
-    return is_absent || *own.entry == kAbsent || !raw_equal(own.data, live, own.bytes);
+    return entry_of(number) == kAbsent || !raw_equal(own.data, live, own.bytes);
 }
 
 bool Image::ship(Version version, const LiveState& live, Shipping& shipping) noexcept {

@@ -92,17 +92,10 @@ Image::Block Image::block(std::size_t number) const noexcept {
 std::size_t Image::next_existing(std::size_t number) const noexcept {
     const std::size_t heap_end = std::min<std::size_t>(header_->heap_blocks, first_block(globals_));
     const std::size_t globals_end = first_block(library_);
-    while (number < heap_end && heap_.table[number] == kAbsent) {
-        ++number;
-    }
-    if (number < heap_end) {
-        return number;
-    }
-    number = std::max(number, first_block(globals_));
-    while (number < globals_end && heap_.table[number] == kAbsent) {
-        ++number;  // the tables lie one behind the other
-    }
-    return number;
+    number = first_present(heap_.table, number, heap_end);
+    // The tables lie one behind the other.
+    return number < heap_end ? number
+                             : first_present(heap_.table, std::max(number, first_block(globals_)), globals_end);
 }
 
 const std::byte* Image::data_if_intact(std::size_t number) const noexcept {

@@ -33,8 +33,13 @@ bool Agreement::are_all_words_there() const {
     if (!world_->has_ready_words() || goal_by_words(state_.stage) == Goal::none) {
         return false;
     }
-    const std::size_t n_missing = missing_words().size();
-    return n_missing == 0 || (n_missing == 1 && is_mutated(Mutation::decide_without_word));
+    const std::int32_t n_awaited = shape_.n_pes - (is_mutated(Mutation::decide_without_word) ? 1 : 0);
+    for (std::int32_t pe = 0; pe < n_awaited; ++pe) {
+        if (!has_word(shape_.holder(state_, PeId(pe)))) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void Agreement::vote() {

@@ -107,21 +107,27 @@ public:
     LiveMemory copy{20};
 };
 
-// The local copy looks at what the shadow has found only. Values that come back, holes, versions in vain, rollbacks,
-// and threads that go on writing in a checkpoint.
-TEST(LocalCopy, IsThatOfLiveMemoryWhateverHasChanged) {
-    LiveMemory live(20);
+class LocalCopy : public testing::Test {
+protected:
+    void SetUp() override {
+        ASSERT_TRUE(good(keeper.create(BackupMode::double_copy, live.state, 3)));
+        ASSERT_TRUE(good(owner.create(BackupMode::double_copy, live.state, 3)));
+        owner.give_versions_to(copies);
+        Trouble trouble;
+        const BackupStore::KeeperLocation here{::getpid(), process_start_time(::getpid()), keeper.fd()};
+        ASSERT_EQ(owner.use_keeper(here, kMe, live.state, trouble), Reach::opened) << trouble.what;
+    }
+
+    LiveMemory live{20};
+    LocalCopies copies;
     BackupStore keeper;
     BackupStore owner;
-    ASSERT_TRUE(good(keeper.create(BackupMode::double_copy, live.state, 3)));
-    ASSERT_TRUE(good(owner.create(BackupMode::double_copy, live.state, 3)));
-    LocalCopies copies;
-    owner.give_versions_to(copies);
-    Trouble trouble;
-    ASSERT_EQ(owner.use_keeper({::getpid(), process_start_time(::getpid()), keeper.fd()}, kMe, live.state, trouble),
-              Reach::opened)
-        << trouble.what;
-    std::mt19937 random(7);
+    std::mt19937 random{7};
+};
+
+// The local copy looks at what the shadow has found only. Values that come back, holes, versions in vain, rollbacks,
+// and threads that go on writing in a checkpoint.
+TEST_F(LocalCopy, IsThatOfLiveMemoryWhateverHasChanged) {
     const auto write_one = [&] {
         // One of two values at one place of a block.
         live.heap.address()[random() % 20 * kBlockBytes + 77] = std::byte(random() % 2);
@@ -152,17 +158,7 @@ TEST(LocalCopy, IsThatOfLiveMemoryWhateverHasChanged) {
     }
 }
 
-TEST(LocalCopy, ComparesNothingThatTheShadowHasCompared) {
-    LiveMemory live(20);
-    BackupStore keeper;
-    BackupStore owner;
-    ASSERT_TRUE(good(keeper.create(BackupMode::double_copy, live.state, 3)));
-    ASSERT_TRUE(good(owner.create(BackupMode::double_copy, live.state, 3)));
-    Trouble trouble;
-    ASSERT_EQ(owner.use_keeper({::getpid(), process_start_time(::getpid()), keeper.fd()}, kMe, live.state, trouble),
-              Reach::opened)
-        << trouble.what;
-    std::mt19937 random(7);
+TEST_F(LocalCopy, ComparesNothingThatTheShadowHasCompared) {
     live.scribble(random, 100);
     for (std::uint32_t version = 1; version <= 4; ++version) {
         owner.replicate(Version(version), live.state);

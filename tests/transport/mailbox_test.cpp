@@ -81,6 +81,30 @@ TEST_F(MailboxTest, ManySendersToOne) {
     }
 }
 
+// Whoever waits for a place in a full queue leaves the processor to the one that has to make it.
+TEST_F(MailboxTest, AFullQueueIsTriedSeldom) {
+    Mailbox mailbox;
+    open_or_fail(mailbox, options_of(token_, 0, 1));
+    std::vector<std::unique_ptr<Mailbox>> senders;
+    do {
+        senders.push_back(std::make_unique<Mailbox>());
+        open_or_fail(*senders.back(), options_of(token_, static_cast<std::int32_t>(senders.size())));
+        senders.back()->send(ProcId(0), numbered(0));
+    } while (senders.back()->n_waiting() == 0 && senders.size() < 100);
+    Mailbox& last = *senders.back();
+    ASSERT_EQ(last.n_waiting(), 1U);
+    int n_tries = 0;
+    const auto wakes = [&](ProcId, std::span<const std::byte>) {};
+    EXPECT_FALSE(pump_until(
+        last, wakes, [&] { return ++n_tries > 1000; }, 500));
+    EXPECT_LE(n_tries, 40) << "one in a millisecond, and not one in 32";
+    std::size_t n = 0;
+    const auto sink = [&](ProcId, std::span<const std::byte>) { ++n; };
+    mailbox.pump(sink);
+    EXPECT_TRUE(pump_until(last, kNoMail, [&] { return last.n_waiting() == 0; }));
+    EXPECT_TRUE(pump_until(mailbox, sink, [&] { return n == senders.size(); }));
+}
+
 TEST_F(MailboxTest, TheSinkMayAnswer) {
     Mailbox a;
     Mailbox b;
