@@ -88,6 +88,7 @@ TEST_F(WordsOfLeader, ACheckpointNeedsNoMessage) {
 }
 
 TEST_F(WordsOfLeaf, TheLastOneWakesTheOthers) {
+    EXPECT_EQ(agreement_->missing_words().size(), 6U);
     others_are_ready();
     ready(Goal::arrive);
     EXPECT_EQ(n_woken_, 1);
