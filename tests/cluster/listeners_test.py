@@ -1,11 +1,13 @@
 """Who reaches the ports of a job on two hosts: each other, and nobody else (tools/cluster). A PE listens at one port for control
 messages and at those of the transport (UCX has one for each of its workers); a third host gets no connection at any. With
-signatures, even the job's own hosts get none at the transport's unless they know the secret. Exit code 77: no cluster can be
-made here."""
+signatures, even the job's own hosts get none at the transport's unless they know the secret. Whatever listens, the launcher and its
+daemons included, does so at the job's address or the loopback. Exit code 77: no cluster can be made here."""
 
 import glob
+import ipaddress
 import os
 import re
+import struct
 import sys
 import unittest
 
@@ -32,8 +34,8 @@ for port in sys.argv[2:]:
 """
 
 
-def ports_of(pid):
-    """Where the process listens."""
+def listens_of(pid):
+    """Where the process listens: (address in digits, port)."""
     inodes = set()
     for link in glob.glob(f"/proc/{pid}/fd/*"):
         try:
@@ -42,9 +44,21 @@ def ports_of(pid):
             continue
         if found:
             inodes.add(found[1])
-    with open(f"/proc/{pid}/net/tcp", encoding="utf-8") as file:
-        rows = [line.split() for line in file.readlines()[1:]]
-    return sorted(int(row[1].split(":")[1], 16) for row in rows if row[3] == LISTEN and row[9] in inodes)
+    found = []
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/{pid}/net/{table}", encoding="utf-8") as file:
+            rows = [line.split() for line in file.readlines()[1:]]
+        for row in rows:
+            if row[3] == LISTEN and row[9] in inodes:
+                digits, port = row[1].split(":")
+                words = struct.unpack(f">{len(digits) // 8}I", bytes.fromhex(digits))  # each in this machine's order
+                packed = struct.pack(f"={len(words)}I", *words)
+                found.append((str(ipaddress.ip_address(packed)), int(port, 16)))
+    return sorted(found)
+
+
+def ports_of(pid):
+    return sorted(port for _, port in listens_of(pid))
 
 
 def name_of(pid):
@@ -99,6 +113,32 @@ class Listeners(unittest.TestCase):
     def test_the_guard_can_be_sent_away(self):
         self.run_job(FABRICS[0], lambda let_in, ports: let_in == ports,
                      lambda cluster, ports: self.assertEqual(self.let_in(cluster, 2, ports), ports), SHMEM_FT_GUARD_PORTS="0")
+
+    def look_at_doors(self, hosts, options, names):
+        """All listening sockets of a job are at its own addresses, and each of `names` (host, program) has some."""
+        with Cluster(hosts=hosts, slots=2) as cluster:
+            job = cluster.start([OSHRUN, "-n", "2", "--map-by", "node", *options, JACOBI1D, "--cells", "2000", "--steps", "2000",
+                                 "--pace", "500"])
+            with job:
+                def doors():
+                    found = {}
+                    for host in range(hosts):
+                        for pid in cluster.pids(host):
+                            for address, _ in listens_of(pid) if os.path.exists(f"/proc/{pid}") else ():
+                                found.setdefault((host, name_of(pid)), set()).add(address)
+                    return found
+
+                self.assertTrue(eventually(lambda: names <= set(doors()), TIMEOUT_S), doors())
+                for (host, name), addresses in doors().items():
+                    allowed = {"127.0.0.1", "::1"} | ({cluster.addresses[host]} if hosts > 1 else set())
+                    self.assertLessEqual(addresses, allowed, (host, name))
+                self.assertIsNone(job.poll())
+
+    def test_launcher_and_daemons_listen_at_the_address_of_the_job_only(self):
+        self.look_at_doors(2, [], {(0, "mpirun.openmpi"), (1, "orted"), (1, os.path.basename(JACOBI1D))})
+
+    def test_with_a_launcher_on_one_host_nothing_listens_outside(self):
+        self.look_at_doors(1, ["--host", "node0:2", "--launcher", "mpirun"], {(0, "mpirun.openmpi")})
 
 
 if __name__ == "__main__":

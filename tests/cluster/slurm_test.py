@@ -115,6 +115,26 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(done.returncode, 9, done)
         self.assertEqual(self.ours(done), ["oshrun: PE 5 exited with code 9 without calling shmem_finalize"])
 
+    def test_the_daemons_are_kept_to_a_folder_and_an_address_of_the_job(self):
+        trap = f"ompi.node1.{os.geteuid()}"
+        self.run_on(1, "sh", "-c", f"mkdir /run/tmp/victim; ln -s /run/tmp/victim /run/tmp/{trap}")
+        before = self.run_on(1, "ls", "-A", "/run/tmp")
+        look = ("stat -c '%a %n' /run/tmp/oshrun-*; ls -A /run/tmp/victim; "
+                "for daemon in $(pgrep orted); do readlink /proc/$daemon/fd/* | sed -n 's/^socket:.\\([0-9]*\\).$/\\1/p'; done > /run/tmp/own; "
+                "awk 'FNR == NR { own[$1]; next } $4 == \"0A\" && $10 in own { print $2 }' /run/tmp/own /proc/net/tcp; rm /run/tmp/own")
+        done = self.run_job("salloc", "-N", "2", "-n", "2", "--no-kill", OSHRUN, "--map-by", "node", "sh", "-c",
+                            f'[ "$(hostname)" = node0 ] || {{ {look}; }}')
+        folders = re.findall(r"^(\d+) /run/tmp/(\S+)$", done.stdout, re.M)
+        self.assertEqual(len(folders), 1, done)
+        self.assertEqual(folders[0][0], "700")
+        self.assertRegex(folders[0][1], r"^oshrun-\w{6}$")
+        self.assertNotIn("ompi.", done.stdout, "nothing went the way of the link")
+        doors = re.findall(r"^([0-9A-F]{8}):[0-9A-F]{4}$", done.stdout, re.M)
+        self.assertTrue(doors, done)
+        self.assertNotIn("00000000", doors)
+        self.assertTrue(eventually(lambda: self.run_on(1, "ls", "-A", "/run/tmp") == before, TIMEOUT_S),
+                        self.run_on(1, "ls", "-A", "/run/tmp"))
+
     def test_a_batch_job_outlives_a_node(self):
         script = f"{self.folder}/job.sh"
         output = f"{self.folder}/out"

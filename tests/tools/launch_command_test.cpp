@@ -50,6 +50,38 @@ TEST(LaunchCommand, DaemonsOfOtherHostsAreStartedByOshrun) {
     EXPECT_FALSE(contains(launch_command(chosen, there), {"orte_launch_agent"}));
 }
 
+TEST(LaunchCommand, TheLauncherIsKeptToOneAddress) {
+    const Words setting = {"--mca", "oob_tcp_if_include", "10.0.0.1/32", "--mca", "oshrun_door", "10.0.0.1"};
+    Options by_mpirun = options(2, 0);
+    by_mpirun.launcher = LauncherKind::mpirun;
+    LaunchFacts here = facts();
+    here.door_address = "10.0.0.1";
+    EXPECT_TRUE(has_door(by_mpirun, here));
+    EXPECT_FALSE(contains(launch_command(by_mpirun, here), {"oob_tcp_if_include"})) << "nobody else has to be told";
+    LaunchFacts there = here;
+    there.has_other_hosts = true;
+    EXPECT_FALSE(has_door(by_mpirun, there))
+        << "its daemons would be told of an interface that their hosts do not have";
+    EXPECT_FALSE(contains(launch_command(by_mpirun, there), {"oob_tcp_if_include"}));
+    there.daemon_path = "/usr/bin/orted";
+    EXPECT_TRUE(contains(launch_command(by_mpirun, there), setting));
+
+    Options chosen = by_mpirun;
+    chosen.launcher_args = {"--mca", "oob_tcp_if_exclude", "eth1"};
+    EXPECT_FALSE(has_door(chosen, there));
+    EXPECT_FALSE(contains(launch_command(chosen, there), setting));
+    LaunchFacts by_variable = there;
+    by_variable.environment_names.emplace_back("OMPI_MCA_oob_tcp_if_include");
+    EXPECT_FALSE(has_door(by_mpirun, by_variable));
+    Options other = by_mpirun;
+    other.launcher = LauncherKind::prterun;
+    EXPECT_FALSE(has_door(other, there));
+    there.door_address = "fd00::1";
+    EXPECT_FALSE(has_door(by_mpirun, there)) << "Open MPI 4 cannot be told";
+    there.door_address.clear();
+    EXPECT_FALSE(has_door(by_mpirun, there));
+}
+
 TEST(LaunchCommand, TheWordsOfADaemon) {
     const auto is_one = [](std::vector<const char*> words) {
         return is_for_daemon(static_cast<int>(words.size()), const_cast<char**>(words.data()));

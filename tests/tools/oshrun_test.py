@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -396,6 +397,13 @@ class Reports(unittest.TestCase):
         result = run("--launcher", "mpirun", "-n", "2", "-v", FAKE_PE, GOOD)
         self.assertEqual(len(result.lines), 1)
         self.assertRegex(result.lines[0], "^oshrun: .*mpirun.* --enable-recovery .* -n 2 ")
+
+    def test_what_is_loaded_into_the_launcher_stays_there(self):
+        words = ["--launcher", "mpirun", "-n", "1", "sh", "-c", "env"]
+        for before in (None, "libm.so.6"):
+            lines = run(*words, env={"LD_PRELOAD": before} if before else {}).stdout.decode().splitlines()
+            self.assertEqual([line for line in lines if line.startswith("LD_PRELOAD=")], [f"LD_PRELOAD={before}"] if before else [])
+            self.assertEqual([line for line in lines if re.match("OSHRUN_(DOOR|PRELOAD)|.*(oshrun_door|oob_tcp_if)", line)], [])
 
     def test_help_and_version(self):
         for option in ["--help", "-h"]:

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tools/common/text.hpp"
+#include "tools/oshrun/launcher_door.hpp"
 #include "tools/oshrun/options.hpp"
 #include "tools/oshrun/tcp.hpp"
 
@@ -25,13 +26,19 @@ namespace {
 
 bool is_mca(std::string_view word) { return word == "-mca" || word == "--mca"; }
 
+// srun hands the launcher's quotes on, as no shell does; the daemon takes them off its own settings.
+std::string without_quotes(const std::string& word) {
+    const bool has_quotes = word.size() >= 2 && word.front() == '"' && word.back() == '"';
+    return has_quotes ? word.substr(1, word.size() - 2) : word;
+}
+
 // Words with "-mca NAME VALUE" taken out; value: of the last one.
 std::vector<std::string> without_setting(const std::vector<std::string>& words, std::string_view name,
                                          std::string& value) {
     std::vector<std::string> rest;
     for (std::size_t i = 0; i < words.size(); ++i) {
         if (i + 2 < words.size() && is_mca(words[i]) && words[i + 1] == name) {
-            value = words[i + 2];
+            value = without_quotes(words[i + 2]);
             i += 2;
         } else {
             rest.push_back(words[i]);
@@ -60,6 +67,24 @@ void put_in_front(const char* variable, const std::string& folder) {
     execv(pointers[0], pointers.data());
     print_line(fmt::format("oshrun: {} on {}: {}", words[0], own_host_name(), strerrordesc_np(errno)));
     _exit(kExitNotFound);
+}
+
+// Where the launcher has been given a door its daemons get one, too: at the address from which they reach it.
+std::vector<std::string> with_door(const std::vector<std::string>& words) {
+    std::string launchers;
+    static_cast<void>(without_setting(words, kDoorSetting, launchers));
+    if (launchers.empty()) {
+        return words;
+    }
+    std::string ignored;
+    std::vector<std::string> rest = without_setting(words, kInterfaceSetting, ignored);
+    const std::string address = local_address_towards(launchers);
+    const std::string module = door_module();
+    if (!address.empty() && !module.empty()) {
+        put_door({module, address});
+        rest.insert(rest.end(), {"-mca", kInterfaceSetting, interface_setting_for(address)});
+    }
+    return rest;
 }
 
 // An agent outlives everything else here: it waits for oshrun, which waits for the launcher, which waits for the end of
@@ -138,6 +163,7 @@ int exec_daemon(int argc, char** argv) {
     unsetenv("OMPI_MCA_orte_local_tmpdir_base");  // srun brings the whole environment along
     // It keeps its own name in its words, because it may start further ones.
     static_cast<void>(without_setting(words, kDaemonSetting, daemon));
+    words = with_door(words);
     words.insert(words.begin(), daemon);
     words.insert(words.end(), {"-mca", "orte_tmpdir_base", folder});
     // As the launcher does for a daemon that it starts itself.

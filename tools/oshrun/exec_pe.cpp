@@ -16,6 +16,7 @@
 #include "tools/oshrun/agent_start.hpp"
 #include "tools/oshrun/exec_daemon.hpp"
 #include "tools/oshrun/launch_command.hpp"
+#include "tools/oshrun/launcher_door.hpp"
 #include "tools/oshrun/options.hpp"
 #include "tools/oshrun/program_image.hpp"
 
@@ -96,11 +97,15 @@ int exec_pe(int argc, char** argv) {
         return EXIT_FAILURE;  // the guardian is gone, and with it the job
     }
 
-    // An option that we have given to mpirun. Its daemons add orte_tmpdir_base, and a program that uses Open MPI itself
-    // refuses to have both.
-    unsetenv("OMPI_MCA_orte_local_tmpdir_base");
-    unsetenv(fmt::format("OMPI_MCA_{}", kLaunchAgentSetting).c_str());
-    unsetenv(fmt::format("OMPI_MCA_{}", kDaemonSetting).c_str());
+    const bool is_kept_to_door = std::getenv(fmt::format("OMPI_MCA_{}", kDoorSetting).c_str()) != nullptr;
+    // Options that we have given to mpirun, which hands them on. Its daemons add orte_tmpdir_base, and a program that
+    // uses Open MPI itself refuses to have both; its launcher's interface is on another host.
+    for (const char* setting : {"orte_local_tmpdir_base", kLaunchAgentSetting, kDaemonSetting, kDoorSetting}) {
+        unsetenv(fmt::format("OMPI_MCA_{}", setting).c_str());
+    }
+    if (is_kept_to_door) {
+        unsetenv(fmt::format("OMPI_MCA_{}", kInterfaceSetting).c_str());
+    }
 
     std::string path = decode_argument(argv[2]);
     if (const char* donor = std::getenv("SHMEM_FT_JOIN")) {

@@ -62,7 +62,7 @@ Result<> Guardian::start() {
     if (task_.own_launch) {
         return start_processes();
     }
-    return launcher_.start(task_.launch_command, task_.launcher_reads_stdin ? task_.stdin_fd : -1);
+    return launcher_.start(task_.launch_command, task_.launcher_reads_stdin ? task_.stdin_fd : -1, task_.door);
 }
 
 // They are ours from the beginning, so nobody has to tell us of them.

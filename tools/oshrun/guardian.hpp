@@ -22,6 +22,7 @@
 #include "tools/oshrun/demand.hpp"
 #include "tools/oshrun/job_ledger.hpp"
 #include "tools/oshrun/job_socket.hpp"
+#include "tools/oshrun/launcher_door.hpp"
 #include "tools/oshrun/own_launch.hpp"
 
 namespace sft::tools {
@@ -29,6 +30,7 @@ namespace sft::tools {
 struct GuardianTask {
     JobShape shape;
     std::vector<std::string> launch_command;
+    std::optional<LauncherDoor> door;         // of the launcher
     std::optional<OwnLaunchTask> own_launch;  // instead of launch_command; its standard input is stdin_fd
     std::vector<std::string> joiner_command;  // of a spare that comes while the job runs
     std::string temp_dir;

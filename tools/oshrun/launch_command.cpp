@@ -8,6 +8,7 @@
 #include "tools/oshrun/exec_daemon.hpp"
 #include "tools/oshrun/exec_pe.hpp"
 #include "tools/oshrun/job_environment.hpp"
+#include "tools/oshrun/launcher_door.hpp"
 
 namespace sft::tools {
 namespace {
@@ -67,6 +68,16 @@ bool chooses_daemon(const Options& options) {
            mentions(options.launcher_args, kLaunchAgentSetting);
 }
 
+bool starts_daemons(const Options& options, const LaunchFacts& facts) {
+    return !facts.daemon_path.empty() && facts.own_path.find(' ') == std::string::npos && !chooses_daemon(options);
+}
+
+bool chooses_interfaces(const Options& options, const LaunchFacts& facts) {
+    const auto names_them = [](const std::string& text) { return text.find(kInterfaceSettings) != std::string::npos; };
+    return std::any_of(options.launcher_args.begin(), options.launcher_args.end(), names_them) ||
+           std::any_of(facts.environment_names.begin(), facts.environment_names.end(), names_them);
+}
+
 // Open MPI 4.
 std::vector<std::string> mpirun_options(const Options& options, const LaunchFacts& facts) {
     std::vector<std::string> words;
@@ -79,7 +90,12 @@ std::vector<std::string> mpirun_options(const Options& options, const LaunchFact
         // Its daemons are a job step, and that must outlive the loss of one of them.
         add(words, {"--mca", "plm_slurm_args", "--no-kill --kill-on-bad-exit=0"});
     }
-    if (!facts.daemon_path.empty() && facts.own_path.find(' ') == std::string::npos && !chooses_daemon(options)) {
+    if (has_door(options, facts) && starts_daemons(options, facts)) {
+        // What its daemons are told of it. For themselves they get another interface (exec_daemon.cpp).
+        add(words, {"--mca", kInterfaceSetting, interface_setting_for(facts.door_address), "--mca", kDoorSetting,
+                    facts.door_address});
+    }
+    if (starts_daemons(options, facts)) {
         add(words, {"--mca", kLaunchAgentSetting, facts.own_path, "--mca", kDaemonSetting, facts.daemon_path});
     }
     if (!facts.rank_hosts_file.empty()) {
@@ -131,6 +147,11 @@ std::vector<std::string> srun_options(const Options& options, const LaunchFacts&
 }
 
 }  // namespace
+
+bool has_door(const Options& options, const LaunchFacts& facts) {
+    return options.launcher == LauncherKind::mpirun && !interface_setting_for(facts.door_address).empty() &&
+           !chooses_interfaces(options, facts) && (!facts.has_other_hosts || starts_daemons(options, facts));
+}
 
 bool launcher_reads_stdin(const Options& options) {
     return mentions(options.launcher_args, "--stdin") || mentions(options.launcher_args, "-stdin") ||

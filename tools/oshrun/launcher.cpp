@@ -45,7 +45,8 @@ struct LauncherStreams {
 
 }  // namespace
 
-Result<> Launcher::start(const std::vector<std::string>& command, int stdin_fd) {
+Result<> Launcher::start(const std::vector<std::string>& command, int stdin_fd,
+                         const std::optional<LauncherDoor>& door) {
     int out[2];
     int err[2];
     if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) {
@@ -64,6 +65,9 @@ Result<> Launcher::start(const std::vector<std::string>& command, int stdin_fd) 
     const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ == 0) {
+        if (door) {
+            put_door(*door);
+        }
         become_launcher(words, {stdin_fd, out_end.get(), err_end.get()}, parent);
     }
     if (pid_ < 0) {

@@ -10,6 +10,7 @@
 #include "base/process_watch.hpp"
 #include "base/result.hpp"
 #include "tools/common/fd.hpp"
+#include "tools/oshrun/launcher_door.hpp"
 #include "tools/oshrun/own_launch.hpp"
 
 namespace sft::tools {
@@ -17,8 +18,10 @@ namespace sft::tools {
 class Launcher {
 public:
     // Starts it with stdin_fd (-1: nothing) as its input; its stdout and stderr are the write ends of pipes. It gets
-    // SIGTERM when the calling thread ends, so it does not outlive a guardian that is killed.
-    [[nodiscard]] Result<> start(const std::vector<std::string>& command, int stdin_fd);
+    // SIGTERM when the calling thread ends, so it does not outlive a guardian that is killed. No door: it listens where
+    // it likes.
+    [[nodiscard]] Result<> start(const std::vector<std::string>& command, int stdin_fd,
+                                 const std::optional<LauncherDoor>& door);
     // Instead: without one. See OwnLaunch::start.
     [[nodiscard]] Result<> start_processes(const OwnLaunchTask& task, Poller& poller);
     // Null: there is a launcher.

@@ -36,6 +36,7 @@
 #include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/launch_command.hpp"
 #include "tools/oshrun/launcher_args.hpp"
+#include "tools/oshrun/launcher_door.hpp"
 #include "tools/oshrun/options.hpp"
 #include "tools/oshrun/placement.hpp"
 #include "tools/oshrun/preflight.hpp"
@@ -289,6 +290,20 @@ LaunchFacts collect_facts(const std::string& temp_dir, const std::string& progra
     return facts;
 }
 
+// Where the launcher is to listen: where agents of other hosts reach the guardian.
+std::optional<LauncherDoor> settle_door(const Options& options, const std::optional<AgentEntrance>& entrance,
+                                        LaunchFacts& facts) {
+    facts.door_address = facts.has_other_hosts && entrance ? entrance->address.address : "127.0.0.1";
+    LauncherDoor door{door_module(), facts.door_address};
+    if (door.module.empty()) {
+        print_line(
+            "oshrun: warning: launcher_door.so is missing (see docs/oshrun.md): the launcher listens at all "
+            "interfaces of this host");
+        facts.door_address.clear();
+    }
+    return has_door(options, facts) ? std::optional(std::move(door)) : std::nullopt;
+}
+
 std::optional<Refusal> look_round(Options& options, Found& found) {
     if (auto refusal = check_footing()) {
         return refusal;
@@ -361,8 +376,12 @@ int run(Options options) {
                       found.config.start_timeout_ms};
         LaunchFacts facts = collect_facts(temp_dir, found.program_path, found.launcher_path);
         // Inside of Slurm srun starts the daemons, and a job step of oshrun's has not come up there.
-        if (may_use_other_hosts(options, found.hosts) && !facts.is_inside_slurm) {
+        facts.has_other_hosts = may_use_other_hosts(options, found.hosts);
+        if (facts.has_other_hosts) {
             facts.daemon_path = daemon_of_launcher(facts.launcher_path);
+        }
+        if (options.launcher == LauncherKind::mpirun) {
+            task.door = settle_door(options, task.entrance, facts);
         }
         facts.rank_hosts_file = task.own_launch ? "" : write_rank_hosts(options, task.shape.hosts, temp_dir);
         task.launch_command = task.own_launch ? options.command : launch_command(options, facts);

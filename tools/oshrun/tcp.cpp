@@ -189,6 +189,16 @@ std::string local_address_of(int fd) {
     return digits_of(reinterpret_cast<const sockaddr*>(&own));
 }
 
+std::string local_address_towards(const std::string& address) {
+    const AddressList list = look_up(address, "9", AI_NUMERICHOST | AI_NUMERICSERV);
+    if (!list) {
+        return {};
+    }
+    const Fd fd(socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const bool is_connected = fd && connect(fd.get(), list->ai_addr, list->ai_addrlen) == 0;
+    return is_connected ? local_address_of(fd.get()) : "";
+}
+
 std::optional<Listening> listen_on(const std::string& address, std::string& error_line) {
     const AddressList list = look_up(address, "0", AI_NUMERICHOST | AI_PASSIVE);
     if (list) {

@@ -37,6 +37,9 @@ struct Listening {
 // Of this end of a connection.
 [[nodiscard]] std::string local_address_of(int fd);
 
+// This host's, from which connections to that one (in digits) come; nothing is sent. Empty: there is no way.
+[[nodiscard]] std::string local_address_towards(const std::string& address);
+
 // Blocks for at most timeout_ms; the result does not block. None: error_line says why, and errno.
 [[nodiscard]] Fd connect_to(const std::string& address, std::uint16_t port, int timeout_ms, std::string& error_line);
 
