@@ -279,9 +279,26 @@ void Guardian::take_end(ProcessKey key, FailureReason reason) {
             note_failed_joiner(rank, "it " + describe_end(reason));
         }
     }
+    if (rank >= 0 && key.host == 0 && reason == FailureReason{FailureKind::signal, SIGKILL}) {
+        tell_of_want_of_memory();
+    }
     control_fds_.erase(key);
     ledger_.process_ended(key, reason, now_ns());
     let_meet();
+}
+
+// Of itself the signal says nothing about who has sent it.
+void Guardian::tell_of_want_of_memory() {
+    const std::uint64_t kills = out_of_memory_kills();
+    const std::uint64_t n_new = kills - std::min(kills, std::exchange(memory_kills_, kills));
+    if (n_new == 0) {
+        return;
+    }
+    const MemoryLeft left = memory_left();
+    print_line(fmt::format("oshrun: warning: the kernel has killed {} process{} {} for want of memory ({} in all)",
+                           n_new, n_new == 1 ? "" : "es",
+                           left.group.empty() ? "of this host" : fmt::format("of the control group {}", left.group),
+                           memory_text(left.limit)));
 }
 
 // When all that live have come.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory_left.hpp"
 #include "base/result.hpp"
 #include "tools/oshrun/agent_hub.hpp"
 #include "tools/oshrun/demand.hpp"
@@ -49,6 +50,7 @@ private:
     void settle();
     void take(const Fact& fact);
     void take_end(ProcessKey key, FailureReason reason);
+    void tell_of_want_of_memory();
     void take_loss(const AgentHub::AgentEvent& news);
     void take_agreed_loss(std::uint64_t rank);
     void answer_launched(const Fact& fact);
@@ -109,6 +111,7 @@ private:
     std::optional<std::int64_t> launcher_quiet_since_ns_;
     std::optional<std::int64_t> launcher_told_ns_;  // to end, because it does not know that the job is over
     std::uint64_t launcher_bytes_ = 0;
+    std::uint64_t memory_kills_ = out_of_memory_kills();  // that have been told, or were there before the job
     bool are_agents_watching_ = false;
     bool has_named_limit_ = false;
     bool is_front_there_ = true;
