@@ -25,6 +25,13 @@ public:
     [[nodiscard]] bool contains(std::size_t block) const noexcept {
         return block / kBits < words_.size() && (words_[block / kBits] & bit(block)) != 0;
     }
+    [[nodiscard]] std::size_t count() const noexcept {
+        std::size_t n = 0;
+        for (const std::uint64_t word : words_) {
+            n += static_cast<std::size_t>(std::popcount(word));
+        }
+        return n;
+    }
     // Takes in the members of `other`, which has room for as many.
     void merge(const BlockSet& other) noexcept {
         for (std::size_t i = 0; i < std::min(words_.size(), other.words_.size()); ++i) {

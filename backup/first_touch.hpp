@@ -4,7 +4,9 @@
 // checkpoints are going to write: of both slots of the shadow, as far as they are on this node, and of the local copy,
 // the blocks that live memory has. What it has not come to is touched by the checkpoint.
 //
-// No page is touched that two checkpoints at that moment would not touch. A program that cannot call
+// No page is touched that two checkpoints at that moment would not touch, and no more than a quarter of the memory of
+// the node, or of its control group, unless whatever the PEs here may come to write fits, with its copies: the program
+// may need the memory itself, and the kernel would kill somebody for it. A program that cannot call
 // shmem_checkpoint_all has no such thread.
 //
 // It looks for new memory again and again, more and more seldom as long as there is none: in the end every five
@@ -23,14 +25,17 @@ namespace sft {
 class FirstTouch {
 public:
     // `store` and `live` must live until stop(). False: no thread to be had.
-    [[nodiscard]] bool start(BackupStore& store, const LiveState& live);
+    // n_pes: on this node.
+    [[nodiscard]] bool start(BackupStore& store, const LiveState& live, std::int32_t n_pes);
     void stop() noexcept { thread_.stop(); }
 
 private:
     void run(BackupStore& store, const LiveState& live);
     // False: it is time to stop, or there is nothing to be had.
     bool look(BackupStore& store, const LiveState& live, bool& found);
+    [[nodiscard]] bool is_memory_left(std::size_t most) const;
 
+    std::int32_t n_pes_ = 0;
     IdleThread thread_;
 };
 

@@ -41,11 +41,12 @@ Result<> Protector::track_changes(const ChangeNotes& notes, Tracking tracking) {
     return {};
 }
 
-Result<> Protector::start_idle_work(const Config& config, bool may_checkpoint) {
+Result<> Protector::start_idle_work(const Config& config, bool may_checkpoint, std::int32_t pes_here) {
     if (!scrubber_.start(store_, live_, config)) {
         return fails("SHMEM_FT_SCRUB: the system gives no thread for it");
     }
-    if (config.first_touch && may_checkpoint && !first_touch_.start(store_, live_)) {
+    if (config.first_touch && may_checkpoint && config.memory_limit_bytes == 0 &&
+        !first_touch_.start(store_, live_, pes_here)) {
         return fails("SHMEM_FT_FIRST_TOUCH: the system gives no thread for it");
     }
     return {};

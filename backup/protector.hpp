@@ -41,7 +41,7 @@ public:
     [[nodiscard]] Result<> track_changes(const ChangeNotes& notes, Tracking tracking);
     // What goes on in the background, if the settings say so, once there is a keeper; may_checkpoint: the program does
     // make copies. The failure is a line for the user.
-    [[nodiscard]] Result<> start_idle_work(const Config& config, bool may_checkpoint);
+    [[nodiscard]] Result<> start_idle_work(const Config& config, bool may_checkpoint, std::int32_t pes_here);
     void stop_idle_work() noexcept;
     void release() noexcept;
 
@@ -55,6 +55,8 @@ public:
     [[nodiscard]] Result<> replicate(Version version);
     // `version` is committed: own live state -> local copy.
     void update_local_copy(Version version);
+    // What the copies take on this node.
+    [[nodiscard]] BackupStore::Room room() const { return store_.room(live_); }
     // Own live state <- the copies of `version`. The failure says what is missing.
     [[nodiscard]] Result<> roll_back(Version version);
 

@@ -146,6 +146,17 @@ public:
     enum class Touched { more, skipped, end, busy, refused };
     [[nodiscard]] Touched touch(TouchPlace& place, std::size_t blocks, const LiveState& live);
 
+    // ---- room ----
+
+    // Bytes of this node's memory, by what exists of the live state now.
+    struct Room {
+        std::size_t used = 0;  // by it and its copies
+        std::size_t next = 0;  // that the next checkpoint takes in addition
+        std::size_t most = 0;  // that the state and its copies will ever take in addition
+    };
+    // Takes as long as it takes to ask for all runs of pages.
+    [[nodiscard]] Room room(const LiveState& live) const;
+
     // Since the start of the process, from any thread.
     struct Counters {
         std::uint64_t checked = 0;     // blocks

@@ -94,14 +94,15 @@ std::string print(std::uint64_t value) {
 }
 }  // namespace size
 
-// The specification lets a heap be of no size; it then has the smallest that the library works with.
-namespace heap_size {
+// The specification lets a heap be of no size: it then has the smallest that the library works with. A limit of 0 is
+// none.
+namespace size_or_zero {
 constexpr const char* kName = "size";
 constexpr bool kIsInternal = false;
 
 bool parse(std::string_view text, std::uint64_t& out) noexcept { return size::parse_from(0, text, out); }
 std::string print(std::uint64_t value) { return size::print(value); }
-}  // namespace heap_size
+}  // namespace size_or_zero
 
 namespace presence {
 constexpr const char* kName = "set or unset";

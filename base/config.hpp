@@ -42,6 +42,7 @@ struct Config {
     std::uint64_t startup_record_bytes = 0;
     std::uint64_t heap_base_address = 0;
     std::uint64_t scrub_rate_bytes = 0;
+    std::uint64_t memory_limit_bytes = 0;  // 0: none but the system's
     std::uint32_t scrub_seconds = 0;
     bool first_touch = true;
     Tracking tracking = Tracking::automatic;

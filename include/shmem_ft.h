@@ -53,7 +53,8 @@ extern "C" {
 
 /* Collective over all PEs. Completes outstanding operations, then commits the symmetric memory of all PEs as the
  * next version and returns SHMEM_FT_SUCCESS, or, if a PE is known to have failed since the last recovery, copies
- * nothing and returns SHMEM_FT_FAILURE: that is a status check. Every surviving PE returns the same value. */
+ * nothing and returns SHMEM_FT_FAILURE: that is a status check. Without memory for the copies it is a barrier and
+ * returns SHMEM_FT_ERROR_OUT_OF_MEMORY. Every surviving PE returns the same value. */
 int shmem_checkpoint_all(void);
 
 /* Local, no communication. The agreed list of PEs that had failed at the last status check and are not replaced yet:

@@ -11,13 +11,37 @@
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/faults/fault_points.hpp"
+#include "base/memory_left.hpp"
 #include "base/process_watch.hpp"
 #include "base/report.hpp"
+#include "shmem_ft/ops/copy_room.hpp"
 #include "shmem_ft/ops/job.hpp"
 
 namespace sft {
 
 using Call = Coordinator::Call;
+
+namespace {
+
+std::string no_room_text(const RoomVerdict& verdict, std::int32_t own_node, const MemoryLeft& left,
+                         const Config& config, Version version) {
+    std::string bound = "of the memory of that node";
+    if (config.memory_limit_bytes != 0) {
+        bound = format("%s are in use, and SHMEM_FT_MEMORY_LIMIT is %s", memory_text(verdict.used).c_str(),
+                       memory_text(config.memory_limit_bytes).c_str());
+    } else if (verdict.node == own_node) {
+        bound = format("of %s of %s", memory_text(left.limit).c_str(),
+                       left.group.empty() ? "this node" : format("the control group %s", left.group.c_str()).c_str());
+    }
+    const std::string kept = version == kNoVersion
+                                 ? "there is none to go back to"
+                                 : format("version %llu stays", static_cast<unsigned long long>(version.value()));
+    return format("no checkpoint: the copies of the %d PEs on node %d take %s more, and %s may be taken (%s); %s",
+                  verdict.n_pes, verdict.node, memory_text(verdict.next).c_str(), memory_text(verdict.left).c_str(),
+                  bound.c_str(), kept.c_str());
+}
+
+}  // namespace
 
 void RecoveryCalls::open(const Options& options) noexcept {
     SFT_ASSERT(options.coordinator != nullptr && options.actions != nullptr && options.job_exit != nullptr);
@@ -27,7 +51,8 @@ void RecoveryCalls::open(const Options& options) noexcept {
 // ---- checkpoint ----
 
 int RecoveryCalls::checkpoint_all() noexcept {
-    constexpr int kFailure = 1;  // SHMEM_FT_FAILURE
+    constexpr int kFailure = 1;       // SHMEM_FT_FAILURE
+    constexpr int kOutOfMemory = -1;  // SHMEM_FT_ERROR_OUT_OF_MEMORY
     job::watch_exit_at_first_call();
     if (is_leaving() || !o_.me->has_joined()) {
         return kFailure;  // a substitute goes on to shmem_query_fault and joins in shmem_restart_pes
@@ -38,6 +63,9 @@ int RecoveryCalls::checkpoint_all() noexcept {
     fault_point(FaultPoint::checkpoint_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     o_.links->quiet();  // what this PE has put elsewhere belongs to the version
+    if (!has_room_for_copies()) {
+        return kOutOfMemory;  // still a barrier
+    }
     const Participant::Do outcome = o_.coordinator->carry_out({Call::Kind::checkpoint});
     fault_point(FaultPoint::checkpoint_leave);
     const JobState state = o_.coordinator->state();
@@ -53,6 +81,34 @@ int RecoveryCalls::checkpoint_all() noexcept {
             return kFailure;
         default: o_.job_exit->leave_ended_job();
     }
+}
+
+// All PEs ask in the same checkpoints: in the first one of a view, and in each until there is room whatever they write.
+bool RecoveryCalls::has_room_for_copies() noexcept {
+    const JobState state = o_.coordinator->state();
+    if (o_.config->backup_mode == BackupMode::none || roomy_view_ == state.view) {
+        return true;
+    }
+    const MemoryLeft left = memory_left();
+    const BackupStore::Room room = o_.protector->room();
+    const JobShape& shape = o_.coordinator->shape();
+    const RoomWanted own{.node = shape.node_of(state, shape.holder(state, o_.me->get())).value(),
+                         .used = room.used,
+                         .next = room.next,
+                         .most = room.most,
+                         .left = left.bytes};
+    const std::optional<RoomVerdict> verdict = agree_on_room(*o_.engine, own, o_.config->memory_limit_bytes);
+    if (!verdict) {
+        return true;  // a fault, which the checkpoint is going to tell
+    }
+    if (verdict->is_there_for_ever) {
+        roomy_view_ = state.view;
+    }
+    if (!verdict->is_there && !has_told_of_room_ && o_.me->get() == PeId(0)) {
+        say("warning: %s", no_room_text(*verdict, own.node, left, *o_.config, state.version).c_str());
+    }
+    has_told_of_room_ = !verdict->is_there;
+    return verdict->is_there;
 }
 
 // ---- who has failed ----
@@ -145,7 +201,7 @@ void RecoveryCalls::recover() noexcept {
     if (numpes == 0) {
         o_.job_exit->fail_job(
             format("PE %d: shmem_ft_recover was called although no PE has failed: what else a checkpoint may "
-                   "return, it cannot mend",
+                   "return (SHMEM_FT_ERROR_OUT_OF_MEMORY), it cannot mend",
                    o_.me->value()));
     }
     restart_pes(pes, numpes);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/job_channel.hpp"
 #include "base/mutex.hpp"
@@ -80,6 +81,7 @@ public:
 
 private:
     [[nodiscard]] bool is_fault_known() const;
+    [[nodiscard]] bool has_room_for_copies() noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] bool has_list() const { return !o_.fault_policy->failed().empty(); }
     void take_list();
     void show_list(const std::vector<FailedPe>& list, int** pes, int** pes_status) const;
@@ -89,6 +91,8 @@ private:
 
     Options o_;
     Mutex calls_mutex_{MutexRank::calls};
+    std::optional<std::uint32_t> roomy_view_;  // in this one there is room whatever is written
+    bool has_told_of_room_ = false;
 };
 
 }  // namespace sft

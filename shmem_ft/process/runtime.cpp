@@ -229,7 +229,16 @@ Result<> Runtime::start_service() {
     return service_->start();
 }
 
-Result<> Runtime::start_idle_work() { return protector_.start_idle_work(config_, may_checkpoint_); }
+Result<> Runtime::start_idle_work() {
+    const JobShape& shape = coordinator_->shape();
+    const JobState state = coordinator_->state();
+    const NodeId here = shape.node_of(state, self());
+    std::int32_t pes_here = 0;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        pes_here += shape.node_of(state, shape.holder(state, PeId(pe))) == here ? 1 : 0;
+    }
+    return protector_.start_idle_work(config_, may_checkpoint_, pes_here);
+}
 
 void Runtime::stop_service() noexcept {
     if (service_ != nullptr) {

@@ -227,11 +227,11 @@ TEST_P(ProtectorTest, WhatGoesOnInTheBackgroundEndsBeforeTheCopiesDo) {
     commit(Version(1));
     Config config;
     config.first_touch = false;
-    ASSERT_TRUE(owner.protector.start_idle_work(config, true)) << "it is off: nothing to start";
+    ASSERT_TRUE(owner.protector.start_idle_work(config, true, 1)) << "it is off: nothing to start";
     config.first_touch = true;
     config.scrub_seconds = 1;
     config.scrub_rate_bytes = 1 << 20;
-    ASSERT_TRUE(owner.protector.start_idle_work(config, true));
+    ASSERT_TRUE(owner.protector.start_idle_work(config, true, 1));
     owner.protector.release();
     EXPECT_EQ(owner.protector.keeper(), kNoProc);
     owner.protector.release();
@@ -287,9 +287,9 @@ TEST_P(FirstTouchTest, TheThreadFindsMemoryThatComesLater) {
     };
     const auto before = n_threads();
     use(near);
-    ASSERT_TRUE(owner.protector.start_idle_work(Config(), false));
+    ASSERT_TRUE(owner.protector.start_idle_work(Config(), false, 1));
     EXPECT_EQ(n_threads(), before) << "a program that cannot checkpoint";
-    ASSERT_TRUE(owner.protector.start_idle_work(Config(), true));
+    ASSERT_TRUE(owner.protector.start_idle_work(Config(), true, 1));
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (std::size_t blocks = 1; blocks <= 2; ++blocks) {
         owner.live.heap.address()[blocks * kBlockBytes] = std::byte{1};
@@ -386,6 +386,41 @@ TEST_P(OfTheNode, AVersionThatTheLocalCopyDoesNotHoldIsInTheShadow) {
     std::uint64_t n_bad = 0;
     expect_taken_over(State(owner.live), Version(2), &n_bad);
     EXPECT_EQ(n_bad, 0U) << "a copy of another version is no damaged one";
+}
+
+// What is said before a checkpoint is what it takes then.
+TEST_P(OfTheNode, TheRoomThatACheckpointTakesIsKnownBefore) {
+    const auto in_file = [&] {
+        struct stat info {};
+        EXPECT_EQ(::fstat(file.fd(), &info), 0);
+        return static_cast<std::size_t>(info.st_blocks) * 512;
+    };
+    const std::size_t all = Image::bytes_for(owner.live.state);
+    const std::size_t n_copies = GetParam() == BackupMode::double_copy ? 3 : 2;
+    EXPECT_EQ(owner.protector.room().most, 0U) << "nobody keeps copies";
+    use(place);
+    std::size_t sum = 0;
+    for (std::uint32_t version = 1; version <= 4; ++version) {
+        owner.live.scribble(random, 3);
+        const BackupStore::Room room = owner.protector.room();
+        const std::size_t before = in_file();
+        EXPECT_GE(room.used, owner.live.existing_bytes() + before);
+        EXPECT_LE(room.used, owner.live.existing_bytes() + before + 4096) << "and the state of the library";
+        EXPECT_EQ(room.used + room.most, (1 + n_copies) * all);
+        ASSERT_TRUE(owner.protector.replicate(Version(version)));
+        owner.protector.update_local_copy(Version(version));
+        // A table whose end no block has come to is not touched.
+        EXPECT_LE(in_file() - before, room.next);
+        EXPECT_GE(in_file() - before + (n_copies - 1) * 4 * 4096, room.next) << version;
+        sum += room.next;
+    }
+    EXPECT_GT(sum, 0U);
+    for (std::uint32_t version = 5; version <= 6; ++version) {
+        ASSERT_TRUE(owner.protector.replicate(Version(version)));
+        owner.protector.update_local_copy(Version(version));
+    }
+    // All that exists is there by now, but for such ends of tables.
+    EXPECT_LE(owner.protector.room().next, 2 * Image::front_bytes_for(owner.live.state));
 }
 
 class TwoCopiesOfTheNode : public OfTheNode {};

@@ -23,6 +23,7 @@ from policy_cases import POLICY_CASES
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 
 from job_watch import Launcher  # noqa: E402
+import crowded_cases  # noqa: E402
 import handle_cases  # noqa: E402
 import program_cases  # noqa: E402
 import roomy_cases  # noqa: E402
@@ -284,7 +285,7 @@ CASES |= {
     "oshrun-sigkill": end_by_signal(signal.SIGKILL),
 }
 CASES |= POLICY_CASES | stop_cases.CASES | schedule_cases.CASES | handle_cases.CASES | scarce_cases.CASES
-CASES |= roomy_cases.CASES
+CASES |= roomy_cases.CASES | crowded_cases.CASES
 CASES |= program_cases.CASES
 
 

@@ -1,0 +1,84 @@
+// The part of BackupStore that says how much memory the copies take on this node.
+#include <algorithm>
+#include <vector>
+
+#include "backup/image_layout.hpp"
+#include "backup/store.hpp"
+#include "base/assert.hpp"
+
+namespace sft {
+namespace {
+
+std::size_t existing_bytes(int fd, std::size_t file_offset, std::size_t bytes) {
+    std::size_t sum = 0;
+    each_existing(fd, file_offset, bytes, [&](std::size_t begin, std::size_t end) { sum += end - begin; });
+    return sum;
+}
+
+struct Existing {
+    std::size_t bytes = 0;        // pages
+    std::size_t block_bytes = 0;  // blocks with at least one
+};
+
+Existing existing_in(const LiveState& live) {
+    Existing found{.bytes = pages_of(live.library.bytes), .block_bytes = pages_of(live.library.bytes)};
+    for (const SparseMemory& part : {heap_of(live), globals_of(live)}) {
+        std::size_t counted = 0;  // up to here
+        each_existing(part.fd, part.file_offset, part.memory.bytes, [&](std::size_t begin, std::size_t end) {
+            const std::size_t first = std::max(counted, begin / kBlockBytes * kBlockBytes);
+            counted = std::min(blocks_of(end) * kBlockBytes, pages_of(part.memory.bytes));
+            found.bytes += end - begin;
+            found.block_bytes += counted - std::min(first, counted);
+        });
+    }
+    return found;
+}
+
+}  // namespace
+
+// A copy takes what exists of the live state, in whole blocks, with its table beside it. The mutex is held while it is
+// asked which copies there are, and not while the system is asked for pages, which may take some milliseconds.
+BackupStore::Room BackupStore::room(const LiveState& live) const {
+    struct Stored {
+        std::size_t offset = 0;   // in the node's memory
+        bool is_next = false;     // the next checkpoint writes it
+        bool is_made = false;     // in this process's memory: it is there,
+        std::size_t touched = 0;  // or so many bytes of it
+    };
+    const std::size_t all = Image::bytes_for(live);
+    std::vector<Stored> copies;
+    {
+        const Locked lock(mutex_);
+        if (mode_ == BackupMode::none || pe_ == kNoPe) {
+            return {};
+        }
+        const std::size_t next_slot = committed_.next().value() % 2;
+        // What is kept on other nodes for this process counts here: as much is kept here for others.
+        for (const std::size_t slot : {next_slot, 1 - next_slot}) {
+            copies.push_back({.offset = pe_.index() * room_bytes(live) + slot * all,
+                              .is_next = slot == next_slot,
+                              .is_made = shadow_versions_[slot] != kNoVersion,
+                              .touched = touched_[slot].count() * kBlockBytes});
+        }
+        if (has_local_copy()) {
+            copies.push_back({.offset = local_copies_ + pe_.index() * all,
+                              .is_next = true,
+                              .is_made = local_version_ != kNoVersion,
+                              .touched = touched_[next_slot].count() * kBlockBytes});
+        }
+    }
+    const Existing exists = existing_in(live);
+    const std::size_t part = std::min(all, exists.block_bytes + Image::front_bytes_for(live));
+    Room room{.used = exists.bytes, .next = 0, .most = all - std::min(all, exists.bytes)};
+    for (const Stored& copy : copies) {
+        const std::size_t there = node_file_ >= 0 ? existing_bytes(node_file_, copy.offset, all)
+                                  : copy.is_made  ? part
+                                                  : std::min(all, copy.touched);
+        room.used += there;
+        room.next += copy.is_next && part > there ? part - there : 0;
+        room.most += all - std::min(all, there);
+    }
+    return room;
+}
+
+}  // namespace sft
