@@ -10,7 +10,7 @@
 // shmem_checkpoint_all has no such thread.
 //
 // It looks for new memory again and again, more and more seldom as long as there is none: in the end every five
-// seconds, for some 11 ms for each GiB that exists. It holds the store's mutex for 256 KiB of each copy at a time.
+// seconds, for some 40 ms for each GiB that exists. It holds the store's mutex for 256 KiB of each copy at a time.
 //
 // Invariant: contents do not change.
 #pragma once

@@ -91,6 +91,7 @@ RoomVerdict judge_room(std::span<const RoomWanted> wanted, std::uint64_t limit) 
         }
     }
     SFT_ASSERT(verdict.is_there == (lack == 0));
+    verdict.pause = verdict.is_there ? wanted.front().pause : 0;
     return verdict;
 }
 

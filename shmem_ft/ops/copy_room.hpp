@@ -18,15 +18,17 @@ namespace sft {
 // What one PE knows of its own state and its copies, and of its node. In bytes.
 struct RoomWanted {
     std::int32_t node = 0;
-    std::uint64_t used = 0;  // by them
-    std::uint64_t next = 0;  // that this checkpoint takes in addition
-    std::uint64_t most = 0;  // that they will ever take in addition
-    std::uint64_t left = 0;  // that the node, or the control group of the PE, still has
+    std::uint64_t used = 0;   // by them
+    std::uint64_t next = 0;   // that this checkpoint takes in addition
+    std::uint64_t most = 0;   // that they will ever take in addition
+    std::uint64_t left = 0;   // that the node, or the control group of the PE, still has
+    std::uint32_t pause = 0;  // the answer will do for so many further checkpoints; PE 0's counts
 };
 
 struct RoomVerdict {
     bool is_there = true;
     bool is_there_for_ever = true;  // whatever the PEs will write to their memory
+    std::uint32_t pause = 0;        // else, if it is there: the next checkpoints that are made without asking
     // Of the node that lacks most.
     std::int32_t node = 0;
     std::int32_t n_pes = 0;

@@ -83,12 +83,31 @@ int RecoveryCalls::checkpoint_all() noexcept {
     }
 }
 
-// All PEs ask in the same checkpoints: in the first one of a view, and in each until there is room whatever they write.
+// So many checkpoints may pass before the next question, at the pace of those since the last one.
+std::uint32_t RecoveryCalls::pause_of_questions(std::int64_t now) const noexcept {
+    constexpr std::int64_t kBetweenNs = 100'000'000;
+    constexpr std::int64_t kMost = 1000;
+    if (room_.asked_ns == 0) {
+        return 0;
+    }
+    const std::int64_t per_checkpoint = std::max<std::int64_t>(1, (now - room_.asked_ns) / (room_.n_paused + 1));
+    return static_cast<std::uint32_t>(std::min(kMost, kBetweenNs / per_checkpoint));
+}
+
+// All PEs ask in the same checkpoints: in the first one of a view, and again, some ten times a second at most, until
+// there is room whatever they write. Where a fault has made their counts differ there is a new view.
 bool RecoveryCalls::has_room_for_copies() noexcept {
     const JobState state = o_.coordinator->state();
-    if (o_.config->backup_mode == BackupMode::none || roomy_view_ == state.view) {
+    if (o_.config->backup_mode == BackupMode::none) {
         return true;
     }
+    if (room_.view != state.view) {
+        room_ = {};
+    } else if (room_.is_for_ever || room_.n_paused < room_.pause) {
+        ++room_.n_paused;
+        return true;
+    }
+    const std::int64_t now = now_ns();
     const MemoryLeft left = memory_left();
     const BackupStore::Room room = o_.protector->room();
     const JobShape& shape = o_.coordinator->shape();
@@ -96,14 +115,17 @@ bool RecoveryCalls::has_room_for_copies() noexcept {
                          .used = room.used,
                          .next = room.next,
                          .most = room.most,
-                         .left = left.bytes};
+                         .left = left.bytes,
+                         .pause = pause_of_questions(now)};
     const std::optional<RoomVerdict> verdict = agree_on_room(*o_.engine, own, o_.config->memory_limit_bytes);
     if (!verdict) {
         return true;  // a fault, which the checkpoint is going to tell
     }
-    if (verdict->is_there_for_ever) {
-        roomy_view_ = state.view;
-    }
+    room_ = {.view = state.view,
+             .is_for_ever = verdict->is_there_for_ever,
+             .pause = verdict->pause,
+             .asked_ns = now,
+             .n_paused = 0};
     if (!verdict->is_there && !has_told_of_room_ && o_.me->get() == PeId(0)) {
         say("warning: %s", no_room_text(*verdict, own.node, left, *o_.config, state.version).c_str());
     }

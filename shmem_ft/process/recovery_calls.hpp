@@ -82,6 +82,7 @@ public:
 private:
     [[nodiscard]] bool is_fault_known() const;
     [[nodiscard]] bool has_room_for_copies() noexcept SFT_REQUIRES(calls_mutex_);
+    [[nodiscard]] std::uint32_t pause_of_questions(std::int64_t now) const noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] bool has_list() const { return !o_.fault_policy->failed().empty(); }
     void take_list();
     void show_list(const std::vector<FailedPe>& list, int** pes, int** pes_status) const;
@@ -91,8 +92,16 @@ private:
 
     Options o_;
     Mutex calls_mutex_{MutexRank::calls};
-    std::optional<std::uint32_t> roomy_view_;  // in this one there is room whatever is written
-    bool has_told_of_room_ = false;
+    // The last answer to whether there is room for copies.
+    struct Room {
+        std::optional<std::uint32_t> view;  // in which it was given; none: never
+        bool is_for_ever = false;           // while this view lasts
+        std::uint32_t pause = 0;            // checkpoints before the next question
+        std::int64_t asked_ns = 0;
+        std::uint32_t n_paused = 0;
+    };
+    Room room_ SFT_GUARDED_BY(calls_mutex_);
+    bool has_told_of_room_ SFT_GUARDED_BY(calls_mutex_) = false;
 };
 
 }  // namespace sft

@@ -35,9 +35,10 @@ static void check_alike(long answer) {
 
 int main(int argc, char** argv) {
     const size_t first = argc > 1 ? strtoul(argv[1], NULL, 10) * MIB / sizeof(uint64_t) : 0;
+    const unsigned long pace_ms = argc > 3 ? strtoul(argv[3], NULL, 10) : 0; /* a step takes that long */
     const size_t more = argc > 2 ? strtoul(argv[2], NULL, 10) * MIB / sizeof(uint64_t) : 0;
     if (first == 0) {
-        fprintf(stderr, "usage: crowded FIRST [MORE]\n");
+        fprintf(stderr, "usage: crowded FIRST [MORE [MS]]\n");
         return 2;
     }
     shmem_init();
@@ -58,6 +59,7 @@ int main(int argc, char** argv) {
             fflush(stdout);
         }
         if (step < STEPS) {
+            app_sleep_ms(pace_ms);
             if (step == GROWS) {
                 fill(first, first + more);
             }

@@ -11,6 +11,7 @@ from bench import Bench, Launcher, check, check_error, check_success
 HEAP = {"SHMEM_SYMMETRIC_SIZE": "128M"}
 LINE = r"shmem-ft: warning: no checkpoint: the copies of the (\d+) PEs on node (\d+) take .* more, and .* may be taken \((.*)\); (.*)"
 GROUPS = "/sys/fs/cgroup"
+PACE = "120"  # while there is room for now, PEs ask ten times a second at most
 
 
 def refused(outcome):
@@ -43,12 +44,12 @@ def room_for_a_while(**env):
     def case(bench):
         expected = peaceful(bench, 3, "10", "60")
         limited = {"SHMEM_FT_MEMORY_LIMIT": "400M", **HEAP, **env}
-        outcome = bench.run(3, 0, "crowded", "10", "60", **limited)
+        outcome = bench.run(3, 0, "crowded", "10", "60", PACE, **limited)
         check_success(outcome, expected)
         check(refused(outcome) == list(range(7, 13)), f"no room at {refused(outcome)}", outcome)
         check([line[3] for line in told(outcome)] == ["version 7 stays"], f"told {told(outcome)}", outcome)
         for point in ("checkpoint_enter visit 10", "checkpoint_leave visit 5", "replicate_middle visit 6"):
-            outcome = bench.run(3, 1, "crowded", "10", "60", SHMEM_FT_FAULTS=f"kill pe 1 at {point}", **limited)
+            outcome = bench.run(3, 1, "crowded", "10", "60", PACE, SHMEM_FT_FAULTS=f"kill pe 1 at {point}", **limited)
             check_success(outcome, expected)
             check(any(event.kind == "pe_taken" for event in outcome.events), "nobody has died", outcome)
             check(refused(outcome)[-6:] == list(range(7, 13)), f"no room at {refused(outcome)}", outcome)
@@ -62,7 +63,7 @@ def death_while_asking(bench):
     # PE 0 asks, and tells one after the other: at its fourth visit the first one in the second checkpoint.
     for who in ("pe 2 at room_asked visit 3", "pe 2 at room_told visit 3", "pe 0 at room_asked visit 3", "pe 0 at room_told visit 4",
                 "pe 0 at room_told visit 5"):
-        outcome = bench.run(4, 1, "crowded", "10", SHMEM_FT_MEMORY_LIMIT="160M", SHMEM_FT_FAULTS=f"kill {who}", **HEAP)
+        outcome = bench.run(4, 1, "crowded", "10", "0", PACE, SHMEM_FT_MEMORY_LIMIT="160M", SHMEM_FT_FAULTS=f"kill {who}", **HEAP)
         check_success(outcome, expected)
         check(any(event.kind == "pe_taken" for event in outcome.events), "nobody has died", outcome)
 

@@ -63,6 +63,16 @@ TEST(CopyRoom, NobodyTellsWhatIsLeft) {
     EXPECT_FALSE(judge_room(std::vector{item, item, item}, 0).is_there) << "sums do not begin anew";
 }
 
+TEST(CopyRoom, APauseOfQuestionsIsPe0sWhileThereIsRoom) {
+    RoomWanted first = wanted(0, 100, 7000);
+    first.pause = 9;
+    RoomWanted second = wanted(0, 100, 7000);
+    second.pause = 5;
+    EXPECT_EQ(judge_room(std::vector{first, second}, 0).pause, 9U);
+    second.next = 7000;
+    EXPECT_EQ(judge_room(std::vector{first, second}, 0).pause, 0U);
+}
+
 class CopyRoomTest : public OnJobs {};
 INSTANTIATE_TEST_SUITE_P(Jobs, CopyRoomTest, kJobSizes);
 
