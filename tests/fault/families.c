@@ -71,6 +71,7 @@ static void begin_to_die(const Mode* mode, const Local* local, bool is_inside) {
     for (int pe = 0; pe < local->n_pes; pe++) {
         shmem_putmem(&death_ns, &at_ns, sizeof at_ns, pe);
     }
+    shmem_quiet(); /* who dies does not deliver any more */
     die_at(at_ns);
     while (!is_inside && (mode->flags & MODE_INSIDE) == 0) {
         pause();
