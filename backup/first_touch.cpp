@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/memory_left.hpp"
-
 namespace sft {
 namespace {
 
@@ -18,12 +16,8 @@ constexpr int kPiecesPerLook = 32;  // at what is left
 
 }  // namespace
 
-// most: what a PE may come to take.
-bool FirstTouch::is_memory_left(std::size_t most) const {
-    constexpr std::uint64_t kKeptFree = 64;  // one part in so many
-    const MemoryLeft left = memory_left();
-    return left.bytes > left.limit - left.limit / 4 ||
-           most * static_cast<std::uint64_t>(n_pes_) <= left.bytes - left.bytes / kKeptFree;
+bool may_touch_ahead(const MemoryLeft& left, std::uint64_t most) noexcept {
+    return left.bytes > left.limit - left.limit / 4 || most <= left.may_be_taken();
 }
 
 bool FirstTouch::start(BackupStore& store, const LiveState& live, std::int32_t n_pes) {
@@ -44,10 +38,10 @@ void FirstTouch::run(BackupStore& store, const LiveState& live) {
 
 bool FirstTouch::look(BackupStore& store, const LiveState& live, bool& found) {
     BackupStore::TouchPlace place;
-    const std::size_t most = store.room(live).most;
+    const std::uint64_t most = store.room(live).most * static_cast<std::uint64_t>(n_pes_);
     int pieces = 0;
     for (milliseconds pause(0); thread_.nap(pause);) {
-        if (pieces++ % kPiecesPerLook == 0 && !is_memory_left(most)) {
+        if (pieces++ % kPiecesPerLook == 0 && !may_touch_ahead(memory_left(), most)) {
             return true;  // some may be free later
         }
         const BackupStore::Touched touched = store.touch(place, kPieceBlocks, live);

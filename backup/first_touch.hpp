@@ -10,7 +10,8 @@
 // shmem_checkpoint_all has no such thread.
 //
 // It looks for new memory again and again, more and more seldom as long as there is none: in the end every five
-// seconds, for some 40 ms for each GiB that exists. It holds the store's mutex for 256 KiB of each copy at a time.
+// seconds, for some 11 ms for each GiB that exists, copies included. It holds the store's mutex for 256 KiB of each
+// copy at a time.
 //
 // Invariant: contents do not change.
 #pragma once
@@ -19,8 +20,12 @@
 
 #include "backup/store.hpp"
 #include "base/idle_thread.hpp"
+#include "base/memory_left.hpp"
 
 namespace sft {
+
+// most: what the PEs here and their copies may come to take.
+[[nodiscard]] bool may_touch_ahead(const MemoryLeft& left, std::uint64_t most) noexcept;
 
 class FirstTouch {
 public:
@@ -33,7 +38,6 @@ private:
     void run(BackupStore& store, const LiveState& live);
     // False: it is time to stop, or there is nothing to be had.
     bool look(BackupStore& store, const LiveState& live, bool& found);
-    [[nodiscard]] bool is_memory_left(std::size_t most) const;
 
     std::int32_t n_pes_ = 0;
     IdleThread thread_;

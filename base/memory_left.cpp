@@ -1,32 +1,19 @@
 #include "base/memory_left.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
 
 #include "base/report.hpp"
+#include "base/text_file.hpp"
 
 namespace sft {
 namespace {
 
 constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 60;  // version 1 writes a number for none
 
-std::string text_of(const std::string& path) {
-    std::string text;
-    char buffer[4096];
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    for (ssize_t n = 0; file >= 0 && (n = ::read(file, buffer, sizeof buffer)) > 0;) {
-        text.append(buffer, static_cast<std::size_t>(n));
-    }
-    if (file >= 0) {
-        ::close(file);
-    }
-    return text;
-}
+std::string text_of(const std::string& path) { return sft::text_of(path.c_str()); }
 
 std::optional<std::uint64_t> number_in(std::string_view text) {
     text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));

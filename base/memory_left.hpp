@@ -17,6 +17,9 @@ struct MemoryLeft {
     std::uint64_t bytes = UINT64_MAX;  // more cannot be taken without somebody being killed
     std::uint64_t limit = UINT64_MAX;  // of whatever bounds it
     std::string group;                 // the control group that does; empty: the node's memory
+
+    // The kernel needs some for itself, and what is left is known a moment late.
+    [[nodiscard]] std::uint64_t may_be_taken() const noexcept { return bytes - bytes / 64; }
 };
 
 // UINT64_MAX: nobody tells. Takes some tens of microseconds.

@@ -1,7 +1,6 @@
 #include "symheap/stray_words.hpp"
 
 #include <cxxabi.h>
-#include <fcntl.h>
 #include <link.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "base/assert.hpp"
 #include "base/docs.hpp"
 #include "base/report.hpp"
+#include "base/text_file.hpp"
 #include "symheap/existing_pages.hpp"
 
 namespace sft {
@@ -30,19 +30,6 @@ constexpr std::uintptr_t kNumbersEnd = std::uintptr_t{1} << 32U;  // below, a wo
 constexpr std::uintptr_t kChunkHeader = 2 * kWord;
 constexpr std::uintptr_t kChunkFlags = 7;
 constexpr std::uintptr_t kPreviousInUse = 1;
-
-std::string text_of(const char* path) {
-    std::string text;
-    char buffer[1 << 14];
-    const int file = ::open(path, O_RDONLY | O_CLOEXEC);
-    for (ssize_t n = 0; file >= 0 && (n = ::read(file, buffer, sizeof buffer)) > 0;) {
-        text.append(buffer, static_cast<std::size_t>(n));
-    }
-    if (file >= 0) {
-        ::close(file);
-    }
-    return text;
-}
 
 std::string readable(const std::string& symbol) {
     int status = -1;

@@ -12,9 +12,6 @@
 namespace sft {
 namespace {
 
-// The kernel needs some for itself, and what PEs tell is a moment old.
-constexpr std::uint64_t kKeptFree = 64;  // one part in so many
-
 std::uint64_t sum_of(std::uint64_t a, std::uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 std::uint64_t rest_of(std::uint64_t all, std::uint64_t taken) { return all - std::min(all, taken); }
 
@@ -75,7 +72,7 @@ RoomVerdict judge_room(std::span<const RoomWanted> wanted, std::uint64_t limit) 
     RoomVerdict verdict;
     std::uint64_t lack = 0;
     for (const auto& [number, node] : nodes) {
-        std::uint64_t left = rest_of(node.sum.left, node.sum.left / kKeptFree);
+        std::uint64_t left = node.sum.left;
         if (limit != 0) {
             left = std::min(left, rest_of(limit, node.sum.used));
         }

@@ -21,7 +21,7 @@ struct RoomWanted {
     std::uint64_t used = 0;   // by them
     std::uint64_t next = 0;   // that this checkpoint takes in addition
     std::uint64_t most = 0;   // that they will ever take in addition
-    std::uint64_t left = 0;   // that the node, or the control group of the PE, still has
+    std::uint64_t left = 0;   // that may be taken of the node, or of the control group of the PE
     std::uint32_t pause = 0;  // the answer will do for so many further checkpoints; PE 0's counts
 };
 

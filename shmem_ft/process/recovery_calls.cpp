@@ -97,16 +97,14 @@ std::uint32_t RecoveryCalls::pause_of_questions(std::int64_t now) const noexcept
 // All PEs ask in the same checkpoints: in the first one of a view, and again, some ten times a second at most, until
 // there is room whatever they write. Where a fault has made their counts differ there is a new view.
 bool RecoveryCalls::has_room_for_copies() noexcept {
-    const JobState state = o_.coordinator->state();
-    if (o_.config->backup_mode == BackupMode::none) {
+    if (o_.config->backup_mode == BackupMode::none || room_.is_for_ever) {
         return true;
     }
-    if (room_.view != state.view) {
-        room_ = {};
-    } else if (room_.is_for_ever || room_.n_paused < room_.pause) {
+    if (room_.n_paused < room_.pause) {
         ++room_.n_paused;
         return true;
     }
+    const JobState state = o_.coordinator->state();
     const std::int64_t now = now_ns();
     const MemoryLeft left = memory_left();
     const BackupStore::Room room = o_.protector->room();
@@ -115,17 +113,13 @@ bool RecoveryCalls::has_room_for_copies() noexcept {
                          .used = room.used,
                          .next = room.next,
                          .most = room.most,
-                         .left = left.bytes,
+                         .left = left.may_be_taken(),
                          .pause = pause_of_questions(now)};
     const std::optional<RoomVerdict> verdict = agree_on_room(*o_.engine, own, o_.config->memory_limit_bytes);
     if (!verdict) {
         return true;  // a fault, which the checkpoint is going to tell
     }
-    room_ = {.view = state.view,
-             .is_for_ever = verdict->is_there_for_ever,
-             .pause = verdict->pause,
-             .asked_ns = now,
-             .n_paused = 0};
+    room_ = {.is_for_ever = verdict->is_there_for_ever, .pause = verdict->pause, .asked_ns = now, .n_paused = 0};
     if (!verdict->is_there && !has_told_of_room_ && o_.me->get() == PeId(0)) {
         say("warning: %s", no_room_text(*verdict, own.node, left, *o_.config, state.version).c_str());
     }
@@ -294,6 +288,7 @@ bool RecoveryCalls::has_resumed(Participant::Do outcome, bool is_list_right) noe
 
 void RecoveryCalls::resume() noexcept {
     o_.fault_policy->set_failed({});
+    room_ = {};
     if (!o_.me->has_joined()) {
         if (const Result<> started = o_.start_idle_work(); !started) {
             say("warning: %s", started.error().line.c_str());

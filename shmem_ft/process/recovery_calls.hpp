@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 #include "base/job_channel.hpp"
 #include "base/mutex.hpp"
@@ -88,15 +87,14 @@ private:
     void show_list(const std::vector<FailedPe>& list, int** pes, int** pes_status) const;
     void prepare_restart() noexcept;
     [[nodiscard]] bool has_resumed(Participant::Do outcome, bool is_list_right) noexcept;
-    void resume() noexcept;
+    void resume() noexcept SFT_REQUIRES(calls_mutex_);
 
     Options o_;
     Mutex calls_mutex_{MutexRank::calls};
-    // The last answer to whether there is room for copies.
+    // The last answer to whether there is room for copies, in this view.
     struct Room {
-        std::optional<std::uint32_t> view;  // in which it was given; none: never
-        bool is_for_ever = false;           // while this view lasts
-        std::uint32_t pause = 0;            // checkpoints before the next question
+        bool is_for_ever = false;  // while this view lasts
+        std::uint32_t pause = 0;   // checkpoints before the next question
         std::int64_t asked_ns = 0;
         std::uint32_t n_paused = 0;
     };

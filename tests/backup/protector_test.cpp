@@ -334,6 +334,15 @@ TEST(Protector, AJobWithoutCopiesHasNoStore) {
     EXPECT_EQ(member.protector.stored_bytes(), 0U);
 }
 
+TEST(FirstTouch, LeavesTheProgramItsMemory) {
+    constexpr std::uint64_t kLimit = 6400;
+    EXPECT_TRUE(may_touch_ahead({.bytes = 3200, .limit = kLimit, .group = ""}, 3150)) << "whatever is written fits";
+    EXPECT_FALSE(may_touch_ahead({.bytes = 3200, .limit = kLimit, .group = ""}, 3151));
+    EXPECT_TRUE(may_touch_ahead({.bytes = 4801, .limit = kLimit, .group = ""}, UINT64_MAX)) << "up to a quarter";
+    EXPECT_FALSE(may_touch_ahead({.bytes = 4800, .limit = kLimit, .group = ""}, UINT64_MAX));
+    EXPECT_TRUE(may_touch_ahead({}, UINT64_MAX / 2)) << "nobody tells";
+}
+
 // ---- memory of the node ----
 
 // The processes have one file, with room for the shadows of all PEs, and behind them their local copies.

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import subprocess
 import uuid
 
 from bench import Bench, Launcher, check, check_error, check_success
@@ -39,22 +38,19 @@ def never_room(limit, **env):
     return case
 
 
-def room_for_a_while(**env):
+def room_for_a_while(bench):
     """Whoever dies after the last version that found room goes back to that, and gets the same result."""
-    def case(bench):
-        expected = peaceful(bench, 3, "10", "60")
-        limited = {"SHMEM_FT_MEMORY_LIMIT": "400M", **HEAP, **env}
-        outcome = bench.run(3, 0, "crowded", "10", "60", PACE, **limited)
+    expected = peaceful(bench, 3, "10", "60")
+    limited = {"SHMEM_FT_MEMORY_LIMIT": "400M", **HEAP}
+    outcome = bench.run(3, 0, "crowded", "10", "60", PACE, **limited)
+    check_success(outcome, expected)
+    check(refused(outcome) == list(range(7, 13)), f"no room at {refused(outcome)}", outcome)
+    check([line[3] for line in told(outcome)] == ["version 7 stays"], f"told {told(outcome)}", outcome)
+    for point in ("checkpoint_enter visit 10", "checkpoint_leave visit 5", "replicate_middle visit 6"):
+        outcome = bench.run(3, 1, "crowded", "10", "60", PACE, SHMEM_FT_FAULTS=f"kill pe 1 at {point}", **limited)
         check_success(outcome, expected)
-        check(refused(outcome) == list(range(7, 13)), f"no room at {refused(outcome)}", outcome)
-        check([line[3] for line in told(outcome)] == ["version 7 stays"], f"told {told(outcome)}", outcome)
-        for point in ("checkpoint_enter visit 10", "checkpoint_leave visit 5", "replicate_middle visit 6"):
-            outcome = bench.run(3, 1, "crowded", "10", "60", PACE, SHMEM_FT_FAULTS=f"kill pe 1 at {point}", **limited)
-            check_success(outcome, expected)
-            check(any(event.kind == "pe_taken" for event in outcome.events), "nobody has died", outcome)
-            check(refused(outcome)[-6:] == list(range(7, 13)), f"no room at {refused(outcome)}", outcome)
-
-    return case
+        check(any(event.kind == "pe_taken" for event in outcome.events), "nobody has died", outcome)
+        check(refused(outcome)[-6:] == list(range(7, 13)), f"no room at {refused(outcome)}", outcome)
 
 
 def death_while_asking(bench):
@@ -101,39 +97,40 @@ class GroupLauncher(Launcher):
         return ["sh", "-c", f'echo $$ > {self.group}/cgroup.procs; exec "$0" "$@"', *words]
 
 
-def in_a_group(bench):
+def in_a_group_of(limit, judge):
+    """Two PEs that use 60 MiB each."""
+    def case(bench):
+        expected = peaceful(bench, 2, "60")
+        with control_group(limit) as group:
+            if group is None:
+                print("skipped: no control group of memory can be made here")
+                return
+            crowded = Bench(GroupLauncher(bench.launcher.oshrun, group), bench.programs, bench.timeout_s)
+            judge(crowded.run(2, 0, "crowded", "60", **HEAP), expected, os.path.basename(group))
+
+    return case
+
+
+def refused_in(outcome, expected, group):
     """Where the kernel would kill somebody in the first checkpoint."""
-    expected = peaceful(bench, 2, "60")
-    with control_group("260M") as group:
-        if group is None:
-            print("skipped: no control group of memory can be made here")
-            return
-        crowded = Bench(GroupLauncher(bench.launcher.oshrun, group), bench.programs, bench.timeout_s)
-        outcome = crowded.run(2, 0, "crowded", "60", **HEAP)
-        check_success(outcome, expected)
-        check(refused(outcome) == list(range(13)), f"no room at {refused(outcome)}", outcome)
-        check([os.path.basename(group) in line[2] for line in told(outcome)] == [True], f"told {told(outcome)}", outcome)
+    check_success(outcome, expected)
+    check(refused(outcome) == list(range(13)), f"no room at {refused(outcome)}", outcome)
+    check([group in line[2] for line in told(outcome)] == [True], f"told {told(outcome)}", outcome)
 
 
-def killed_by_the_kernel(bench):
+def killed_in(outcome, _, group):
     """The symmetric memory itself does not fit: the end says what the signal was for."""
-    with control_group("60M") as group:
-        if group is None:
-            print("skipped: no control group of memory can be made here")
-            return
-        crowded = Bench(GroupLauncher(bench.launcher.oshrun, group), bench.programs, bench.timeout_s)
-        outcome = crowded.run(2, 0, "crowded", "60", **HEAP)
-        check_error(outcome, r"killed by signal 9")
-        check(re.search(r"^oshrun: warning: the kernel has killed \d+ process(es)? of the control group \S+ for want of memory",
-                        outcome.stderr, re.M), "no word of memory", outcome)
+    check_error(outcome, r"killed by signal 9")
+    check(re.search(rf"^oshrun: warning: the kernel has killed \d+ process(es)? of the control group /\S*{group} for want of memory",
+                    outcome.stderr, re.M), "no word of memory", outcome)
 
 
 CASES = {
     "no-room": never_room("150M"),
     "no-room-single-copy": never_room("100M", SHMEM_FT_BACKUP_MODE="single"),
     "no-room-two-nodes": never_room("70M", SHMEM_FT_PRETEND_NODES="2"),
-    "no-room-any-more": room_for_a_while(),
+    "no-room-any-more": room_for_a_while,
     "death-while-asking-for-room": death_while_asking,
-    "no-room-in-a-group": in_a_group,
-    "killed-for-want-of-memory": killed_by_the_kernel,
+    "no-room-in-a-group": in_a_group_of("260M", refused_in),
+    "killed-for-want-of-memory": in_a_group_of("60M", killed_in),
 }

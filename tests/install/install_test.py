@@ -105,6 +105,12 @@ class Installed(unittest.TestCase):
             self.assertNotIn(str(OPTIONS.build), dynamic, path)
         self.assertNotIn(str(OPTIONS.build), (self.lib / "pkgconfig" / "shmem-ft.pc").read_text())
 
+    def test_oshrun_finds_what_it_loads_into_mpirun(self):
+        done = subprocess.run([self.bin / "oshrun", "--launcher", "mpirun", "-n", "1", "true"], env=self.environment, capture_output=True,
+                              text=True, check=False)
+        self.assertIn("without calling shmem_init", done.stderr)
+        self.assertNotIn("launcher_door", done.stderr)
+
     def test_oshcc_shared(self):
         run("oshcc", "-O2", "-o", self.program, OPTIONS.program, env=self.environment)
         self.assert_runs(shared=True)
