@@ -37,12 +37,22 @@ enum class CheckMode { off, warn, abort };
 // and what that does not name is compared.
 enum class Tracking { off, automatic, always, check };
 
+// Which calls of shmem_checkpoint_all make a version (backup/checkpoint_pace.hpp).
+struct CheckpointInterval {
+    enum class Kind : std::uint32_t { calls, time, automatic };
+    Kind kind = Kind::calls;
+    std::uint64_t amount = 1;  // of calls, or of nanoseconds
+    bool operator==(const CheckpointInterval&) const = default;
+};
+
 struct Config {
     std::uint64_t symmetric_size_bytes = 0;
     std::uint64_t startup_record_bytes = 0;
     std::uint64_t heap_base_address = 0;
     std::uint64_t scrub_rate_bytes = 0;
     std::uint64_t memory_limit_bytes = 0;  // 0: none but the system's
+    CheckpointInterval interval;
+    std::int64_t mtbf_ns = 0;
     std::uint32_t scrub_seconds = 0;
     bool first_touch = true;
     Tracking tracking = Tracking::automatic;

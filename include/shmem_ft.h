@@ -21,8 +21,7 @@ extern "C" {
 #endif
 
 /* The version of this library: of the header that a program is compiled with. SHMEM_FT_VERSION grows with every
- * release, #if SHMEM_FT_VERSION >= 200    // 0.2.0 What it runs with says SHMEM_VERSION=1 in the environment, or
- * shmem-ft info. */
+ * release: 200 is 0.2.0. What a program runs with says SHMEM_VERSION=1 in the environment, or shmem-ft info. */
 #define SHMEM_FT_VERSION_MAJOR 0
 #define SHMEM_FT_VERSION_MINOR 1
 #define SHMEM_FT_VERSION_PATCH 0
@@ -54,7 +53,9 @@ extern "C" {
 /* Collective over all PEs. Completes outstanding operations, then commits the symmetric memory of all PEs as the
  * next version and returns SHMEM_FT_SUCCESS, or, if a PE is known to have failed since the last recovery, copies
  * nothing and returns SHMEM_FT_FAILURE: that is a status check. Without memory for the copies it is a barrier and
- * returns SHMEM_FT_ERROR_OUT_OF_MEMORY. Every surviving PE returns the same value. */
+ * returns SHMEM_FT_ERROR_OUT_OF_MEMORY. Every surviving PE returns the same value. With SHMEM_FT_INTERVAL only some
+ * calls make a version; the others are barriers and return SHMEM_FT_SUCCESS, or SHMEM_FT_FAILURE where a failure is
+ * known. */
 int shmem_checkpoint_all(void);
 
 /* Local, no communication. The agreed list of PEs that had failed at the last status check and are not replaced yet:
@@ -81,16 +82,20 @@ int shmem_ft_protected(void);
 /* Local. What this PE does when a call meets a fault, until shmem_finalize. A call meets a fault when it waits for
  * other PEs, or is what programs wait with (barriers, syncs, collectives, wait_until, test, signal_fetch, atomics with
  * a result, locks, quiet, fence, allocation, team splits), and a PE is known dead at its end; when it is a get from a
- * dead PE; and when shmem_checkpoint_all returns SHMEM_FT_FAILURE. SHMEM_FT_ON_FAULT_RETURN  the call returns; those
- * with an int result return non-zero SHMEM_FT_ON_FAULT_CALL    handler(name of the call, context) is called first, by
- * the thread that made the call, so by several at once if several meet a fault; it must return, and its own calls
- * behave as with RETURN SHMEM_FT_ON_FAULT_JUMP    to the last SHMEM_FT_ROLLBACK_POINT() of the same thread; without
- * one, and inside a parallel region of OpenMP, like RETURN (the default) SHMEM_FT_ON_FAULT_ABORT   the job ends with
- * one line SHMEM_FT_ON_FAULT_THROW   handler(name of the call, context) is called, which leaves by a C++ exception
- * (shmem_ft.hpp does that), once per fault, in the thread that has chosen this; in other threads, and inside a parallel
- * region of OpenMP, like RETURN Returns 0, or non-zero for an unknown action or a missing handler, and then nothing
- * changes. The default is SHMEM_FT_ON_FAULT of the environment, or JUMP. A substitute that has not joined yet only
- * jumps or throws. */
+ * dead PE; and when shmem_checkpoint_all returns SHMEM_FT_FAILURE.
+ *
+ * - SHMEM_FT_ON_FAULT_RETURN: the call returns; those with an int result return non-zero.
+ * - SHMEM_FT_ON_FAULT_CALL: handler(name of the call, context) is called first, by the thread that made the call, so by
+ *   several at once if several meet a fault; it must return, and its own calls behave as with RETURN.
+ * - SHMEM_FT_ON_FAULT_JUMP, the default: to the last SHMEM_FT_ROLLBACK_POINT() of the same thread; without one, and
+ *   inside a parallel region of OpenMP, like RETURN.
+ * - SHMEM_FT_ON_FAULT_ABORT: the job ends with one line.
+ * - SHMEM_FT_ON_FAULT_THROW: handler(name of the call, context) is called, which leaves by a C++ exception
+ *   (shmem_ft.hpp does that), once per fault, in the thread that has chosen this; in other threads, and inside a
+ *   parallel region of OpenMP, like RETURN.
+ *
+ * Returns 0, or non-zero for an unknown action or a missing handler, and then nothing changes. SHMEM_FT_ON_FAULT in the
+ * environment is another default. A substitute that has not joined yet only jumps or throws. */
 #define SHMEM_FT_ON_FAULT_RETURN 0
 #define SHMEM_FT_ON_FAULT_CALL 1
 #define SHMEM_FT_ON_FAULT_JUMP 2

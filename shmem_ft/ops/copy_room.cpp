@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <vector>
 
 #include "base/assert.hpp"
-#include "base/faults/fault_points.hpp"
-#include "shmem_ft/ops/collectives.hpp"
-#include "shmem_ft/ops/nodes.hpp"
+#include "shmem_ft/ops/ask_first.hpp"
 
 namespace sft {
 namespace {
@@ -19,42 +16,6 @@ struct Node {
     RoomWanted sum;
     std::int32_t n_pes = 0;
 };
-
-template <class Lane>
-std::optional<RoomVerdict> agree_on(const Lane& lane, const PeGroup& group, const RoomWanted& own,
-                                    std::uint64_t limit) {
-    static_assert(sizeof(RoomWanted) <= kChannelPayloadBytes && sizeof(RoomVerdict) <= kChannelPayloadBytes);
-    const PeId first = group.pe(0);
-    RoomVerdict verdict;
-    if (group.me != 0) {
-        if (!lane.send(first, &own, sizeof own)) {
-            return std::nullopt;
-        }
-        fault_point(FaultPoint::room_asked);
-        if (!lane.recv(first, &verdict, sizeof verdict)) {
-            return std::nullopt;
-        }
-        fault_point(FaultPoint::room_told);
-        return verdict;
-    }
-    std::vector<RoomWanted> wanted{own};
-    fault_point(FaultPoint::room_asked);
-    for (std::int32_t member = 1; member < group.size; ++member) {
-        RoomWanted theirs;
-        if (!lane.recv(group.pe(member), &theirs, sizeof theirs)) {
-            return std::nullopt;
-        }
-        wanted.push_back(theirs);
-    }
-    verdict = judge_room(wanted, limit);
-    for (std::int32_t member = 1; member < group.size; ++member) {
-        if (!lane.send(group.pe(member), &verdict, sizeof verdict)) {
-            return std::nullopt;
-        }
-        fault_point(FaultPoint::room_told);
-    }
-    return verdict;
-}
 
 }  // namespace
 
@@ -93,17 +54,8 @@ RoomVerdict judge_room(std::span<const RoomWanted> wanted, std::uint64_t limit) 
 }
 
 std::optional<RoomVerdict> agree_on_room(Engine& e, const RoomWanted& own, std::uint64_t limit) noexcept {
-    const PeGroup group = world(e);
-    if (e.waiter.fault_pending()) {
-        return std::nullopt;
-    }
-    if (group.size == 1) {
-        return judge_room(std::span(&own, 1), limit);
-    }
-    if (e.network != nullptr) {
-        return agree_on(WideLane(e.channels, e.waiter, e.nodes, group.lane), group, own, limit);
-    }
-    return agree_on(e.channels.lane(group.lane), group, own, limit);
+    return ask_first<RoomVerdict>(e, own, {.asked = FaultPoint::room_asked, .told = FaultPoint::room_told},
+                                  [&](std::span<const RoomWanted> wanted) { return judge_room(wanted, limit); });
 }
 
 }  // namespace sft

@@ -14,6 +14,8 @@
 #include "base/memory_left.hpp"
 #include "base/process_watch.hpp"
 #include "base/report.hpp"
+#include "shmem_ft/ops/ask_first.hpp"
+#include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/copy_room.hpp"
 #include "shmem_ft/ops/job.hpp"
 
@@ -46,6 +48,8 @@ std::string no_room_text(const RoomVerdict& verdict, std::int32_t own_node, cons
 void RecoveryCalls::open(const Options& options) noexcept {
     SFT_ASSERT(options.coordinator != nullptr && options.actions != nullptr && options.job_exit != nullptr);
     o_ = options;
+    const Locked calls(calls_mutex_);
+    pace_.begin(o_.config->interval, o_.config->mtbf_ns, now_ns());
 }
 
 // ---- checkpoint ----
@@ -59,6 +63,9 @@ int RecoveryCalls::checkpoint_all() noexcept {
     }
     const Locked calls(calls_mutex_);
     const PendingWatch::Inside inside(o_.fault_policy->watch(), "shmem_checkpoint_all");
+    if (!is_due()) {
+        return 0;
+    }
     const std::int64_t begin = now_ns();
     fault_point(FaultPoint::checkpoint_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -71,6 +78,8 @@ int RecoveryCalls::checkpoint_all() noexcept {
     const JobState state = o_.coordinator->state();
     switch (outcome) {
         case Participant::Do::committed:
+            pace_.committed(begin, now_ns());
+            o_.status->set_costs(pace_.costs(), best_interval());
             report_span("checkpoint", begin, now_ns(), state.version.value());
             o_.checks->look_for_stray_words();
             return 0;
@@ -81,6 +90,41 @@ int RecoveryCalls::checkpoint_all() noexcept {
             return kFailure;
         default: o_.job_exit->leave_ended_job();
     }
+}
+
+// A call that makes no version is a barrier still, because programs rely on that. Where it meets a fault it is a
+// checkpoint that is entered with one.
+bool RecoveryCalls::is_due() noexcept {
+    const CheckpointPace::Call call = pace_.next();
+    if (o_.config->backup_mode == BackupMode::none) {
+        return true;
+    }
+    switch (call) {
+        case CheckpointPace::Call::is_due: return true;
+        case CheckpointPace::Call::passes:
+            return !barrier(*o_.engine, world(*o_.engine)) || has_list() || is_fault_known();
+        case CheckpointPace::Call::asks: break;
+    }
+    o_.links->quiet();
+    const std::uint32_t must = o_.init_calls->is_ahead() ? 1 : 0;
+    const auto answer = ask_first<CheckpointPace::Answer>(
+        *o_.engine, must, {.asked = FaultPoint::due_asked, .told = FaultPoint::due_told},
+        [&](std::span<const std::uint32_t> all) SFT_REQUIRES(calls_mutex_) {
+            CheckpointPace::Answer decided = pace_.decide(now_ns(), o_.coordinator->state().view);
+            if (std::find(all.begin(), all.end(), 1U) != all.end()) {
+                decided.is_due = 1;
+            }
+            return decided;
+        });
+    if (!answer) {
+        return true;
+    }
+    pace_.hear(*answer);
+    return answer->is_due != 0 || has_list() || is_fault_known();
+}
+
+std::int64_t RecoveryCalls::best_interval() const noexcept {
+    return best_interval_ns(pace_.costs().typical_ns, pace_.mtbf_ns(now_ns(), o_.coordinator->state().view));
 }
 
 // So many checkpoints may pass before the next question, at the pace of those since the last one.
@@ -119,6 +163,7 @@ bool RecoveryCalls::has_room_for_copies() noexcept {
     if (!verdict) {
         return true;  // a fault, which the checkpoint is going to tell
     }
+    o_.status->set_room(room.used + room.most, left.may_be_taken());
     room_ = {.is_for_ever = verdict->is_there_for_ever, .pause = verdict->pause, .asked_ns = now, .n_paused = 0};
     if (!verdict->is_there && !has_told_of_room_ && o_.me->get() == PeId(0)) {
         say("warning: %s", no_room_text(*verdict, own.node, left, *o_.config, state.version).c_str());
@@ -260,8 +305,8 @@ void RecoveryCalls::prepare_restart() noexcept {
     if (has_joined && o_.coordinator->state().version != kNoVersion && o_.init_calls->is_ahead()) {
         o_.job_exit->fail_job(
             format("PE %d was initialised after the last checkpoint, which would be lost by going back: call "
-                   "shmem_checkpoint_all right after initialisation",
-                   o_.me->value()));
+                   "shmem_checkpoint_all right after initialisation%s",
+                   o_.me->value(), o_.config->interval == CheckpointInterval() ? "" : ", without SHMEM_FT_INTERVAL"));
     }
     o_.program_start->end_replay(o_.coordinator->state().version);
     if (!has_joined && !has_list()) {
@@ -289,6 +334,7 @@ bool RecoveryCalls::has_resumed(Participant::Do outcome, bool is_list_right) noe
 void RecoveryCalls::resume() noexcept {
     o_.fault_policy->set_failed({});
     room_ = {};
+    pace_.resume(now_ns());
     if (!o_.me->has_joined()) {
         if (const Result<> started = o_.start_idle_work(); !started) {
             say("warning: %s", started.error().line.c_str());
@@ -316,13 +362,21 @@ int RecoveryCalls::algo_init() noexcept {
     return 1;
 }
 
+void RecoveryCalls::give_advice() const noexcept {
+    if (o_.me->get() == PeId(0) && !o_.config->quiet) {
+        if (const auto line = pace_.advice(now_ns(), o_.coordinator->state().view)) {
+            say("note: %s", line->c_str());
+        }
+    }
+}
+
 void RecoveryCalls::finish(const std::function<void()>& leave) noexcept {
     const Locked calls(calls_mutex_);
     fault_point(FaultPoint::finalize_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     o_.links->quiet();
     switch (o_.coordinator->carry_out({Call::Kind::finish})) {
-        case Participant::Do::finished: break;
+        case Participant::Do::finished: give_advice(); break;
         case Participant::Do::fault: o_.job_exit->fail_job(o_.lines->past_the_end(), EndReason::past_the_end);
         default: o_.job_exit->leave_ended_job();
     }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "backup/checkpoint_pace.hpp"
 #include "base/job_channel.hpp"
 #include "base/mutex.hpp"
 #include "base/own_pe.hpp"
@@ -24,6 +25,7 @@
 #include "shmem_ft/ops/fault_calls.hpp"
 #include "shmem_ft/process/job_exit.hpp"
 #include "shmem_ft/process/program_start.hpp"
+#include "shmem_ft/process/status_publisher.hpp"
 #include "shmem_ft/start/node_links.hpp"
 #include "symheap/peer_map.hpp"
 
@@ -47,11 +49,12 @@ public:
         CallChecks* checks = nullptr;
         FaultPolicy* fault_policy = nullptr;
         SpareWait* spare_wait = nullptr;
+        StatusPublisher* status = nullptr;
         JobLines* lines = nullptr;
         JobExit* job_exit = nullptr;
     };
     // Before the first call.
-    void open(const Options& options) noexcept;
+    void open(const Options& options) noexcept SFT_EXCLUDES(calls_mutex_);
 
     // FaultCalls
     [[nodiscard]] int checkpoint_all() noexcept override SFT_EXCLUDES(calls_mutex_);
@@ -80,11 +83,14 @@ public:
 
 private:
     [[nodiscard]] bool is_fault_known() const;
+    [[nodiscard]] bool is_due() noexcept SFT_REQUIRES(calls_mutex_);
+    [[nodiscard]] std::int64_t best_interval() const noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] bool has_room_for_copies() noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] std::uint32_t pause_of_questions(std::int64_t now) const noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] bool has_list() const { return !o_.fault_policy->failed().empty(); }
     void take_list();
     void show_list(const std::vector<FailedPe>& list, int** pes, int** pes_status) const;
+    void give_advice() const noexcept SFT_REQUIRES(calls_mutex_);
     void prepare_restart() noexcept;
     [[nodiscard]] bool has_resumed(Participant::Do outcome, bool is_list_right) noexcept;
     void resume() noexcept SFT_REQUIRES(calls_mutex_);
@@ -98,6 +104,7 @@ private:
         std::int64_t asked_ns = 0;
         std::uint32_t n_paused = 0;
     };
+    CheckpointPace pace_ SFT_GUARDED_BY(calls_mutex_);
     Room room_ SFT_GUARDED_BY(calls_mutex_);
     bool has_told_of_room_ SFT_GUARDED_BY(calls_mutex_) = false;
 };

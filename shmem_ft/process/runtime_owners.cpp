@@ -178,6 +178,7 @@ void Runtime::open_calls() {
                  .checks = &checks_,
                  .fault_policy = &fault_policy_,
                  .spare_wait = &spare_wait_,
+                 .status = status_.get(),
                  .lines = &lines_,
                  .job_exit = &job_exit_});
     engine_.heap = &heap_calls_;

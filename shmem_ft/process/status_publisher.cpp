@@ -19,6 +19,14 @@ ProcessStatus make_status(const JobShape& shape, const Coordinator::Knowledge& k
     status.blocks_checked = own.blocks.checked;
     status.blocks_bad = own.blocks.bad;
     status.blocks_repaired = own.blocks.repaired;
+    status.checkpoint_calls = own.costs.n_calls;
+    status.checkpoints = own.costs.n_versions;
+    status.checkpoints_ns = own.costs.total_ns;
+    status.checkpoint_ns = own.costs.typical_ns;
+    status.checkpoints_since_ns = own.costs.begin_ns;
+    status.best_interval_ns = own.best_interval_ns;
+    status.room_most = own.room_most;
+    status.room_left = own.room_left;
     status.version = known.state.version.value();
     status.view = known.state.view;
     status.attempt = known.state.attempt;
@@ -69,7 +77,12 @@ void StatusPublisher::publish(std::int64_t now_ns) noexcept {
                         .incarnation = incarnation_.load(),
                         .startup = startup_.load(),
                         .startup_bytes = startup_bytes_.load(),
-                        .blocks = options_.protector->store().counters()};
+                        .blocks = options_.protector->store().counters(),
+                        .costs = costs_,
+                        .best_interval_ns = best_interval_ns_,
+                        .room_most = room_most_,
+                        .room_left = room_left_};
+    has_news_.store(false);
     ProcessStatus status = make_status(options_.coordinator->shape(), known, own, now_ns);
     add_node_losses(status, options_.coordinator->node_losses(known, status.spares_on_demand));
     options_.control->slot(options_.self).status.write(status);
@@ -78,10 +91,24 @@ void StatusPublisher::publish(std::int64_t now_ns) noexcept {
 }
 
 void StatusPublisher::refresh(std::int64_t now_ns) noexcept {
-    if (options_.protector->store().counters().checked != published_checked_.load() &&
-        now_ns - published_ns_.load() > kRefreshNs) {
+    const bool has_checked = options_.protector->store().counters().checked != published_checked_.load();
+    if ((has_checked || has_news_.load()) && now_ns - published_ns_.load() > kRefreshNs) {
         publish(now_ns);
     }
+}
+
+void StatusPublisher::set_costs(const CheckpointPace::Costs& costs, std::int64_t best_interval_ns) noexcept {
+    const Locked lock(mutex_);
+    costs_ = costs;
+    best_interval_ns_ = best_interval_ns;
+    has_news_.store(true);
+}
+
+void StatusPublisher::set_room(std::uint64_t most, std::uint64_t left) noexcept {
+    const Locked lock(mutex_);
+    room_most_ = most;
+    room_left_ = left;
+    has_news_.store(true);
 }
 
 void StatusPublisher::set_startup(StartupPhase phase, std::uint64_t record_bytes) noexcept {

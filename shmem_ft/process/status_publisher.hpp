@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "backup/checkpoint_pace.hpp"
 #include "backup/protector.hpp"
 #include "base/mutex.hpp"
 #include "recovery/coordinator.hpp"
@@ -26,6 +27,10 @@ struct OwnStatus {
     StartupPhase startup = StartupPhase::none;
     std::uint64_t startup_bytes = 0;
     BackupStore::Counters blocks = {};
+    CheckpointPace::Costs costs = {};
+    std::int64_t best_interval_ns = 0;
+    std::uint64_t room_most = 0;
+    std::uint64_t room_left = 0;
 };
 [[nodiscard]] ProcessStatus make_status(const JobShape& shape, const Coordinator::Knowledge& known,
                                         const OwnStatus& own, std::int64_t now_ns);
@@ -51,6 +56,8 @@ public:
     void refresh(std::int64_t now_ns) noexcept SFT_EXCLUDES(mutex_);
 
     // These are shown from the next publish() on.
+    void set_costs(const CheckpointPace::Costs& costs, std::int64_t best_interval_ns) noexcept SFT_EXCLUDES(mutex_);
+    void set_room(std::uint64_t most, std::uint64_t left) noexcept SFT_EXCLUDES(mutex_);
     void set_committed(std::int64_t committed_ns) noexcept { committed_ns_.store(committed_ns); }
     void set_incarnation(std::uint32_t incarnation) noexcept { incarnation_.store(incarnation); }
     void set_startup(StartupPhase phase, std::uint64_t record_bytes) noexcept;
@@ -67,6 +74,11 @@ private:
     Mutex mutex_{MutexRank::status};
     std::atomic<std::int64_t> published_ns_{0};
     std::atomic<std::uint64_t> published_checked_{0};  // blocks, in what has been published
+    CheckpointPace::Costs costs_ SFT_GUARDED_BY(mutex_);
+    std::int64_t best_interval_ns_ SFT_GUARDED_BY(mutex_) = 0;
+    std::uint64_t room_most_ SFT_GUARDED_BY(mutex_) = 0;
+    std::uint64_t room_left_ SFT_GUARDED_BY(mutex_) = 0;
+    std::atomic<bool> has_news_ = false;  // to be shown with the next refresh()
 };
 
 }  // namespace sft

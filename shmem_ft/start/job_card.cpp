@@ -26,6 +26,8 @@ JobCard own_card(const Config& config, AddressRange heap, AddressRange globals) 
     mine.check_mode = static_cast<std::uint32_t>(config.check);
     mine.port_guard = static_cast<std::uint32_t>(config.port_guard);
     mine.tracks = config.tracking != Tracking::off ? 1 : 0;
+    mine.interval_kind = static_cast<std::uint64_t>(config.interval.kind);
+    mine.interval_amount = config.interval.amount;
     std::snprintf(mine.libc_version, sizeof mine.libc_version, "%s", ::gnu_get_libc_version());
     const ssize_t length = ::readlink("/proc/self/exe", mine.program, sizeof mine.program - 1);
     mine.program[length < 0 ? 0 : length] = '\0';
@@ -56,6 +58,8 @@ Result<> compare_cards(const JobCard& mine, const JobCard& first, ProcId self) {
         error = format("process %d has another SHMEM_FT_GUARD_PORTS than process 0: it must be the same for all", rank);
     } else if (mine.tracks != first.tracks) {
         error = format("process %d has another SHMEM_FT_TRACKING than process 0: it must be the same for all", rank);
+    } else if (mine.interval_kind != first.interval_kind || mine.interval_amount != first.interval_amount) {
+        error = format("process %d has another SHMEM_FT_INTERVAL than process 0: it must be the same for all", rank);
     } else if (mine.heap_base != first.heap_base || mine.heap_bytes != first.heap_bytes) {
         error = format(
             "process %d has another symmetric heap than process 0: SHMEM_SYMMETRIC_SIZE and "

@@ -223,43 +223,58 @@ TEST_F(ConfigTest, VariablesOfOthersAreLeftAlone) {
     EXPECT_TRUE(good(load_config(config)));
 }
 
+TEST_F(ConfigTest, Intervals) {
+    using Kind = CheckpointInterval::Kind;
+    const struct {
+        const char* text;
+        CheckpointInterval interval;
+    } cases[] = {
+        {"1", {Kind::calls, 1}},
+        {"1000000000", {Kind::calls, 1'000'000'000}},
+        {"auto", {Kind::automatic, 0}},
+        {"250ms", {Kind::time, 250'000'000}},
+        {"30s", {Kind::time, 30'000'000'000}},
+        {"5m", {Kind::time, 300'000'000'000}},
+        {"2h", {Kind::time, 7200'000'000'000}},
+        {"10000d", {Kind::time, 864'000'000'000'000'000}},
+    };
+    for (const auto& item : cases) {
+        set("SHMEM_FT_INTERVAL", item.text);
+        EXPECT_TRUE(good(load_config(config)));
+        EXPECT_EQ(config.interval, item.interval) << item.text;
+    }
+    for (const char* text : {"", "0", "0s", "-1", "-1s", "s", "30 s", "30sec", "1.5s", "10001d",
+                             "99999999999999999999s", "Auto", "1000000001", "ms", "1e3"}) {
+        set("SHMEM_FT_INTERVAL", text);
+        EXPECT_EQ(line_of(load_config(config)),
+                  std::string("SHMEM_FT_INTERVAL=") + text +
+                      ": not auto, a number of calls from 1, or a duration such as 500ms, 30s, 5m, 2h");
+    }
+    unsetenv("SHMEM_FT_INTERVAL");
+    set("SHMEM_FT_MTBF", "7d");
+    EXPECT_TRUE(good(load_config(config)));
+    EXPECT_EQ(config.mtbf_ns, 604'800'000'000'000);
+    for (const char* text : {"7", "auto", "0h"}) {
+        set("SHMEM_FT_MTBF", text);
+        EXPECT_EQ(line_of(load_config(config)),
+                  std::string("SHMEM_FT_MTBF=") + text + ": not a duration such as 30s, 5m, 2h, 7d");
+    }
+}
+
 TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
-    const char* values[] = {"3M",
-                            "set",
-                            "set",
-                            "set",
-                            "single",
-                            "8M",
-                            "0",
-                            "abort",
-                            "warn",
-                            "handler",
-                            "5",
-                            "no",
-                            "60",
-                            "2M",
-                            "0",
-                            "4G",
-                            "check",
-                            "500",
-                            "8000",
-                            "900",
-                            "700",
-                            "0",
-                            "ofi",
-                            "eth1",
-                            "0",
-                            "3",
-                            "7",
-                            "0x300000000000",
-                            "1",
-                            "1",
-                            "kill pe 1 at replicated",
-                            "f",
-                            "v",
-                            "name",
-                            "1:2",
-                            "8"};
+    const char* values[] = {"3M",    "set",    "set",
+                            "set",   "single", "30s",
+                            "90m",   "8M",     "0",
+                            "abort", "warn",   "handler",
+                            "5",     "no",     "60",
+                            "2M",    "0",      "4G",
+                            "check", "500",    "8000",
+                            "900",   "700",    "0",
+                            "ofi",   "eth1",   "0",
+                            "3",     "7",      "0x300000000000",
+                            "1",     "1",      "kill pe 1 at replicated",
+                            "f",     "v",      "name",
+                            "1:2",   "8"};
     ASSERT_EQ(std::size(values), settings().size());
     std::size_t index = 0;
     for (const SettingInfo& setting : settings()) {

@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from job_watch import Launcher  # noqa: E402
 import crowded_cases  # noqa: E402
 import handle_cases  # noqa: E402
+import interval_cases  # noqa: E402
 import program_cases  # noqa: E402
 import roomy_cases  # noqa: E402
 import scarce_cases  # noqa: E402
@@ -285,7 +286,7 @@ CASES |= {
     "oshrun-sigkill": end_by_signal(signal.SIGKILL),
 }
 CASES |= POLICY_CASES | stop_cases.CASES | schedule_cases.CASES | handle_cases.CASES | scarce_cases.CASES
-CASES |= roomy_cases.CASES | crowded_cases.CASES
+CASES |= roomy_cases.CASES | crowded_cases.CASES | interval_cases.CASES
 CASES |= program_cases.CASES
 
 

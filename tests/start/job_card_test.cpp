@@ -39,6 +39,8 @@ TEST(JobCard, EachDifferenceIsNamed) {
         {[](JobCard& c) { ++c.check_mode; }, "SHMEM_FT_CHECK"},
         {[](JobCard& c) { ++c.port_guard; }, "SHMEM_FT_GUARD_PORTS"},
         {[](JobCard& c) { ++c.tracks; }, "SHMEM_FT_TRACKING"},
+        {[](JobCard& c) { ++c.interval_kind; }, "SHMEM_FT_INTERVAL"},
+        {[](JobCard& c) { ++c.interval_amount; }, "SHMEM_FT_INTERVAL"},
         {[](JobCard& c) { c.heap_bytes *= 2; }, "SHMEM_SYMMETRIC_SIZE"},
         {[](JobCard& c) { c.heap_base += 4096; }, "SHMEM_FT_HEAP_BASE"},
         {[](JobCard& c) { ++c.spares; }, "SHMEM_FT_SPARES"},

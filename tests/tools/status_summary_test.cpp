@@ -67,6 +67,41 @@ TEST(StatusSummary, AllIsWell) {
     EXPECT_EQ(summary.pes[2].keeper_pe, 0);
 }
 
+// The time of a checkpoint is that of whoever came last to it; a substitute has not counted from the start.
+TEST(StatusSummary, WhatCheckpointsCost) {
+    SeenJob job = good_job();
+    EXPECT_EQ(text_of(job).find("checkpoints"), std::string::npos) << "none is known of";
+    EXPECT_TRUE(json_of(job)["checkpoints"].is_null());
+    EXPECT_TRUE(json_of(job)["memory"].is_null());
+    for (std::size_t pe = 0; pe < 3; ++pe) {
+        ProcessStatus& status = *job.processes[pe].status;
+        const bool is_substitute = pe == 2;
+        status.checkpoint_calls = is_substitute ? 30 : 1000;
+        status.checkpoints = is_substitute ? 2 : 50;
+        status.checkpoints_ns = kSecond;
+        status.checkpoint_ns = is_substitute ? 5'000'000 : 20'000'000 * (2 - static_cast<std::int64_t>(pe));
+        status.checkpoints_since_ns = 49 * kSecond;
+        status.best_interval_ns = is_substitute ? 7 * kSecond : 9 * kSecond;
+        status.room_most = 2U << 20;
+        status.room_left = (100U - static_cast<std::uint32_t>(pe)) << 20;
+    }
+    const JobSummary summary = summarize(job);
+    EXPECT_EQ(summary.checkpoint_calls, 1000U);
+    EXPECT_EQ(summary.checkpoints, 50U);
+    EXPECT_EQ(summary.checkpoint_ns, 5'000'000);
+    EXPECT_EQ(summary.interval_ns, kSecond) << "50 s of work, 50 versions";
+    EXPECT_NE(text_of(job).find(
+                  "checkpoints 50 in 1000 calls, 5 ms each, 2 % of the time; one every 1.0 s, 7.0 s is best\n"),
+              std::string::npos)
+        << text_of(job);
+    EXPECT_NE(text_of(job).find(
+                  "memory      at most 6.0 MiB for state and copies; the last look found 98.0 MiB left\n"),
+              std::string::npos)
+        << text_of(job);
+    EXPECT_EQ(json_of(job)["checkpoints"]["best_interval_seconds"], 7.0);
+    EXPECT_EQ(json_of(job)["memory"]["most_bytes"], 6U << 20);
+}
+
 TEST(StatusSummary, TheBestInformedProcessCounts) {
     SeenJob job = good_job();
     job.processes[1].status->index = 41;

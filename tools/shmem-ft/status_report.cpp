@@ -142,6 +142,29 @@ std::string startup_of(const JobSummary& summary) {
     return text;
 }
 
+std::string time_text(std::int64_t ns) {
+    const auto seconds = static_cast<double>(ns) / kNsPerSecond;
+    if (seconds >= 120) {
+        return fmt::format("{:.1f} min", seconds / 60);
+    }
+    return seconds >= 1 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.3g} ms", seconds * 1e3);
+}
+
+std::string checkpoints_of(const JobSummary& summary) {
+    std::string text;
+    if (summary.checkpoints != 0) {
+        text += fmt::format("  checkpoints {} in {} calls, {} each, {:.2g} % of the time; one every {}, {} is best\n",
+                            summary.checkpoints, summary.checkpoint_calls, time_text(summary.checkpoint_ns),
+                            100 * summary.checkpoints_share, time_text(summary.interval_ns),
+                            time_text(summary.best_interval_ns));
+    }
+    if (summary.room_most != 0) {
+        text += fmt::format("  memory      at most {} for state and copies; the last look found {} left\n",
+                            amount(summary.room_most), amount(summary.room_left));
+    }
+    return text;
+}
+
 // What the loss of a node would do. That of oshrun's own host always ends a job.
 std::string nodes_of(const JobSummary& summary) {
     if (summary.n_nodes <= 1) {
@@ -212,6 +235,7 @@ std::string text_of(const SeenJob& job) {
         text += fmt::format("  committed   version {}, {}, {} stored\n", summary.version,
                             ago(job, summary.committed_ns), amount(summary.stored_bytes));
     }
+    text += checkpoints_of(summary);
     text += startup_of(summary);
     text += fmt::format("  survivable  {} further loss{} of a PE at one moment, {} one after another: {}\n",
                         summary.protected_losses, summary.protected_losses == 1 ? "" : "es", summary.losses_in_turn,
@@ -240,6 +264,19 @@ Json json_of(const SeenJob& job) {
     json["protected_losses"] = summary.protected_losses;
     json["losses_in_turn"] = summary.losses_in_turn;
     json["limits"] = summary.limits;
+    json["checkpoints"] = nullptr;
+    if (summary.checkpoints != 0) {
+        json["checkpoints"] = {{"calls", summary.checkpoint_calls},
+                               {"made", summary.checkpoints},
+                               {"seconds_each", static_cast<double>(summary.checkpoint_ns) / kNsPerSecond},
+                               {"share_of_time", summary.checkpoints_share},
+                               {"interval_seconds", static_cast<double>(summary.interval_ns) / kNsPerSecond},
+                               {"best_interval_seconds", static_cast<double>(summary.best_interval_ns) / kNsPerSecond}};
+    }
+    json["memory"] = nullptr;
+    if (summary.room_most != 0) {
+        json["memory"] = {{"most_bytes", summary.room_most}, {"left_bytes", summary.room_left}};
+    }
     json["node_losses"] = nullptr;
     if (summary.n_nodes > 1) {
         json["node_losses"] = {{"nodes", summary.n_nodes},

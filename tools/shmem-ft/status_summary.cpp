@@ -136,6 +136,28 @@ std::vector<std::string> limits_of(const JobSummary& summary, const ProcessStatu
     return limits;
 }
 
+void look_at_checkpoints(const ProcessStatus& status, std::int64_t now_ns, JobSummary& summary) {
+    if (status.room_most != 0) {
+        summary.room_left = summary.room_most == 0 ? status.room_left : std::min(summary.room_left, status.room_left);
+        summary.room_most += status.room_most;
+    }
+    if (status.checkpoints == 0) {
+        return;
+    }
+    if (summary.checkpoint_ns == 0 || status.checkpoint_ns < summary.checkpoint_ns) {
+        summary.checkpoint_ns = status.checkpoint_ns;
+        summary.best_interval_ns = status.best_interval_ns;
+    }
+    if (status.checkpoint_calls > summary.checkpoint_calls) {
+        const std::int64_t elapsed = std::max<std::int64_t>(now_ns - status.checkpoints_since_ns, 1);
+        summary.checkpoint_calls = status.checkpoint_calls;
+        summary.checkpoints = status.checkpoints;
+        summary.checkpoints_share = static_cast<double>(status.checkpoints_ns) / static_cast<double>(elapsed);
+        summary.interval_ns =
+            std::max<std::int64_t>(elapsed - status.checkpoints_ns, 0) / static_cast<std::int64_t>(status.checkpoints);
+    }
+}
+
 void count_processes(const SeenJob& job, JobSummary& summary) {
     for (const SeenProcess& item : job.processes) {
         if (item.death.kind != FailureKind::none) {
@@ -156,6 +178,7 @@ void count_processes(const SeenJob& job, JobSummary& summary) {
             continue;
         }
         summary.stored_bytes += item.status->stored_bytes;
+        look_at_checkpoints(*item.status, job.seen_ns, summary);
         if (item.status->version == summary.version) {
             summary.committed_ns = std::max(summary.committed_ns, item.status->committed_ns);
         }

@@ -38,6 +38,17 @@ struct JobSummary {
     std::uint32_t attempt = 0;
     std::int64_t committed_ns = 0;   // CLOCK_MONOTONIC; 0: nothing is, or nobody who lives was there
     std::uint64_t stored_bytes = 0;  // of all PEs that live, in their last checkpoint
+    // Of the process that has made most calls; the time of one is the least that any PE has taken, because the others
+    // wait for the last.
+    std::uint64_t checkpoint_calls = 0;
+    std::uint64_t checkpoints = 0;
+    double checkpoints_share = 0;  // of the time since the start of that process
+    std::int64_t checkpoint_ns = 0;
+    std::int64_t interval_ns = 0;       // between two
+    std::int64_t best_interval_ns = 0;  // at which least is lost
+    // For state and copies on this node, in bytes. 0: not known.
+    std::uint64_t room_most = 0;
+    std::uint64_t room_left = 0;  // that the process with least could take, when it was looked at
     std::int32_t protected_losses = 0;
     std::int32_t losses_in_turn = 0;  // so many if nobody else dies before the loss is made good
     std::vector<std::string> limits;  // why not more; never empty

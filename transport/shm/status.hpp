@@ -49,10 +49,20 @@ struct ProcessStatus {
     std::uint64_t startup_bytes = 0;             // of the record of the start-up, once it is closed
     std::uint32_t startup = 0;                   // a StartupPhase
     std::uint32_t copies_outlive_processes = 0;  // 1: they are in memory of the node
+    // Of shmem_checkpoint_all, since the start of the process; 0: nothing was committed yet.
+    std::uint64_t checkpoint_calls = 0;
+    std::uint64_t checkpoints = 0;          // of them have made a version
+    std::int64_t checkpoints_ns = 0;        // all of these together
+    std::int64_t checkpoint_ns = 0;         // one of the last
+    std::int64_t checkpoints_since_ns = 0;  // CLOCK_MONOTONIC
+    std::int64_t best_interval_ns = 0;      // between two
+    // In bytes; 0: nobody has asked yet.
+    std::uint64_t room_most = 0;  // what the state and its copies will ever take
+    std::uint64_t room_left = 0;  // what the process could take of its node or control group when it asked last
     // PEs that have failed and are not replaced yet, the lowest of them; -1 behind the last.
     std::array<std::int32_t, 8> failed = {-1, -1, -1, -1, -1, -1, -1, -1};
 };
-static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 160);
+static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 224);
 static_assert(sizeof(ProcessStatus) % sizeof(std::uint64_t) == 0, "StatusBlock moves it word by word");
 static_assert(std::has_unique_object_representations_v<ProcessStatus>, "onlookers see no bytes that nobody has set");
 
