@@ -26,7 +26,8 @@ constexpr std::size_t kLinkBytes = 128;
 
 struct HeapHeader {
     std::uint64_t calls;
-    std::uint64_t reserved[7];
+    std::uint64_t managed_bytes;  // of the heap, from its beginning
+    std::uint64_t reserved[6];
     HeapRecord journal[Heap::kJournalCalls];
 };
 constexpr std::size_t kAllocatorOffset = (sizeof(HeapHeader) + kPage - 1) / kPage * kPage;
@@ -44,6 +45,7 @@ constexpr std::size_t kLineAlignedFromBytes = 1024;  // below, the gap would cos
 constexpr bool is_alignment(std::size_t bytes) { return std::has_single_bit(bytes) && bytes % sizeof(void*) == 0; }
 
 HeapHeader& header_at(std::uintptr_t base) { return *reinterpret_cast<HeapHeader*>(base); }
+std::uint64_t& managed_at(std::uintptr_t base) { return header_at(base).managed_bytes; }
 Allocator& allocator_at(std::uintptr_t base) { return *reinterpret_cast<Allocator*>(base + kAllocatorOffset); }
 
 }  // namespace
@@ -55,7 +57,35 @@ void Heap::create(AddressRange range, int fd, std::size_t file_offset) noexcept 
     range_ = range;
     fd_ = fd;
     file_offset_ = file_offset;
-    new (reinterpret_cast<void*>(range.begin + kAllocatorOffset)) Allocator(range.bytes - kAllocatorOffset, 0);
+    managed_at(range.begin) = std::min(range.bytes, kBytesMin);
+    new (reinterpret_cast<void*>(range.begin + kAllocatorOffset))
+        Allocator(managed_at(range.begin) - kAllocatorOffset, 0);
+}
+
+// The allocator keeps a link at the end of what it manages. So it manages no more than it needs: whatever goes through
+// the blocks that exist would find one at the end of the heap otherwise, and look through all of the nothing in front
+// of it.
+bool Heap::grow(std::size_t bytes) noexcept {
+    std::uint64_t& managed = managed_at(range_.begin);
+    end_if_overwritten(managed >= kBytesMin && managed <= range_.bytes);
+    const std::size_t wanted = std::max(managed, bytes);  // no more than a heap's, each
+    const std::size_t more = std::min(range_.bytes - managed, (wanted + kPage - 1) / kPage * kPage);
+    if (more == 0) {
+        return false;
+    }
+    allocator_at(range_.begin).grow(more);
+    managed += more;
+    return true;
+}
+
+template <class Allocate>
+void* Heap::grow_until(std::size_t bytes, Allocate&& allocate) noexcept {
+    for (;;) {
+        void* const block = allocate();
+        if (block != nullptr || !grow(bytes)) {
+            return block;
+        }
+    }
 }
 
 void Heap::move_to(std::size_t file_offset) noexcept {
@@ -79,8 +109,10 @@ void* Heap::allocate(std::size_t bytes) noexcept {
     }
     Allocator& allocator = allocator_at(range_.begin);
     // Copies between blocks that lie alike in their cache lines are faster, and no two arrays share a line.
-    void* block = bytes >= kLineAlignedFromBytes ? allocator.allocate_aligned(bytes, kCacheLine) : nullptr;
-    block = block != nullptr ? block : allocator.allocate(bytes);
+    void* block = bytes >= kLineAlignedFromBytes
+                      ? grow_until(bytes, [&] { return allocator.allocate_aligned(bytes, kCacheLine); })
+                      : nullptr;
+    block = block != nullptr ? block : grow_until(bytes, [&] { return allocator.allocate(bytes); });
     end_if_overwritten(is_own_block(block, bytes));
     return block;
 }
@@ -89,7 +121,8 @@ void* Heap::allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept 
     if (bytes > range_.bytes || alignment > range_.bytes || !is_alignment(alignment)) {
         return nullptr;
     }
-    void* const block = allocator_at(range_.begin).allocate_aligned(bytes, alignment);
+    void* const block =
+        grow_until(bytes + alignment, [&] { return allocator_at(range_.begin).allocate_aligned(bytes, alignment); });
     end_if_overwritten(is_own_block(block, bytes));
     SFT_ASSERT(reinterpret_cast<std::uintptr_t>(block) % alignment == 0);
     return block;
@@ -185,7 +218,9 @@ std::size_t Heap::journal_bytes() noexcept { return kAllocatorOffset; }
 
 std::size_t Heap::own_bytes() noexcept { return kAllocatorOffset + kPage; }
 
-std::size_t Heap::free_bytes() const noexcept { return allocator_at(range_.begin).get_free_memory(); }
+std::size_t Heap::free_bytes() const noexcept {
+    return allocator_at(range_.begin).get_free_memory() + range_.bytes - managed_at(range_.begin);
+}
 
 bool Heap::check_invariants() const noexcept { return allocator_at(range_.begin).check_sanity(); }
 

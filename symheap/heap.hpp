@@ -9,6 +9,8 @@
 //  1. The same sequence of calls gives the same addresses on every PE (nothing depends on the process).
 //  2. Memory that was never handed out, and the inner pages of a freed block of kReturnBytes or more, are holes of
 //     the memory file: they cost nothing and a version does not contain them.
+//  3. The allocator manages a part of the heap that grows when a request does not fit: nothing exists far behind the
+//     last block.
 //
 // Thread safety: none; heap calls are collective and made by one thread (specification, memory management).
 #pragma once
@@ -86,6 +88,9 @@ private:
     [[nodiscard]] bool is_own_block(const void* block, std::size_t bytes) const noexcept;
     [[nodiscard]] Pages inner_pages(const void* address, std::size_t bytes) const noexcept;
     bool return_pages(Pages pages) noexcept;
+    [[nodiscard]] bool grow(std::size_t bytes) noexcept;
+    template <class Allocate>
+    [[nodiscard]] void* grow_until(std::size_t bytes, Allocate&& allocate) noexcept;
 
     AddressRange range_;
     int fd_ = -1;

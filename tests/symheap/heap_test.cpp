@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
@@ -27,6 +29,15 @@ struct MappedHeap {
         ::fstat(segment.fd(), &info);
         return static_cast<std::size_t>(info.st_blocks) * 512;
     }
+    // Behind the last page that exists.
+    [[nodiscard]] std::size_t existing_end() const {
+        off_t end = 0;
+        for (off_t data = ::lseek(segment.fd(), 0, SEEK_DATA); data >= 0;
+             data = ::lseek(segment.fd(), end, SEEK_DATA)) {
+            end = ::lseek(segment.fd(), data, SEEK_HOLE);
+        }
+        return static_cast<std::size_t>(end);
+    }
     Segment segment;
     Heap heap;
 };
@@ -37,6 +48,46 @@ TEST(Heap, UntouchedMemoryCostsNothing) {
     MappedHeap mapped(512 * kMiB);
     ASSERT_NE(mapped.heap.allocate(400 * kMiB), nullptr);
     EXPECT_LT(mapped.existing_bytes(), kMiB);
+}
+
+// Whatever goes through all that exists does not come to the end of a large heap of which little is used.
+TEST(Heap, NothingExistsFarBehindTheLastBlock) {
+    MappedHeap mapped(512 * kMiB);
+    std::size_t used = 0;
+    for (const std::size_t bytes : {std::size_t{8}, std::size_t{4096}, kMiB, 3 * kMiB, std::size_t{100}}) {
+        void* const block = mapped.heap.allocate(bytes);
+        ASSERT_NE(block, nullptr);
+        used = std::max(used, reinterpret_cast<std::uintptr_t>(block) - mapped.heap.range().begin + bytes);
+        EXPECT_LE(mapped.existing_end(), 2 * used + 2 * Heap::kBytesMin) << bytes;
+    }
+    EXPECT_TRUE(mapped.heap.check_invariants());
+}
+
+// A heap that has grown holds as much as one whose first request was for all of it.
+TEST(Heap, AllOfItCanBeUsedInOneBlockOrInMany) {
+    constexpr std::size_t kBytes = 16 * kMiB;
+    MappedHeap whole(kBytes);
+    const std::size_t most = whole.heap.free_bytes() / 4096 * 4096 - 8192;
+    ASSERT_NE(whole.heap.allocate(most), nullptr);
+    EXPECT_TRUE(whole.heap.check_invariants());
+    MappedHeap many(kBytes);
+    std::vector<void*> blocks;
+    std::size_t held = 0;
+    for (;;) {
+        void* const block = many.heap.allocate(5000);
+        if (block == nullptr) {
+            break;
+        }
+        blocks.push_back(block);
+        held += 5000;
+    }
+    EXPECT_GT(held, most / 100 * 97) << "what is between the blocks is not the program's";
+    EXPECT_TRUE(many.heap.check_invariants());
+    for (void* const block : blocks) {
+        many.heap.free(block);
+    }
+    EXPECT_NE(many.heap.allocate(most), nullptr) << "it is one block again";
+    EXPECT_TRUE(many.heap.check_invariants());
 }
 
 TEST(Heap, ExhaustionReturnsNullAndLeavesTheHeapUsable) {
