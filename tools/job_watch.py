@@ -69,11 +69,12 @@ class Event:
 class Death:
     """A process that we made fail."""
 
-    time_ns: int
+    time_ns: int  # before the signal was sent
     rank: int
     pid: int
     pe: int  # -1: a sleeping spare
     signal: int
+    sent_ns: int = 0  # and behind that: on a busy machine much later
 
 
 @dataclasses.dataclass
@@ -266,6 +267,7 @@ class Job:
         death = Death(time.monotonic_ns(), rank, pid, pe, number)
         if not self.send(pid, number):
             return False
+        death.sent_ns = time.monotonic_ns()
         self.deaths.append(death)
         with self._log.news:
             if pe < 0:

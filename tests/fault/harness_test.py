@@ -79,6 +79,16 @@ class JudgeTest(unittest.TestCase):
         end.stderr = "oshrun: warning: process 101 has been stopped for 300 ms\n" + end.stderr
         self.assertEqual(judge(scenario(), end, finished).kind, NAMED_ERROR)
 
+    def test_a_death_after_the_last_commit_on_a_busy_machine(self):
+        """A commit is known from its end on the PEs, long after the others could see it, and a signal may be late."""
+        finished = dataclasses.replace(REFERENCE, last_version=5)
+        error = "PE 1 failed (killed by signal 9 (Killed)) after the last shmem_checkpoint_all: the others are in shmem_finalize"
+        for died_ms, sent_ms, kind in ((20, 20, WRONG), (45, 45, NAMED_ERROR), (20, 45, NAMED_ERROR)):
+            end = outcome([(1, signal.SIGKILL, died_ms)], [], error, results=())
+            end.deaths[0].sent_ns = sent_ms * MS
+            end.events[-1] = dataclasses.replace(end.events[-1], begin_ns=40 * MS, end_ns=80 * MS)
+            self.assertEqual(judge(scenario(), end, finished).kind, kind, (died_ms, sent_ms))
+
     def test_an_error_needs_a_loss(self):
         deaths = [(1, signal.SIGKILL, 60)]
         self.assertEqual(self.kind(scenario(), outcome(deaths, [seen(1, 61, 0x10009)], f"PE 1 {KILLED}{LOST}", ())),

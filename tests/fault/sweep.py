@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-# Points that no process comes to in such a job, each with the setting that it needs. None at present; a point that the
-# sweep does come to must not be here.
-NEEDS_OTHER_SETTING: dict = {}
+# Points that no process comes to in such a job, each with the setting that it needs. A point that the sweep does come to
+# must not be here. interval_cases.py goes to these.
+NEEDS_OTHER_SETTING = {"due_asked": "SHMEM_FT_INTERVAL", "due_told": "SHMEM_FT_INTERVAL"}
 RUNS_LEAST = 200
 
 

@@ -74,6 +74,12 @@ def _first_commits(events) -> dict:
     return commits
 
 
+def _entered(events, version) -> int:
+    """When the last of those that tell of it came to this version's checkpoint; 0: nobody tells. It was committed later,
+    but maybe before the first end of it: PEs that have seen the commit still bring their copies up to date."""
+    return max((event.begin_ns for event in events if event.is_commit() and event.value == version), default=0)
+
+
 def _repairs(events) -> list:
     """When the job was whole again: per PE the end of its last restart or re-protection, as (begin, end)."""
     return [(e.begin_ns, e.end_ns) for e in events if e.kind == "span" and e.text in ("restart", "protect")]
@@ -97,11 +103,11 @@ def excuses(scenario, outcome, reference: Reference, rules: Rules) -> list:
     deaths = _deaths_seen(outcome)
     sent = [death.time_ns for death in outcome.deaths]
     # A victim lives on for a while: until the next step (SIGUSR2), or until the kernel gets round to it.
-    last_ns = max(sent + [time for time, _ in deaths], default=0)
+    last_ns = max(sent + [death.sent_ns for death in outcome.deaths] + [time for time, _ in deaths], default=0)
     found = []
     if not commits or (sent and min(sent) <= min(commits.values())):
         found.append(BEFORE_FIRST)
-    if sent and commits.get(reference.last_version, outcome.ended_ns) <= last_ns + 2_000_000:
+    if sent and (_entered(outcome.events, reference.last_version) or outcome.ended_ns) <= last_ns + 2_000_000:
         found.append(AFTER_LAST)
     if deaths and scenario.mode == "none":
         found.append(NO_COPIES)
