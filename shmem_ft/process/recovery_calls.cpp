@@ -174,8 +174,25 @@ bool RecoveryCalls::has_room_for_copies() noexcept {
 
 // ---- who has failed ----
 
+// Before the first commit there is nothing to go back to, and the job ends. No program gets to see what a call brings
+// that has missed somebody there: it would end by an error of its own, in a race with the line that says what was
+// wrong.
 WayOut RecoveryCalls::meet_fault(const char* routine) noexcept {
-    return is_leaving() ? WayOut() : o_.fault_policy->meet(routine);
+    if (is_leaving()) {
+        return {};
+    }
+    if (o_.me->has_joined() && o_.coordinator->state().version == kNoVersion) {
+        await_end();
+    }
+    return o_.fault_policy->meet(routine);
+}
+
+void RecoveryCalls::await_end() noexcept {
+    const Locked calls(calls_mutex_);
+    if (o_.coordinator->state().version == kNoVersion &&
+        o_.coordinator->carry_out({Call::Kind::checkpoint}) == Participant::Do::ended) {
+        o_.job_exit->leave_ended_job();
+    }
 }
 
 bool RecoveryCalls::is_fault_known() const {

@@ -71,7 +71,7 @@ public:
     }
     [[nodiscard]] jmp_buf* rollback_point() noexcept override { return o_.fault_policy->rollback_point(); }
     [[nodiscard]] bool must_recover() noexcept override { return o_.fault_policy->must_recover(); }
-    [[nodiscard]] WayOut meet_fault(const char* routine) noexcept override;
+    [[nodiscard]] WayOut meet_fault(const char* routine) noexcept override SFT_EXCLUDES(calls_mutex_);
 
     // Has the PEs agree on who has failed, if a failure is known here. ENSURES, if true: the list of the fault policy
     // is what everybody agrees on.
@@ -83,6 +83,7 @@ public:
 
 private:
     [[nodiscard]] bool is_fault_known() const;
+    void await_end() noexcept SFT_EXCLUDES(calls_mutex_);
     [[nodiscard]] bool is_due() noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] std::int64_t best_interval() const noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] bool has_room_for_copies() noexcept SFT_REQUIRES(calls_mutex_);
