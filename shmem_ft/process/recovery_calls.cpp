@@ -107,14 +107,12 @@ bool RecoveryCalls::is_due() noexcept {
     }
     o_.links->quiet();
     const std::uint32_t must = o_.init_calls->is_ahead() ? 1 : 0;
+    const CheckpointPace::Answer own = pace_.decide(now_ns(), o_.coordinator->state().view);  // PE 0's counts
     const auto answer = ask_first<CheckpointPace::Answer>(
         *o_.engine, must, {.asked = FaultPoint::due_asked, .told = FaultPoint::due_told},
-        [&](std::span<const std::uint32_t> all) SFT_REQUIRES(calls_mutex_) {
-            CheckpointPace::Answer decided = pace_.decide(now_ns(), o_.coordinator->state().view);
-            if (std::find(all.begin(), all.end(), 1U) != all.end()) {
-                decided.is_due = 1;
-            }
-            return decided;
+        [&](std::span<const std::uint32_t> all) {
+            const bool is_due = own.is_due != 0 || std::find(all.begin(), all.end(), 1U) != all.end();
+            return CheckpointPace::Answer{.is_due = is_due ? 1U : 0U, .pause = own.pause};
         });
     if (!answer) {
         return true;
