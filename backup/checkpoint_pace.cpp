@@ -88,7 +88,8 @@ CheckpointPace::Answer CheckpointPace::decide(std::int64_t now_ns, std::uint32_t
     const bool is_due = since + per_call / 2 >= wanted;
     const double next = std::min(is_due ? wanted : wanted - since, std::max(wanted / kAsksPerInterval, kLeastNs));
     // One call more than is known of may be another kind of step: not more than twice as many as passed before.
-    const double most = 2.0 * (pause_.calls + 1.0);
+    constexpr double kMostCalls = 1e9;
+    const double most = std::min(kMostCalls, 2.0 * (pause_.calls + 1.0));
     const double calls = per_call > 0 ? std::clamp(std::round(next / per_call), 1.0, most) : 1.0;
     return {.is_due = is_due ? 1U : 0U, .pause = static_cast<std::uint32_t>(calls) - 1};
 }

@@ -79,7 +79,7 @@ int RecoveryCalls::checkpoint_all() noexcept {
     switch (outcome) {
         case Participant::Do::committed:
             pace_.committed(begin, now_ns());
-            o_.status->set_costs(pace_.costs(), best_interval());
+            o_.status->set_costs(pace_.costs(), best_interval(state.view));
             report_span("checkpoint", begin, now_ns(), state.version.value());
             o_.checks->look_for_stray_words();
             return 0;
@@ -121,8 +121,8 @@ bool RecoveryCalls::is_due() noexcept {
     return answer->is_due != 0 || has_list() || is_fault_known();
 }
 
-std::int64_t RecoveryCalls::best_interval() const noexcept {
-    return best_interval_ns(pace_.costs().typical_ns, pace_.mtbf_ns(now_ns(), o_.coordinator->state().view));
+std::int64_t RecoveryCalls::best_interval(std::uint32_t n_failures) const noexcept {
+    return best_interval_ns(pace_.costs().typical_ns, pace_.mtbf_ns(now_ns(), n_failures));
 }
 
 // So many checkpoints may pass before the next question, at the pace of those since the last one.

@@ -85,7 +85,7 @@ private:
     [[nodiscard]] bool is_fault_known() const;
     void await_end() noexcept SFT_EXCLUDES(calls_mutex_);
     [[nodiscard]] bool is_due() noexcept SFT_REQUIRES(calls_mutex_);
-    [[nodiscard]] std::int64_t best_interval() const noexcept SFT_REQUIRES(calls_mutex_);
+    [[nodiscard]] std::int64_t best_interval(std::uint32_t n_failures) const noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] bool has_room_for_copies() noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] std::uint32_t pause_of_questions(std::int64_t now) const noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] bool has_list() const { return !o_.fault_policy->failed().empty(); }
