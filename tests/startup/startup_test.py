@@ -183,8 +183,11 @@ def test_points(options):
                 check(result[:2] == expected[:2], faults, result)
                 struck = result[2].count("shmem-ft: fault: kill")
                 check(struck == (2 if victim == "substitute" else 1), f"{faults}: {struck} faults", result)
-        # The others are in a broadcast that brings nothing, and the program would end itself for that, in a race.
-        for where in 5 * ["startup_call"] + ["startup_call visit 3", "record_close"]:
+        # The others are in a broadcast that brings nothing, for which the program would end itself while the job, with one
+        # of them asleep, cannot yet decide that it is over.
+        asleep = [f"startup_call; stop 600 ms pe {other} at {point}" for other in range(PES) if other != pe
+                  for point in ("message_receive", "message_send")]
+        for where in ["startup_call", "startup_call visit 3", "record_close", *asleep]:
             faults = f"kill pe {pe} at {where}"
             result = run(options, words, environment={"SHMEM_FT_FAULTS": faults})
             check(result[0] != 0 and re.search(rf"oshrun: PE {pe} .*before the first checkpoint", result[2]), faults, result)
