@@ -37,7 +37,7 @@ public:
     }
 
     VerdictTest& fault(std::size_t entry, int process, int pe, int keeper, std::int64_t time_ns) {
-        record.faults.push_back({entry, process, pe, keeper, time_ns});
+        record.faults.push_back({entry, process, pe, keeper, time_ns, ProgramPhase::running, time_ns + 5});
         return *this;
     }
     VerdictTest& ends_with_error() {
@@ -124,9 +124,21 @@ TEST_F(VerdictTest, DeathsBeforeTheFirstAndAfterTheLastCommitAreExcused) {
     ends_with_error().fault(0, 1, 1, 2, 50);
     EXPECT_EQ(run_class(), RunClass::expected_error);
     record.faults.front().time_ns = 995;
+    record.faults.front().seen_ns = 998;
     EXPECT_EQ(run_class(), RunClass::expected_error);
     record.faults.front().time_ns = 150;
+    record.faults.front().seen_ns = 170;
     EXPECT_EQ(run_class(), RunClass::unexpected_error);
+}
+
+// What a victim does between its own decision and its death may be a good part of the program.
+TEST_F(VerdictTest, AVictimThatABusyMachineLetLiveOnMayHaveDiedAfterTheLastCommit) {
+    ends_with_error().fault(0, 1, 1, 2, 880);
+    EXPECT_EQ(run_class(), RunClass::unexpected_error);
+    record.faults.front().seen_ns = 1010;
+    EXPECT_EQ(run_class(), RunClass::expected_error);
+    record.faults.front().seen_ns = INT64_MAX;  // when the others had left already
+    EXPECT_EQ(run_class(), RunClass::expected_error);
 }
 
 TEST_F(VerdictTest, WhoHasSeenTheCommitHasNoExcuseThatThereWasNone) {

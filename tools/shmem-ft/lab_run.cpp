@@ -153,20 +153,34 @@ void read_visits(const fs::path& path, RunRecord& record) {
     for (std::size_t entry = 0; entry < kFaultEntriesMax; ++entry) {
         const FaultFired& fired = visits.fired[entry];
         if (fired.count != 0) {
-            record.faults.push_back({entry, visits.process, fired.pe, fired.keeper, fired.time_ns, fired.phase});
+            record.faults.push_back(
+                {entry, visits.process, fired.pe, fired.keeper, fired.time_ns, fired.phase, INT64_MAX});
         }
     }
     record.processes.push_back(std::move(process));
+}
+
+void note_seen(int process, std::int64_t at_ns, RunRecord& record) {
+    for (HappenedFault& fault : record.faults) {
+        if (fault.process == process) {
+            fault.seen_ns = std::min(fault.seen_ns, at_ns);
+        }
+    }
 }
 
 void read_events(const fs::path& path, RunRecord& record) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
         const auto json = nlohmann::json::parse(line, nullptr, false);
-        if (json.is_object() && json.value("event", "") == "initialized") {
+        const std::string event = json.is_object() ? json.value("event", "") : "";
+        if (event == "initialized") {
             record.do_copies_outlive_processes |= json.value("value", std::uint64_t{0}) == kCopiesOutliveProcesses;
+        } else if (event == "failure_seen") {  // by another process of the job
+            note_seen(json.value("value", -1), json.value("begin_ns", std::int64_t{0}), record);
+        } else if (event == "ended") {  // by its parent
+            note_seen(json.value("rank", -1), json.value("t_ns", std::int64_t{0}), record);
         }
-        if (!json.is_object() || json.value("event", "") != "span") {
+        if (event != "span") {
             continue;
         }
         const std::string name = json.value("text", "");
@@ -215,7 +229,7 @@ void collect_visits(const fs::path& folder, RunRecord& record) {
 void collect_words(const fs::path& folder, RunRecord& record) {
     record.output = contents_of(folder / "stdout");
     record.errors = contents_of(folder / "stderr");
-    read_events(folder / "events", record);
+    read_events(folder / "events", record);  // of the faults that collect_visits() has found
     std::sort(record.phases.begin(), record.phases.end(),
               [](const PhaseSpan& a, const PhaseSpan& b) { return a.begin_ns < b.begin_ns; });
 }

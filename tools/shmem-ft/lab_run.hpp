@@ -25,12 +25,14 @@ struct JobCommand {
 [[nodiscard]] std::string reproduction(const JobCommand& job, const FaultSchedule& schedule);
 
 struct HappenedFault {
-    std::size_t entry = 0;  // of the schedule
-    int process = -1;       // the victim
-    int pe = -1;            // that it was; -1: a spare
-    int keeper = -1;        // process that kept the PE's copy; -1: none or unknown
-    std::int64_t time_ns = 0;
+    std::size_t entry = 0;                    // of the schedule
+    int process = -1;                         // the victim
+    int pe = -1;                              // that it was; -1: a spare
+    int keeper = -1;                          // process that kept the PE's copy; -1: none or unknown
+    std::int64_t time_ns = 0;                 // when the victim was about to do it
     ProgramPhase phase = ProgramPhase::none;  // of the victim
+    // When the job saw the victim dead. A busy machine may let it go on for a while with its own death before it.
+    std::int64_t seen_ns = INT64_MAX;
 };
 
 using VisitCounts = std::map<FaultPoint, std::uint32_t>;

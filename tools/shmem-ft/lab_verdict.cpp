@@ -86,7 +86,7 @@ std::string excuse_by_time(const RunRecord& record, const Judging& judging, cons
         if (death.time_ns < first_commit_ns && !knew_of_commit(judging.schedule[death.entry].point)) {
             return "a process died before the first commit";
         }
-        if (death.time_ns >= last_checkpoint_ns) {
+        if (death.seen_ns >= last_checkpoint_ns) {
             return "a process died after the last commit";
         }
         if (died_after_initialisation(record, judging, death)) {
