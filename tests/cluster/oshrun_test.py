@@ -29,6 +29,7 @@ class Job:
     """One oshrun on node0, with its output in files."""
 
     def __init__(self, cluster, *arguments, environment=None, stdin=None):
+        self.cluster = cluster
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.program = cluster.start([OSHRUN, *arguments], environment=environment, stdin=stdin, stdout=self.out,
                                      stderr=self.err)
@@ -52,7 +53,22 @@ class Job:
         return self._text(self.err).splitlines()
 
     def await_ready(self, count):
-        assert eventually(lambda: self.stdout().count("ready") >= count, TIMEOUT_S), (self.stdout(), self.lines())
+        if not eventually(lambda: self.stdout().count("ready") >= count, TIMEOUT_S):
+            raise AssertionError("\n".join([self.stdout(), *self.lines(), *self.states()]))
+
+    def states(self):
+        """Of the processes on all hosts: where each one waits, for whoever looks for the cause of a hang."""
+        found = []
+        for host in range(3):
+            for pid in self.cluster.pids(host):
+                try:
+                    with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                        command = file.read().replace("\0", " ")[:100]
+                    with open(f"/proc/{pid}/wchan", encoding="utf-8") as file:
+                        found.append(f"node{host}: {command}: waits in {file.read()}")
+                except OSError:
+                    continue
+        return found
 
     def wait(self):
         return self.program.wait(TIMEOUT_S)
