@@ -1,5 +1,6 @@
 #include "backup/protector.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -59,32 +60,49 @@ void Protector::stop_idle_work() noexcept {
 
 void Protector::release() noexcept {
     stop_idle_work();
-    keeper_ = kNoProc;
+    keepers_.clear();
     store_.release();
     tracker_.reset();
 }
 
-Result<> Protector::use_keeper(const KeeperLocation& keeper, PeId pe) {
-    SFT_ASSERT(keeper.process != kNoProc && pe != kNoPe);
-    keeper_ = kNoProc;
-    Trouble trouble;
-    const Reach reach = store_.use_keeper(keeper, pe, live_, trouble);
-    if (reach != Reach::opened) {
-        SFT_ASSERT(!trouble.what.empty());  // it is what the user reads
-        const Failure failure = reach == Reach::gone ? Failure::gone : Failure::cannot_be_opened;
-        return fails(Error{failure, std::move(trouble.what), trouble.error});
+Result<> Protector::used(Reach reach, ProcId keeper, Trouble trouble) {
+    if (reach == Reach::opened) {
+        keepers_.push_back(keeper);
+        return {};
     }
-    keeper_ = keeper.process;
-    return {};
+    SFT_ASSERT(!trouble.what.empty());  // it is what the user reads
+    failed_keeper_ = keeper;
+    const Failure failure = reach == Reach::gone ? Failure::gone : Failure::cannot_be_opened;
+    return fails(Error{failure, std::move(trouble.what), trouble.error});
 }
 
-Result<> Protector::replicate(Version version) {
+Result<> Protector::use_keeper(const KeeperLocation& keeper, PeId pe) {
+    SFT_ASSERT(keeper.process != kNoProc && pe != kNoPe);
+    keepers_.clear();
+    Trouble trouble;
+    const Reach reach = store_.use_keeper(keeper, pe, live_, trouble);
+    return used(reach, keeper.process, std::move(trouble));
+}
+
+Result<> Protector::add_keeper(const KeeperLocation& keeper, PeId pe) {
+    SFT_ASSERT(keeper.process != kNoProc && pe != kNoPe);
+    std::erase(keepers_, keeper.process);
+    Trouble trouble;
+    const Reach reach = store_.add_keeper(keeper, pe, live_, trouble);
+    return used(reach, keeper.process, std::move(trouble));
+}
+
+Result<> Protector::replicate(Version version) { return replicate_to(kNoProc, version); }
+
+// kNoProc: to all.
+Result<> Protector::replicate_to(ProcId only, Version version) {
     SFT_ASSERT(version != kNoVersion);
-    const BackupStore::Replicated replicated = store_.replicate(version, live_);
+    const BackupStore::Replicated replicated = store_.replicate(version, live_, only);
     stored_bytes_.store(replicated.bytes_stored);
-    SFT_ASSERT(replicated.bytes_stored == 0 || keeper_ != kNoProc);  // nobody else is written to
+    SFT_ASSERT(replicated.bytes_stored == 0 || !keepers_.empty());  // nobody else is written to
     if (replicated.keeper_gone) {
-        keeper_ = kNoProc;
+        failed_keeper_ = replicated.gone;
+        std::erase(keepers_, replicated.gone);
         return fails(Error{Failure::refused, "it does not take the copy"});
     }
     return {};
@@ -105,19 +123,40 @@ Result<> Protector::roll_back(Version version) {
 }
 
 // A shadow that is there is looked for again, too, if the keeper before in this recovery, which died, was to get it.
-Result<> Protector::protect(const Shadow& shadow, Version version) {
-    SFT_ASSERT(version != kNoVersion && shadow.pe != kNoPe && shadow.keeper.process != kNoProc);
-    if (!shadow.is_there || shadow.keeper.process != keeper_) {
-        if (Result<> used = use_keeper(shadow.keeper, shadow.pe); !used) {
-            return used;
+Result<> Protector::protect(PeId pe, std::span<const Shadow> shadows, Version version) {
+    SFT_ASSERT(version != kNoVersion && pe != kNoPe && !shadows.empty());
+    std::vector<ProcId> wanted;
+    for (const Shadow& shadow : shadows) {
+        wanted.push_back(shadow.keeper.process);
+    }
+    const auto is_among = [](ProcId keeper, const std::vector<ProcId>& all) {
+        return std::find(all.begin(), all.end(), keeper) != all.end();
+    };
+    std::erase_if(keepers_, [&](ProcId keeper) { return !is_among(keeper, wanted); });
+    store_.keep_only(wanted);
+    for (const Shadow& shadow : shadows) {
+        if (shadow.is_there && is_among(shadow.keeper.process, keepers_)) {
+            continue;
+        }
+        if (Result<> opened = shadows.size() == 1 ? use_keeper(shadow.keeper, pe) : add_keeper(shadow.keeper, pe);
+            !opened) {
+            return opened;
         }
     }
-    SFT_ASSERT(keeper_ == shadow.keeper.process);
-    return shadow.is_there ? Result<>() : replicate(version);
+    SFT_ASSERT(keepers_.size() == shadows.size());
+    for (const Shadow& shadow : shadows) {
+        if (shadow.is_there) {
+            continue;
+        }
+        if (Result<> done = replicate_to(shadows.size() == 1 ? kNoProc : shadow.keeper.process, version); !done) {
+            return done;
+        }
+    }
+    return {};
 }
 
 void Protector::protect_by_nobody() {
-    keeper_ = kNoProc;
+    keepers_.clear();
     store_.forget_keeper();
 }
 

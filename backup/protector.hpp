@@ -3,7 +3,8 @@
 // failure says what the keeper, or its copy, is found to be.
 //
 // Invariants
-//  1. keeper() is where replicate() writes. kNoProc: nowhere, until the next use_keeper() that succeeds.
+//  1. keepers() is where replicate() writes. None: nowhere, until the next use_keeper() that succeeds. A near keeper is
+//  the only one.
 //  2. What goes on in the background has ended before the copies are released.
 //
 // Threads: that of the protocols; stored_bytes() and the store's counters any. The scrubber has a thread of its own,
@@ -14,6 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "backup/first_touch.hpp"
 #include "backup/live_tracker.hpp"
@@ -49,10 +52,14 @@ public:
 
     // The shadow of `pe`, this process's own, is at that process from now on. Failures: gone, cannot_be_opened.
     [[nodiscard]] Result<> use_keeper(const KeeperLocation& keeper, PeId pe);
-    [[nodiscard]] ProcId keeper() const noexcept { return keeper_; }
-    // Own live state -> shadow; nothing if there is no keeper. Failure::refused: the keeper, on another node, does not
+    // There is one at that process, too; it and those that are used already are on other nodes.
+    [[nodiscard]] Result<> add_keeper(const KeeperLocation& keeper, PeId pe);
+    [[nodiscard]] const std::vector<ProcId>& keepers() const noexcept { return keepers_; }
+    // Own live state -> shadows; nothing if there is no keeper. Failure::refused: a keeper, on another node, does not
     // take the copy, which it does not when it is dead.
     [[nodiscard]] Result<> replicate(Version version);
+    // Whom the last failure of replicate() or protect() is about.
+    [[nodiscard]] ProcId failed_keeper() const noexcept { return failed_keeper_; }
     // `version` is committed: own live state -> local copy.
     void update_local_copy(Version version);
     // What the copies take on this node.
@@ -60,14 +67,13 @@ public:
     // Own live state <- the copies of `version`. The failure says what is missing.
     [[nodiscard]] Result<> roll_back(Version version);
 
-    // After a restore of `version`: what `pe` is protected by, where it belongs now.
+    // After a restore of `version`: what the PE is protected by, where it belongs now.
     struct Shadow {
         KeeperLocation keeper;
-        PeId pe;
         bool is_there = false;  // written by this process, or by the one before, as long as that keeper is the same
     };
-    // Failures as of use_keeper() and replicate().
-    [[nodiscard]] Result<> protect(const Shadow& shadow, Version version);
+    // At least one. Failures as of use_keeper() and replicate().
+    [[nodiscard]] Result<> protect(PeId pe, std::span<const Shadow> shadows, Version version);
     // Nobody is there to keep it.
     void protect_by_nobody();
 
@@ -91,12 +97,16 @@ public:
     [[nodiscard]] const BackupStore& store() const noexcept { return store_; }
 
 private:
+    [[nodiscard]] Result<> used(Reach reach, ProcId keeper, Trouble trouble);
+    [[nodiscard]] Result<> replicate_to(ProcId only, Version version);
+
     const LiveState& live_;
     BackupStore store_;
     std::unique_ptr<LiveTracker> tracker_;
     Scrubber scrubber_;
     FirstTouch first_touch_;
-    ProcId keeper_ = kNoProc;
+    std::vector<ProcId> keepers_;
+    ProcId failed_keeper_ = kNoProc;
     std::atomic<std::uint64_t> stored_bytes_{0};
 };
 

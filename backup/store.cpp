@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -88,7 +89,8 @@ void BackupStore::release() noexcept {
     node_file_ = -1;
     is_node_file_shown_ = false;
     shadow_.release();
-    far_.reset();
+    fars_.clear();
+    lost_keeper_ = kNoProc;
     local_.release();
     has_shadow_ = shadow_readable_ = false;
     pe_ = kNoPe;
@@ -98,8 +100,13 @@ void BackupStore::release() noexcept {
 }
 
 Image BackupStore::shadow_slot(Version version, const LiveState& live) const noexcept {
-    SFT_ASSERT(far_ != nullptr || shadow_.address() != nullptr);
-    return far_ != nullptr ? far_->slot(version, live) : slot(shadow_.address(), version, live);
+    if (!is_far()) {
+        SFT_ASSERT(shadow_.address() != nullptr);
+        return slot(shadow_.address(), version, live);
+    }
+    const auto alive = std::find_if(fars_.begin(), fars_.end(), [](const Far& far) { return !far.shadow->gone(); });
+    SFT_ASSERT(alive != fars_.end());  // shadow_readable_
+    return alive->shadow->slot(version, live);
 }
 
 // Opens a keeper's store on this node and shows the room of the PE in it.
@@ -148,7 +155,8 @@ Reach BackupStore::use_keeper(const KeeperLocation& location, PeId pe, const Liv
     SFT_ASSERT(pe_ == kNoPe || pe_ == pe);  // a process is one PE, for ever
     pe_ = pe;
     has_shadow_ = shadow_readable_ = false;
-    far_.reset();
+    fars_.clear();
+    lost_keeper_ = kNoProc;
     shadow_versions_[0] = shadow_versions_[1] = kNoVersion;
     forget_differences();
     if (location.node_file < 0 || !is_node_file_shown_) {
@@ -190,7 +198,7 @@ void BackupStore::forget_keeper() noexcept {
     forget_differences();
 }
 
-BackupStore::Replicated BackupStore::replicate(Version version, const LiveState& live) noexcept {
+BackupStore::Replicated BackupStore::replicate(Version version, const LiveState& live, ProcId only) noexcept {
     const Use use(*this);
     changed_in_ = kNoVersion;
     if (!has_shadow_) {
@@ -198,30 +206,37 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     }
     SFT_ASSERT(version != kNoVersion && pe_ != kNoPe);
     SFT_ASSERT(version >= committed_);
+    SFT_ASSERT(only == kNoProc || is_far());
     // The slot that holds the committed version is never written as another one.
     SFT_ASSERT(version == committed_ || committed_ == kNoVersion || (version.value() - committed_.value()) % 2 == 1);
-    shadow_versions_[version.value() % 2] = kNoVersion;
     fault_point(FaultPoint::replicate_begin);
     if (tracker_ != nullptr) {
         tracker_->begin(version);
     }
     Replicated replicated;
-    if (far_ == nullptr) {
+    if (!is_far()) {
+        shadow_versions_[version.value() % 2] = kNoVersion;
         static_cast<ImageStats&>(replicated) = replicate_near(version, live);
+        shadow_versions_[version.value() % 2] = version;
         if (tracker_ != nullptr && !has_local_copy()) {
             tracker_->heard(replicated.bytes_stored, replicated.bytes_copied);
         }
-    } else {
-        replicated.keeper_gone = !replicate_far(version, live, replicated);
     }
-    SFT_ASSERT(!replicated.keeper_gone || far_ != nullptr);  // memory of this node stays
-    SFT_ASSERT(replicated.bytes_copied <= replicated.bytes_stored);
+    for (Far& far : fars_) {
+        if (far.shadow->gone() || (only != kNoProc && only != far.shadow->keeper())) {
+            continue;
+        }
+        const ImageStats sent = replicate_far(far, version, live);
+        replicated.bytes_stored = sent.bytes_stored;
+        replicated.bytes_copied += sent.bytes_copied;
+        if (far.shadow->gone()) {
+            replicated.keeper_gone = true;
+            replicated.gone = far.shadow->keeper();
+            look_for_dead_keepers();
+            break;  // nobody commits it
+        }
+    }
     replicated_ += replicated.bytes_copied;
-    if (replicated.keeper_gone) {
-        has_shadow_ = shadow_readable_ = false;
-    } else {
-        shadow_versions_[version.value() % 2] = version;
-    }
     fault_point(FaultPoint::replicate_end);
     return replicated;
 }
@@ -254,8 +269,12 @@ void BackupStore::note_local_copy(Version version, const LiveState& live, const 
     BlockSet& differs = slot_differs_[own];
     differs.reset(Image(local_.address(), live).blocks());
     slot_differs_[1 - own].merge(changed);
-    if (far_ != nullptr) {
-        return;  // the slot was written from the same live memory
+    for (Far& far : fars_) {  // the slot was written from the same live memory
+        far.differs[own].reset(Image(local_.address(), live).blocks());
+        far.differs[1 - own].merge(changed);
+    }
+    if (is_far()) {
+        return;
     }
     Fit& other = fits_[1 - own];
     other = other.local != kNoVersion && other.local.next() == version ? Fit{other.slot, version} : Fit{};
@@ -287,9 +306,9 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     SFT_ASSERT(local_.address() != nullptr);
     fault_point(FaultPoint::update_begin);
     Image local(local_.address(), live);
-    const Image shadow = far_ == nullptr && shadow_readable_ ? slot(shadow_.address(), version, live) : Image();
+    const Image shadow = !is_far() && shadow_readable_ ? slot(shadow_.address(), version, live) : Image();
     const bool is_known = changed_in_ == version;
-    const bool follows = is_known && far_ == nullptr && shadow_readable_ && local.version() == local_version_ &&
+    const bool follows = is_known && !is_far() && shadow_readable_ && local.version() == local_version_ &&
                          shadow.holds(version) && !checks_tracker_;
     local_version_ = version;
     Image::Storing storing;
@@ -300,7 +319,7 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     BlockSet changed;
     changed.reset(local.blocks());
     storing.changed = &changed;
-    storing.differing = is_known && far_ != nullptr ? &changed_ : nullptr;
+    storing.differing = is_known && is_far() ? &changed_ : nullptr;
     const ImageStats stats = local.store(version, live, storing);
     if (tracker_ != nullptr) {
         tracker_->heard(stats.bytes_stored, stats.bytes_copied);
@@ -334,30 +353,38 @@ bool BackupStore::has_local_copy_of(Version version) const {
 }
 
 bool BackupStore::load_copy(Version version, const LiveState& live, bool has_local) {
-    if (!has_local && !shadow_readable_) {
-        explanation_ = far_ != nullptr ? lost_with_keeper(version)
-                                       : format("PE %d has no copy of checkpoint %u", pe_.value(), version.value());
+    std::vector<Image> shadows = readable_shadows(version, live);
+    if (!has_local && shadows.empty()) {
+        explanation_ = lost_keeper_ != kNoProc
+                           ? lost_with_keeper(version)
+                           : format("PE %d has no copy of checkpoint %u", pe_.value(), version.value());
         return false;
     }
-    Image shadow = shadow_readable_ ? shadow_slot(version, live) : Image();
-    if (shadow_readable_ && far_ != nullptr && !shadow.sound(version)) {
-        static_cast<void>(shadow.read_front());  // it may be the mirror that is bad
+    // One shadow is enough; the next one is for what cannot be had from the ones before.
+    for (std::size_t next = 0;; ++next) {
+        const Image* const shadow = next < shadows.size() ? &shadows[next] : nullptr;
+        SFT_ASSERT(has_local || shadow != nullptr);
+        Image image = has_local ? Image(local_.address(), live) : *shadow;
+        const Findings findings = image.load(version, live, has_local ? shadow : nullptr);
+        look_for_dead_keepers();
+        const bool is_lost = findings.gone || (!has_local && shadow->gone());
+        if (is_lost && next + 1 >= shadows.size()) {
+            explanation_ = lost_with_keeper(version);
+            return false;
+        }
+        const bool has_both = has_local && shadow != nullptr && !shadow->gone();
+        const bool is_well = take_in(findings, image,
+                                     has_both    ? "its local copy and in its shadow"
+                                     : has_local ? "its local copy, the only one"
+                                                 : "its shadow, the only copy");
+        if (is_well && !is_lost) {
+            SFT_ASSERT(findings.intact());
+            break;
+        }
+        if (next + 1 >= shadows.size()) {
+            return false;
+        }
     }
-    Image image = has_local ? Image(local_.address(), live) : shadow;
-    const Image* other = has_local && shadow_readable_ ? &shadow : nullptr;
-    const Findings findings = image.load(version, live, other);
-    if (!has_local && shadow.gone()) {
-        explanation_ = lost_with_keeper(version);
-        return false;
-    }
-    const bool has_both = other != nullptr && !shadow.gone();
-    if (!take_in(findings, image,
-                 has_both    ? "its local copy and in its shadow"
-                 : has_local ? "its local copy, the only one"
-                             : "its shadow, the only copy")) {
-        return false;
-    }
-    SFT_ASSERT(findings.intact() || findings.gone);
     committed_ = version;
     local_version_ = has_local ? version : kNoVersion;
     forget_differences();
@@ -365,6 +392,29 @@ bool BackupStore::load_copy(Version version, const LiveState& live, bool has_loc
         tracker_->restart(version);
     }
     return true;
+}
+
+// Whatever they hold; those of dead far keepers left out.
+std::vector<Image> BackupStore::readable_shadows(Version version, const LiveState& live) {
+    std::vector<Image> shadows;
+    look_for_dead_keepers();
+    if (!shadow_readable_) {
+        return shadows;
+    }
+    if (!is_far()) {
+        shadows.push_back(shadow_slot(version, live));
+    }
+    for (Far& far : fars_) {
+        if (far.shadow->gone()) {
+            continue;
+        }
+        Image shadow = far.shadow->slot(version, live);
+        if (!shadow.sound(version)) {
+            static_cast<void>(shadow.read_front());  // it may be the mirror that is bad
+        }
+        shadows.push_back(shadow);
+    }
+    return shadows;
 }
 
 // A copy with the number of the new one is of an attempt that was not committed.

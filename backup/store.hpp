@@ -4,7 +4,8 @@
 //   local copy   what the PE rolls back from without asking anybody (mode double_copy); private memory, or its node's
 //   shadow       two slots at the keeper, version v in slot v mod 2, so v stays whole while v + 1 is written;
 //                the owner maps the keeper's memory and writes there itself, or writes through the network if the
-//                keeper is on another node ("far"); the keeper need not take part
+//                keeper is on another node ("far"); the keeper need not take part. Of far shadows there may be several,
+//                each at another keeper, all of the same versions
 //   own store    a memory file with room for the shadow of every PE of the job; only what is used costs memory. In a
 //                job on one node all processes have one together, and a shadow is in one place whoever keeps it
 //
@@ -35,7 +36,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backup/change_tracker.hpp"
 #include "backup/far_shadow.hpp"
@@ -93,13 +96,20 @@ public:
     // Opens the room for `pe`'s shadow at a keeper, whatever was used before; what the old keeper has stays there.
     // Unless it is opened: `trouble` says what failed and why.
     [[nodiscard]] Reach use_keeper(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble);
+    // The same for a far keeper besides those that are used, which are all far. One that is used already is opened
+    // anew.
+    [[nodiscard]] Reach add_keeper(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble);
+    // Of the far keepers only these stay in use; those that have died do not.
+    void keep_only(std::span<const ProcId> keepers) noexcept;
     void forget_keeper() noexcept;
 
-    // keeper_gone: a far keeper has died, and there is no shadow until the next use_keeper().
+    // keeper_gone: a far keeper has died, and its shadow is lost; which one.
     struct Replicated : ImageStats {
         bool keeper_gone = false;
+        ProcId gone = kNoProc;
     };
-    Replicated replicate(Version version, const LiveState& live) noexcept;
+    // only: to that far keeper; the others have the version.
+    Replicated replicate(Version version, const LiveState& live, ProcId only = kNoProc) noexcept;
     // Also says that `version` is the committed one, which is what scrubbing checks.
     ImageStats update_local_copy(Version version, const LiveState& live) noexcept;
     // From the local copy, mended from the shadow where it is bad, or else from the shadow. False: neither has all;
@@ -183,14 +193,24 @@ private:
     [[nodiscard]] static Reach show_room(Window& window, const KeeperLocation& location, PeId pe, const LiveState& live,
                                          Trouble& trouble);
 
-    // The two copies, as far as they are expected to hold the committed version.
-    struct Pair {
-        Image local;
-        Image shadow;
-        bool has_local = false;
-        bool has_shadow = false;
+    // A shadow at a keeper on another node.
+    struct Far {
+        std::unique_ptr<FarShadow> shadow;
+        Version versions[2] = {kNoVersion, kNoVersion};  // as shadow_versions_
+        BlockSet differs[2] = {};                        // as slot_differs_
     };
-    [[nodiscard]] Pair copies(const LiveState& live) const noexcept SFT_REQUIRES(mutex_);
+
+    // The copies, as far as they are expected to hold the committed version.
+    struct Copies {
+        Image local;
+        bool has_local = false;
+        std::vector<Image> shadows;
+
+        static constexpr std::size_t kLocal = SIZE_MAX;
+        // The copies from which that one can be mended; shadow: its number, or kLocal.
+        [[nodiscard]] std::vector<Image> others_of(std::size_t shadow) const;
+    };
+    [[nodiscard]] Copies copies(const LiveState& live) const noexcept SFT_REQUIRES(mutex_);
     [[nodiscard]] bool has_local_copy() const noexcept { return mode_ == BackupMode::double_copy; }
     // What may differ between live memory, of which copies are made as `now`, and a copy of `then`. Null: not known.
     [[nodiscard]] const BlockSet* may_differ(Version then, Version now) const SFT_REQUIRES(mutex_);
@@ -205,11 +225,14 @@ private:
     [[nodiscard]] bool load_copy(Version version, const LiveState& live, bool has_local) SFT_REQUIRES(mutex_);
     [[nodiscard]] Reach use_far(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble)
         SFT_REQUIRES(mutex_);
-    [[nodiscard]] bool replicate_far(Version version, const LiveState& live, ImageStats& stats) noexcept
+    [[nodiscard]] ImageStats replicate_far(Far& far, Version version, const LiveState& live) noexcept
         SFT_REQUIRES(mutex_);
+    void look_for_dead_keepers() noexcept SFT_REQUIRES(mutex_);
+    [[nodiscard]] std::vector<Image> readable_shadows(Version version, const LiveState& live) SFT_REQUIRES(mutex_);
+    [[nodiscard]] bool is_far() const noexcept SFT_REQUIRES(mutex_) { return !fars_.empty(); }
     [[nodiscard]] std::string lost_with_keeper(Version version) const SFT_REQUIRES(mutex_);
     [[nodiscard]] Findings mend_front(Image& image, const Image* other) const SFT_REQUIRES(mutex_);
-    void describe_once(ScrubPlace& place, const Pair& pair) SFT_REQUIRES(mutex_);
+    void describe_once(ScrubPlace& place, const Copies& all) SFT_REQUIRES(mutex_);
     [[nodiscard]] static std::string tell(PeId pe, const Findings& findings, const Image& image,
                                           const std::string& where);
     // Counts what was found; false, with an explanation, if something is bad for good.
@@ -231,9 +254,9 @@ private:
     std::size_t local_copies_ = 0;                             // where those begin there
     bool is_node_file_shown_ SFT_GUARDED_BY(mutex_) = false;   // in shadow_ and local_: the places of pe_
     Network* served_ SFT_GUARDED_BY(mutex_) = nullptr;
-    Window shadow_ SFT_GUARDED_BY(mutex_);  // own shadow, in the keeper's memory
-    std::unique_ptr<FarShadow> far_
-        SFT_GUARDED_BY(mutex_);  // or on another node; not null: this is the one that counts
+    Window shadow_ SFT_GUARDED_BY(mutex_);          // own shadow, in the keeper's memory
+    std::vector<Far> fars_ SFT_GUARDED_BY(mutex_);  // or they are on other nodes; some of the keepers may have died
+    ProcId lost_keeper_ SFT_GUARDED_BY(mutex_) = kNoProc;  // the last far one that was found dead
     bool has_shadow_ SFT_GUARDED_BY(mutex_) = false;
     bool shadow_readable_ SFT_GUARDED_BY(mutex_) = false;  // it stays so when the keeper has died
     Window local_ SFT_GUARDED_BY(mutex_);                  // private memory
@@ -242,7 +265,7 @@ private:
     Version committed_ SFT_GUARDED_BY(mutex_) = kNoVersion;      // what both copies should hold
     Version local_version_ SFT_GUARDED_BY(mutex_) = kNoVersion;  // as this process has updated it
     Version shadow_versions_[2] SFT_GUARDED_BY(
-        mutex_) = {};                                  // by slot: written by this process, or found at the keeper
+        mutex_) = {};                                  // by slot: written by this process, or found at a near keeper
     BlockSet slot_differs_[2] SFT_GUARDED_BY(mutex_);  // by slot: blocks in which it may differ from the local copy
     // That is so while the slot holds the one version and the local copy the other. Of a near shadow.
     struct Fit {

@@ -1,4 +1,5 @@
 // The shadow at a keeper on another node.
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -26,55 +27,101 @@ Reach BackupStore::open_far(FarShadow& far, const KeeperLocation& location, PeId
 }
 
 Reach BackupStore::use_far(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble) {
-    auto far = std::make_unique<FarShadow>(location.process);
-    if (const Reach reach = open_far(*far, location, pe, live, trouble); reach != Reach::opened) {
+    Far far{.shadow = std::make_unique<FarShadow>(location.process)};
+    if (const Reach reach = open_far(*far.shadow, location, pe, live, trouble); reach != Reach::opened) {
         return reach;
     }
     // A substitute finds what its predecessor has written; on a new keeper there is nothing.
     for (const Version parity : {Version(0), Version(1)}) {
-        if (!far->read_front(parity, live)) {
+        if (!far.shadow->read_front(parity, live)) {
             trouble.what = format("process %d, the keeper, is gone", location.process.value());
             return Reach::gone;
         }
-        shadow_versions_[parity.index()] = far->slot(parity, live).version();
-        slot_differs_[parity.index()].reset(far->slot(parity, live).blocks());
+        far.versions[parity.index()] = far.shadow->slot(parity, live).version();
+        far.differs[parity.index()].reset(far.shadow->slot(parity, live).blocks());
     }
-    SFT_ASSERT(!far->gone() && far->keeper() == location.process);
-    far_ = std::move(far);
+    SFT_ASSERT(!far.shadow->gone() && far.shadow->keeper() == location.process);
+    fars_.push_back(std::move(far));
     has_shadow_ = shadow_readable_ = true;
     return Reach::opened;
 }
 
-bool BackupStore::replicate_far(Version version, const LiveState& live, ImageStats& stats) noexcept {
-    SFT_ASSERT(far_ != nullptr && has_shadow_);
-    Image image = far_->slot(version, live);
+Reach BackupStore::add_keeper(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble) {
+    const Use use(*this);
+    SFT_ASSERT(location.is_far() && pe != kNoPe && mode_ != BackupMode::none);
+    SFT_ASSERT(pe_ == kNoPe || pe_ == pe);    // a process is one PE, for ever
+    SFT_ASSERT(!has_shadow_ || is_far());     // a near keeper is the only one
+    SFT_ASSERT(fars_.size() < kPartnersMax);  // each is dropped when another takes its place
+    pe_ = pe;
+    changed_in_ = kNoVersion;
+    std::erase_if(fars_, [&](const Far& far) { return far.shadow->keeper() == location.process; });
+    return use_far(location, pe, live, trouble);
+}
+
+void BackupStore::keep_only(std::span<const ProcId> keepers) noexcept {
+    const Use use(*this);
+    if (!is_far()) {
+        return;
+    }
+    look_for_dead_keepers();
+    std::erase_if(fars_, [&](const Far& far) {
+        return far.shadow->gone() || std::find(keepers.begin(), keepers.end(), far.shadow->keeper()) == keepers.end();
+    });
+    if (fars_.empty()) {
+        has_shadow_ = shadow_readable_ = false;
+    }
+}
+
+void BackupStore::look_for_dead_keepers() noexcept {
+    bool is_any_left = !is_far();
+    for (const Far& far : fars_) {
+        if (far.shadow->gone()) {
+            lost_keeper_ = far.shadow->keeper();
+        } else {
+            is_any_left = true;
+        }
+    }
+    if (!is_any_left) {
+        has_shadow_ = shadow_readable_ = false;
+    }
+}
+
+ImageStats BackupStore::replicate_far(Far& far, Version version, const LiveState& live) noexcept {
+    SFT_ASSERT(has_shadow_);
+    far.versions[version.value() % 2] = kNoVersion;
+    Image image = far.shadow->slot(version, live);
     const Image local = has_local_copy() ? Image(local_.address(), live) : Image();
     const bool knows_local = has_local_copy() && local_version_ != kNoVersion && local.sound(local_version_);
-    BlockSet& slot_differs = slot_differs_[version.value() % 2];
+    BlockSet& slot_differs = far.differs[version.value() % 2];
+    // What the first one has found differs for all.
+    const bool is_first = changed_in_ != version;
+    BlockSet again;
     Image::Shipping shipping;
     if (knows_local) {
         shipping.local = &local;
         shipping.slot_differs = &slot_differs;
-        shipping.live_differs = &changed_;
-        shipping.may_differ = may_differ(local_version_, version);
+        shipping.live_differs = is_first ? &changed_ : &again;
+        shipping.may_differ = is_first ? may_differ(local_version_, version) : &changed_;
     }
     const bool is_there = image.ship(version, live, shipping);
     SFT_ASSERT(is_there || image.gone());
-    stats = shipping.stats;
     if (knows_local) {
         slot_differs = changed_;
         changed_in_ = version;
     } else {
         slot_differs.fill();  // until the local copy is updated
     }
-    return is_there;
+    if (is_there) {
+        far.versions[version.value() % 2] = version;
+    }
+    return shipping.stats;
 }
 
 std::string BackupStore::lost_with_keeper(Version version) const {
     return format(
         "PE %d has no copy of checkpoint %u any more: the only one was with process %d on another node, which has died "
         "(SHMEM_FT_BACKUP_MODE=double keeps one in the PE as well)",
-        pe_.value(), version.value(), far_->keeper().value());
+        pe_.value(), version.value(), lost_keeper_.value());
 }
 
 }  // namespace sft

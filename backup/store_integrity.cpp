@@ -1,4 +1,5 @@
-// Checking and mending of the two copies, in the foreground and for the scrubber.
+// Checking and mending of the copies, in the foreground and for the scrubber.
+#include <algorithm>
 #include <utility>
 
 #include "backup/store_use.hpp"
@@ -21,7 +22,7 @@ std::string BackupStore::tell(PeId pe, const Findings& findings, const Image& im
 bool BackupStore::take_in(const Findings& findings, const Image& image, const std::string& where) {
     checked_ += findings.checked;
     if (findings.gone) {
-        has_shadow_ = shadow_readable_ = false;  // a dead keeper is no damage
+        look_for_dead_keepers();  // that is no damage
         return true;
     }
     bad_ += findings.bad.size() + findings.mended + (findings.sound ? 0 : 1);
@@ -43,36 +44,67 @@ BackupStore::Counters BackupStore::counters() const noexcept {
     return {checked_.load(), bad_.load(), repaired_.load(), replicated_.load()};
 }
 
-BackupStore::Pair BackupStore::copies(const LiveState& live) const noexcept {
-    Pair pair;
+BackupStore::Copies BackupStore::copies(const LiveState& live) const noexcept {
+    Copies all;
     if (committed_ == kNoVersion) {
-        return pair;
+        return all;
     }
-    pair.has_local = local_version_ == committed_;
-    pair.has_shadow = has_shadow_ && shadow_versions_[committed_.value() % 2] == committed_;
-    SFT_ASSERT(!pair.has_local || has_local_copy());
+    all.has_local = local_version_ == committed_;
+    SFT_ASSERT(!all.has_local || has_local_copy());
     SFT_ASSERT(!has_shadow_ || shadow_readable_);
-    if (pair.has_local) {
-        pair.local = Image(local_.address(), live);
+    if (all.has_local) {
+        all.local = Image(local_.address(), live);
     }
-    if (pair.has_shadow) {
-        pair.shadow = shadow_slot(committed_, live);
+    if (!has_shadow_) {
+        return all;
     }
-    return pair;
+    const std::size_t slot = committed_.value() % 2;
+    if (!is_far() && shadow_versions_[slot] == committed_) {
+        all.shadows.push_back(shadow_slot(committed_, live));
+    }
+    for (const Far& far : fars_) {
+        if (!far.shadow->gone() && far.versions[slot] == committed_) {
+            all.shadows.push_back(far.shadow->slot(committed_, live));
+        }
+    }
+    return all;
+}
+
+std::vector<Image> BackupStore::Copies::others_of(std::size_t shadow) const {
+    std::vector<Image> others;
+    if (has_local && shadow != kLocal) {
+        others.push_back(local);
+    }
+    for (std::size_t i = 0; i < shadows.size(); ++i) {
+        if (i != shadow) {
+            others.push_back(shadows[i]);
+        }
+    }
+    return others;
 }
 
 bool BackupStore::mend(const LiveState& live) {
     const Use use(*this);
-    Pair pair = copies(live);
-    // The shadow afterwards, from what is right in the local copy by then: damage to different blocks of both heals.
-    const auto check = [&](Image& image, const Image* other, const char* where) {
+    Copies all = copies(live);
+    // A shadow afterwards, from what is right in the local copy by then: damage to different blocks of both heals.
+    const auto check = [&](Image& image, std::size_t number, const char* where) {
         mutex_.assert_held();
-        return take_in(mend_front(image, other), image, where) &&
-               take_in(other != nullptr ? image.mend(committed_, *other) : image.verify(committed_), image, where);
+        const std::vector<Image> others = all.others_of(number);
+        if (others.empty()) {
+            return take_in(mend_front(image, nullptr), image, where) && take_in(image.verify(committed_), image, where);
+        }
+        bool is_well = false;
+        for (std::size_t i = 0; i < others.size() && !is_well; ++i) {
+            is_well = take_in(mend_front(image, &others[i]), image, where) &&
+                      take_in(image.mend(committed_, others[i]), image, where);
+        }
+        return is_well;
     };
-    const bool local = !pair.has_local || check(pair.local, pair.has_shadow ? &pair.shadow : nullptr, "its local copy");
-    const bool shadow = !pair.has_shadow || check(pair.shadow, pair.has_local ? &pair.local : nullptr, "its shadow");
-    return local && shadow;
+    bool is_well = !all.has_local || check(all.local, Copies::kLocal, "its local copy");
+    for (std::size_t i = 0; i < all.shadows.size(); ++i) {
+        is_well = check(all.shadows[i], i, "its shadow") && is_well;
+    }
+    return is_well;
 }
 
 // Header and table only. Those of a far shadow are here as well, so they can be mended without another copy.
@@ -90,21 +122,26 @@ Findings BackupStore::mend_front(Image& image, const Image* other) const {
     return findings;
 }
 
-// Both copies' headers and tables, once in each pass and for each version.
-void BackupStore::describe_once(ScrubPlace& place, const Pair& pair) {
+// Headers and tables of all copies, once in each pass and for each version.
+void BackupStore::describe_once(ScrubPlace& place, const Copies& all) {
     if (place.next != 0 && place.described == committed_) {
         return;
     }
     place.described = committed_;
-    const auto check = [&](Image image, const Image* other, const char* where) {
+    const auto check = [&](Image image, std::size_t number, const char* where) {
         mutex_.assert_held();
-        take_in(mend_front(image, other), image, where);
+        const std::vector<Image> others = all.others_of(number);
+        Findings findings = mend_front(image, others.empty() ? nullptr : &others.front());
+        for (std::size_t i = 1; i < others.size() && !findings.sound && !findings.gone; ++i) {
+            findings = mend_front(image, &others[i]);
+        }
+        take_in(findings, image, where);
     };
-    if (pair.has_local) {
-        check(pair.local, pair.has_shadow ? &pair.shadow : nullptr, "its local copy");
+    if (all.has_local) {
+        check(all.local, Copies::kLocal, "its local copy");
     }
-    if (pair.has_shadow) {
-        check(pair.shadow, pair.has_local ? &pair.local : nullptr, "its shadow");
+    for (std::size_t i = 0; i < all.shadows.size(); ++i) {
+        check(all.shadows[i], i, "its shadow");
     }
 }
 
@@ -113,46 +150,50 @@ BackupStore::Scrubbed BackupStore::scrub(ScrubPlace& place, std::size_t blocks, 
         return Scrubbed::busy;
     }
     const Locked lock(mutex_, AdoptMutex());
-    const Pair pair = copies(live);
-    if (!pair.has_local && !pair.has_shadow) {
+    const Copies all = copies(live);
+    if (!all.has_local && all.shadows.empty()) {
         place = ScrubPlace{};
         return Scrubbed::end;
     }
-    describe_once(place, pair);
+    describe_once(place, all);
     SFT_ASSERT(blocks > 0 && place.described == committed_);
-    const auto check = [&](Image image, std::size_t number, bool has_other, const Image& other, const char* where) {
+    const auto check = [&](Image image, std::size_t block, std::size_t number, const char* where) {
         mutex_.assert_held();
-        if (!image.holds(committed_)) {
+        if (image.gone() || !image.holds(committed_)) {
             return;  // counted already
         }
         Findings findings;
         findings.checked = 1;
-        if (!image.intact(number)) {
-            if (has_other && image.mend_block(committed_, number, other)) {
+        if (!image.intact(block)) {
+            const std::vector<Image> others = all.others_of(number);
+            if (std::any_of(others.begin(), others.end(), [&](const Image& other) {
+                    return !image.gone() && image.mend_block(committed_, block, other);
+                })) {
                 findings.mended = 1;
             } else if (image.gone()) {
                 findings.gone = true;
             } else {
-                findings.bad.push_back(number);
+                findings.bad.push_back(block);
             }
         }
         take_in(findings, image, where);
     };
-    const Image& first = pair.has_local ? pair.local : pair.shadow;
-    SFT_ASSERT(place.next <= first.blocks() && (!pair.has_shadow || pair.shadow.blocks() == first.blocks()));
-    std::size_t number = first.next_existing(place.next);
-    for (std::size_t i = 0; i < blocks && number < first.blocks(); ++i) {
-        if (pair.has_local) {
-            check(pair.local, number, pair.has_shadow, pair.shadow, "its local copy");
+    const Image& first = all.has_local ? all.local : all.shadows.front();
+    SFT_ASSERT(place.next <= first.blocks());
+    SFT_ASSERT(all.shadows.empty() || all.shadows.front().blocks() == first.blocks());
+    std::size_t block = first.next_existing(place.next);
+    for (std::size_t done = 0; done < blocks && block < first.blocks(); ++done) {
+        if (all.has_local) {
+            check(all.local, block, Copies::kLocal, "its local copy");
         }
-        if (pair.has_shadow) {
-            check(pair.shadow, number, pair.has_local, pair.local, "its shadow");
+        for (std::size_t i = 0; i < all.shadows.size(); ++i) {
+            check(all.shadows[i], block, i, "its shadow");
         }
-        number = first.next_existing(number + 1);
+        block = first.next_existing(block + 1);
     }
-    SFT_ASSERT(number > place.next || number >= first.blocks());  // a pass comes to its end
-    place.next = number;
-    if (number < first.blocks()) {
+    SFT_ASSERT(block > place.next || block >= first.blocks());  // a pass comes to its end
+    place.next = block;
+    if (block < first.blocks()) {
         return Scrubbed::more;
     }
     place = ScrubPlace{};
@@ -169,11 +210,11 @@ std::string BackupStore::flip_bit(Copy copy, std::uint64_t seed, const LiveState
 }
 
 std::string BackupStore::flip_bit_here(Copy copy, std::uint64_t seed, const LiveState& live) {
-    Pair pair = copies(live);
+    Copies all = copies(live);
     if (copy == Copy::local) {
-        return pair.has_local ? pair.local.flip_bit(committed_, seed) : std::string();
+        return all.has_local ? all.local.flip_bit(committed_, seed) : std::string();
     }
-    return pair.has_shadow ? pair.shadow.flip_bit(committed_, seed) : std::string();
+    return all.shadows.empty() ? std::string() : all.shadows.front().flip_bit(committed_, seed);
 }
 
 }  // namespace sft

@@ -55,10 +55,19 @@ BackupStore::Room BackupStore::room(const LiveState& live) const {
         const std::size_t next_slot = committed_.next().value() % 2;
         // What is kept on other nodes for this process counts here: as much is kept here for others.
         for (const std::size_t slot : {next_slot, 1 - next_slot}) {
-            copies.push_back({.offset = pe_.index() * room_bytes(live) + slot * all,
-                              .is_next = slot == next_slot,
-                              .is_made = shadow_versions_[slot] != kNoVersion,
-                              .touched = touched_[slot].count() * kBlockBytes});
+            const auto add = [&](bool is_made) {
+                mutex_.assert_held();
+                copies.push_back({.offset = pe_.index() * room_bytes(live) + slot * all,
+                                  .is_next = slot == next_slot,
+                                  .is_made = is_made,
+                                  .touched = touched_[slot].count() * kBlockBytes});
+            };
+            for (const Far& far : fars_) {
+                add(far.versions[slot] != kNoVersion);
+            }
+            if (!is_far()) {
+                add(shadow_versions_[slot] != kNoVersion);
+            }
         }
         if (has_local_copy()) {
             copies.push_back({.offset = local_copies_ + pe_.index() * all,

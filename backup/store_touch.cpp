@@ -57,7 +57,7 @@ BackupStore::Touched BackupStore::touch(TouchPlace& place, std::size_t blocks, c
     if (has_local_copy() && place.round == Round::next) {
         images.emplace_back(local_.address(), live);
     }
-    if (has_shadow_ && far_ == nullptr) {
+    if (has_shadow_ && !is_far()) {
         images.push_back(slot(shadow_.address(), written, live));
     }
     if (images.empty()) {

@@ -19,6 +19,15 @@ enum class Unreplaced { abort, wait, handler };
 
 enum class BackupMode { none, single_copy, double_copy };
 
+// Which copies of a PE's state there are, besides the state itself.
+inline constexpr std::int32_t kPartnersMax = 8;
+struct Backup {
+    BackupMode mode = BackupMode::double_copy;
+    std::int32_t partners = 1;  // that keep one, as far as there are so many nodes
+
+    friend bool operator==(const Backup&, const Backup&) noexcept = default;
+};
+
 // What moves data between nodes.
 enum class Transport { automatic, ucx, ofi };
 
@@ -67,7 +76,7 @@ struct Config {
     Transport transport = Transport::automatic;
     std::string interface;  // empty: chosen
     std::uint32_t spares = 0;
-    BackupMode backup_mode = BackupMode::double_copy;
+    Backup backup;
     Unreplaced unreplaced = Unreplaced::abort;
     std::uint32_t wait_timeout_seconds = 0;
     FaultAction on_fault = FaultAction::jump;

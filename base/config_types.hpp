@@ -274,15 +274,31 @@ inline std::string chosen(T value, const Choice<T> (&choices)[kCount]) {
     return {};
 }
 
-namespace backup_mode {
+namespace backup {
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<BackupMode> kChoices[] = {
     {"none", BackupMode::none}, {"single", BackupMode::single_copy}, {"double", BackupMode::double_copy}};
+inline constexpr std::string_view kReplica = "replica:";
 
-inline bool parse(std::string_view text, BackupMode& out) noexcept { return choose(text, kChoices, out); }
-inline std::string print(BackupMode value) { return chosen(value, kChoices); }
-}  // namespace backup_mode
+inline bool parse(std::string_view text, Backup& out) noexcept {
+    if (text.substr(0, kReplica.size()) != kReplica) {
+        Backup chosen_one;
+        const bool is_one = choose(text, kChoices, chosen_one.mode);
+        out = is_one ? chosen_one : out;
+        return is_one;
+    }
+    std::uint32_t partners = 0;
+    if (!count::parse(text.substr(kReplica.size()), partners) || partners < 1 || partners > kPartnersMax) {
+        return false;
+    }
+    out = {BackupMode::double_copy, static_cast<std::int32_t>(partners)};
+    return true;
+}
+inline std::string print(const Backup& value) {
+    return value.partners == 1 ? chosen(value.mode, kChoices) : std::string(kReplica) + std::to_string(value.partners);
+}
+}  // namespace backup
 
 namespace fault_action {
 inline constexpr const char* kName = "choice";

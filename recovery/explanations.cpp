@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/report.hpp"
 #include "recovery/lost_spares.hpp"
+#include "recovery/membership/scheme.hpp"
 
 namespace sft {
 namespace {
@@ -79,8 +80,19 @@ std::vector<PeId> failed_pes(const JobState& state) {
     return pes;
 }
 
-std::string lost_copy(const JobState& state, PeId pe) {
-    return name_failed(state, std::span(&pe, 1)) + ", and so has the process that kept the copy of the last checkpoint";
+namespace {
+
+// Whoever kept for that PE when everybody was protected last.
+std::string and_so_have_keepers(const JobShape& shape, const JobState& state, PeId pe) {
+    const std::size_t n_copies = shape.scheme->place(shape, state, state.protected_layout)->of(pe).size();
+    return n_copies < 2 ? std::string(", and so has the process that kept the copy of the last checkpoint")
+                        : format(", and so have the %zu processes that kept copies of the last checkpoint", n_copies);
+}
+
+}  // namespace
+
+std::string lost_copy(const JobShape& shape, const JobState& state, PeId pe) {
+    return name_failed(state, std::span(&pe, 1)) + and_so_have_keepers(shape, state, pe);
 }
 
 // Many programs make a checkpoint between the recovery and the next step.
@@ -123,6 +135,7 @@ std::string lack_of_spares(const JobFacts& facts) {
 
 std::string explain_end(const JobFacts& facts) {
     const std::string who = name_failed(facts.state, facts.state.lost);
+    const PeId lost = facts.state.lost.empty() ? PeId(0) : facts.state.lost.front();
     switch (facts.state.end_reason) {
         case EndReason::nothing_committed:
             return (who.empty() ? std::string("shmem_restart_pes was called") : who) +
@@ -132,7 +145,7 @@ std::string explain_end(const JobFacts& facts) {
             if (!facts.keeps_copies) {
                 return who + " and no copies are kept to go back to: set SHMEM_FT_BACKUP_MODE to single or double";
             }
-            return who + ", and so has the process that kept the copy of the last checkpoint: the data is lost";
+            return who + and_so_have_keepers(facts.shape, facts.state, lost) + ": the data is lost";
         case EndReason::all_died: return who + ": no process is left that holds a PE, and the data is lost";
         case EndReason::mismatched_calls:
             return "some PEs are in shmem_checkpoint_all and others in shmem_finalize: every PE must make the same "

@@ -26,8 +26,8 @@ struct JobFacts {
 [[nodiscard]] std::string name_failed(const JobState& state, std::span<const PeId> pes);
 // Those in both lists of the state, ascending, each once.
 [[nodiscard]] std::vector<PeId> failed_pes(const JobState& state);
-// A PE and the only other copy of its state are gone. What follows from it ends the line.
-[[nodiscard]] std::string lost_copy(const JobState& state, PeId pe);
+// A PE and all other copies of its state are gone. What follows from it ends the line.
+[[nodiscard]] std::string lost_copy(const JobShape& shape, const JobState& state, PeId pe);
 
 // Whether each of those that nobody can take over has died as a substitute, by its own doing, right after it had taken
 // over: the next one would as well.

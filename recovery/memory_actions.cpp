@@ -1,5 +1,6 @@
 #include "recovery/memory_actions.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -31,9 +32,7 @@ void MemoryActions::replicate(Version version) {
     o_.before_replicating();
     if (const Result<> replicated = o_.protector->replicate(version); !replicated) {
         // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
-        const JobState state = o_.coordinator->state();
-        const ProcId keeper = sole_holder(targets_of(o_.coordinator->shape(), state, me()));
-        static_cast<void>(must_be_gone(keeper, replicated.error()));
+        static_cast<void>(must_be_gone(o_.protector->failed_keeper(), replicated.error()));
     }
 }
 
@@ -46,23 +45,32 @@ void MemoryActions::update_local_copy(Version version) {
 // ---- a restart ----
 
 CheckpointActions::Outcome MemoryActions::become_restored(const JobState& state) {
-    const bool has_joined = o_.me->has_joined();
-    // The keeper may be this process itself: a shadow that it kept while it slept.
-    const ProcId keeper = has_joined ? kNoProc : sole_holder(sources_of(o_.coordinator->shape(), state, me()));
-    if (!has_joined && keeper == kNoProc) {
-        // It died before this process had the copy, and nobody else has one. The rules cannot know how far this process
-        // had come, so it is the one that has to say so.
-        why_lost_ = lost_copy(state, me());
+    if (!o_.me->has_joined()) {
+        return take_over_from(sources_of(o_.coordinator->shape(), state, me()), state);
+    }
+    if (const Result<> restored = o_.protector->roll_back(state.version); !restored) {
+        SFT_ASSERT(restored.error().failure == Failure::failed);
+        why_lost_ = restored.error().line;
         return Outcome::corrupt;
     }
-    const Result<> restored = has_joined ? o_.protector->roll_back(state.version) : take_over(keeper, state.version);
-    if (restored) {
-        return Outcome::ok;
+    return Outcome::ok;
+}
+
+// A keeper may be this process itself: a shadow that it kept while it slept.
+CheckpointActions::Outcome MemoryActions::take_over_from(const std::vector<Share>& sources, const JobState& state) {
+    // If there is none: it died before this process had the copy, and nobody else has one. The rules cannot know how
+    // far this process had come, so it is the one that has to say so.
+    why_lost_ = lost_copy(o_.coordinator->shape(), state, me());
+    for (const Share& source : sources) {
+        const Result<> restored = take_over(source.holder, state.version);
+        if (restored) {
+            return Outcome::ok;
+        }
+        if (restored.error().failure != Failure::failed) {
+            return must_be_gone(source.holder, restored.error());
+        }
+        why_lost_ = restored.error().line;  // and the next one may have it
     }
-    if (restored.error().failure != Failure::failed) {
-        return must_be_gone(keeper, restored.error());
-    }
-    why_lost_ = restored.error().line;
     return Outcome::corrupt;
 }
 
@@ -101,15 +109,16 @@ CheckpointActions::Outcome MemoryActions::protect(const JobState& state) {
     }
     fault_point(FaultPoint::protect_begin);
     retire_dead_peers();
-    const ProcId keeper = sole_holder(targets_of(shape, state, me()));
-    if (keeper == kNoProc) {
+    const std::vector<Share> missing = missing_shares(shape, state, me());
+    std::vector<Protector::Shadow> shadows;
+    for (const Share& share : targets_of(shape, state, me())) {
+        const bool is_there = std::find(missing.begin(), missing.end(), share) == missing.end();
+        shadows.push_back({.keeper = location_of(share.holder), .is_there = is_there});
+    }
+    if (shadows.empty()) {
         o_.protector->protect_by_nobody();
-    } else {
-        const Protector::Shadow shadow{
-            .keeper = location_of(keeper), .pe = me(), .is_there = missing_shares(shape, state, me()).empty()};
-        if (const Result<> is_protected = o_.protector->protect(shadow, state.version); !is_protected) {
-            return must_be_gone(keeper, is_protected.error());
-        }
+    } else if (const Result<> done = o_.protector->protect(me(), shadows, state.version); !done) {
+        return must_be_gone(o_.protector->failed_keeper(), done.error());
     }
     o_.reset_channels(state);
     recovered_from_ = state;
@@ -132,14 +141,19 @@ Result<> MemoryActions::show_first_holders() {
     return {};
 }
 
-// If it is gone there is no shadow, and its death will be known before anything is replicated.
-Result<> MemoryActions::use_first_keeper() {
-    const ProcId keeper = sole_holder(sources_of(o_.coordinator->shape(), o_.coordinator->state(), me()));
-    if (keeper == kNoProc) {
-        return {};
+// If one is gone it has no shadow, and its death will be known before anything is replicated.
+Result<> MemoryActions::use_first_keepers() {
+    bool is_any_used = false;
+    for (const Share& share : sources_of(o_.coordinator->shape(), o_.coordinator->state(), me())) {
+        const Protector::KeeperLocation keeper = location_of(share.holder);
+        const Result<> used =
+            is_any_used ? o_.protector->add_keeper(keeper, me()) : o_.protector->use_keeper(keeper, me());
+        if (!used && used.error().failure != Failure::gone) {
+            return used;
+        }
+        is_any_used |= used.has_value();
     }
-    Result<> used = o_.protector->use_keeper(location_of(keeper), me());
-    return !used && used.error().failure == Failure::gone ? Result<>() : used;
+    return {};
 }
 
 bool MemoryActions::fetch_front(std::size_t heap_bytes) {
@@ -148,11 +162,11 @@ bool MemoryActions::fetch_front(std::size_t heap_bytes) {
         if (state.stage == Stage::ended) {
             return false;
         }
-        const ProcId keeper = sole_holder(sources_of(o_.coordinator->shape(), state, me()));
-        if (keeper == kNoProc) {
-            o_.end_job(lost_copy(state, me()) + ": the data is lost");
+        const std::vector<Share> sources = sources_of(o_.coordinator->shape(), state, me());
+        if (sources.empty()) {
+            o_.end_job(lost_copy(o_.coordinator->shape(), state, me()) + ": the data is lost");
         }
-        const Result<> fetched = o_.protector->fetch_front(location_of(keeper), me(), state.version, heap_bytes);
+        const Result<> fetched = fetch_front_from(sources, state.version, heap_bytes);
         if (fetched) {
             o_.init_calls->fetch(static_cast<std::uint32_t>(*o_.saved_init_calls));
             return true;
@@ -160,10 +174,25 @@ bool MemoryActions::fetch_front(std::size_t heap_bytes) {
         if (fetched.error().failure == Failure::failed) {
             o_.end_job(fetched.error().line + ": the data is lost");  // nobody else would notice
         }
-        static_cast<void>(must_be_gone(keeper, fetched.error()));
-        // The keeper has died, and its death will be decided about.
+        // A keeper has died, and its death will be decided about.
         o_.coordinator->wait_until([&](const JobState& now) { return now.index != state.index; });
     }
+}
+
+// From the first one that has it. Any other failure than `failed`: a keeper is dead.
+Result<> MemoryActions::fetch_front_from(const std::vector<Share>& sources, Version version, std::size_t heap_bytes) {
+    Result<> fetched;
+    for (const Share& source : sources) {
+        fetched = o_.protector->fetch_front(location_of(source.holder), me(), version, heap_bytes);
+        if (fetched) {
+            break;
+        }
+        if (fetched.error().failure != Failure::failed) {
+            static_cast<void>(must_be_gone(source.holder, fetched.error()));
+            break;
+        }
+    }
+    return fetched;
 }
 
 // ---- others ----

@@ -15,12 +15,14 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backup/protector.hpp"
 #include "base/own_pe.hpp"
 #include "base/result.hpp"
 #include "recovery/coordinator.hpp"
 #include "recovery/init_calls.hpp"
+#include "recovery/membership/scheme.hpp"
 #include "symheap/peer_map.hpp"
 #include "transport/shm/control.hpp"
 
@@ -60,10 +62,10 @@ public:
     Outcome restore(const JobState& state) override;
     Outcome protect(const JobState& state) override;
 
-    // At the start, of a process that is a PE from the beginning: shows the memory of the others, and finds its keeper.
-    // Who of them is gone will be known in a moment, and is no failure.
+    // At the start, of a process that is a PE from the beginning: shows the memory of the others, and finds its
+    // keepers. Who of them is gone will be known in a moment, and is no failure.
     [[nodiscard]] Result<> show_first_holders();
-    [[nodiscard]] Result<> use_first_keeper();
+    [[nodiscard]] Result<> use_first_keepers();
     // A substitute: the first bytes of the heap, and the library's state, as of the committed version. False: the job
     // is over.
     [[nodiscard]] bool fetch_front(std::size_t heap_bytes);
@@ -78,7 +80,9 @@ public:
 
 private:
     [[nodiscard]] Outcome become_restored(const JobState& state);
+    [[nodiscard]] Outcome take_over_from(const std::vector<Share>& sources, const JobState& state);
     [[nodiscard]] Result<> take_over(ProcId keeper, Version version);
+    [[nodiscard]] Result<> fetch_front_from(const std::vector<Share>& sources, Version version, std::size_t heap_bytes);
     [[nodiscard]] std::optional<std::pair<ProcId, Error>> show_holders(const JobState& state);
     [[nodiscard]] Outcome must_be_gone(ProcId process, const Error& error) noexcept;
     [[nodiscard]] Protector::KeeperLocation location_of(ProcId keeper) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "base/config.hpp"
 #include "recovery/membership/placement.hpp"
 #include "recovery/membership/scheme.hpp"
 
@@ -12,22 +13,36 @@ namespace {
 // Of a job of several PEs.
 class PartnerShares final : public Shares {
 public:
-    PartnerShares(const JobShape& shape, const JobState& state, std::span<const Replacement> layout)
-        : shape_(shape), placement_(shape, state, layout) {
+    PartnerShares(const JobShape& shape, const JobState& state, std::span<const Replacement> layout,
+                  std::int32_t n_partners)
+        : shape_(shape), placement_(shape, state, layout, n_partners) {
         layout_.replacements.assign(layout.begin(), layout.end());
     }
 
-    [[nodiscard]] std::vector<Share> of(PeId pe) const override { return {{.holder = keeper_of(pe)}}; }
+    [[nodiscard]] std::vector<Share> of(PeId pe) const override {
+        std::vector<Share> shares;
+        for (std::int32_t number = 0; number < placement_.n_keepers(); ++number) {
+            shares.push_back({.holder = keeper_of(pe, number)});
+        }
+        return shares;
+    }
     [[nodiscard]] std::vector<PeId> kept_by(ProcId process) const override {
         const PeId pe = shape_.held_by(layout_, process);
         return pe == kNoPe ? std::vector<PeId>{} : placement_.kept_by(pe);
     }
     [[nodiscard]] bool can_rebuild(PeId pe, const LeftMemory& left) const override {
-        return left.has(keeper_of(pe), Memory::kept_shadows);
+        for (std::int32_t number = 0; number < placement_.n_keepers(); ++number) {
+            if (left.has(keeper_of(pe, number), Memory::kept_shadows)) {
+                return true;
+            }
+        }
+        return false;
     }
 
 private:
-    [[nodiscard]] ProcId keeper_of(PeId pe) const { return shape_.holder(layout_, placement_.keeper_of(pe)); }
+    [[nodiscard]] ProcId keeper_of(PeId pe, std::int32_t number) const {
+        return shape_.holder(layout_, placement_.keeper_of(pe, number));
+    }
 
     JobShape shape_;
     JobState layout_;  // nothing of it but who holds what
@@ -62,6 +77,8 @@ public:
 
 class PartnerScheme final : public Scheme {
 public:
+    explicit constexpr PartnerScheme(std::int32_t n_partners) noexcept : n_partners_(n_partners) {}
+
     [[nodiscard]] std::unique_ptr<const Shares> place(const JobShape& shape, const JobState& state,
                                                       std::span<const Replacement> layout) const override;
     [[nodiscard]] std::int32_t losses_survived(const JobShape& shape, const JobState& state) const override;
@@ -69,6 +86,9 @@ public:
     [[nodiscard]] ProcId witness_for(const JobShape& shape, const JobState& state) const override;
     [[nodiscard]] std::vector<ProcId> substitutes(const JobShape& shape, const JobState& state,
                                                   std::span<const Death> dead) const override;
+
+private:
+    std::int32_t n_partners_;
 };
 
 class NoCopies final : public Scheme {
@@ -92,7 +112,8 @@ public:
     }
 };
 
-constexpr PartnerScheme kPartnerScheme;
+const PartnerScheme kPartners[kPartnersMax] = {PartnerScheme(1), PartnerScheme(2), PartnerScheme(3), PartnerScheme(4),
+                                               PartnerScheme(5), PartnerScheme(6), PartnerScheme(7), PartnerScheme(8)};
 constexpr NoCopies kNoCopies;
 
 std::unique_ptr<const Shares> PartnerScheme::place(const JobShape& shape, const JobState& state,
@@ -100,14 +121,29 @@ std::unique_ptr<const Shares> PartnerScheme::place(const JobShape& shape, const 
     if (shape.n_pes == 1) {
         return std::make_unique<WitnessShares>(state.witness);
     }
-    return std::make_unique<PartnerShares>(shape, state, layout);
+    return std::make_unique<PartnerShares>(shape, state, layout, n_partners_);
 }
 
-// In memory of the node all copies are left, and what was agreed on.
+// In memory of the node all copies are left, and what was agreed on. Else any processes may be the keepers of one PE.
 std::int32_t PartnerScheme::losses_survived(const JobShape& shape, const JobState& state) const {
-    const bool outlives =
-        shape.n_pes > 1 && shape.is_one_node() && !shape.memory->dies_with_process(Memory::kept_shadows);
-    return !state.unprotected.empty() ? 0 : outlives ? shape.n_pes : 1;
+    if (!state.unprotected.empty()) {
+        return 0;
+    }
+    if (shape.n_pes == 1 || n_partners_ == 1 || shape.is_one_node()) {
+        const bool outlives =
+            shape.n_pes > 1 && shape.is_one_node() && !shape.memory->dies_with_process(Memory::kept_shadows);
+        return outlives ? shape.n_pes : 1;
+    }
+    const PartnerShares shares(shape, state, state.protected_layout, n_partners_);
+    const LeftMemory left(shape, state);
+    std::ptrdiff_t fewest = n_partners_;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        const std::vector<Share> of_it = shares.of(PeId(pe));
+        fewest = std::min(fewest, std::count_if(of_it.begin(), of_it.end(), [&](const Share& share) {
+                              return left.has(share.holder, Memory::kept_shadows);
+                          }));
+    }
+    return static_cast<std::int32_t>(fewest);
 }
 
 // Only a witness keeps anything and holds no PE: a copy on its way there would never arrive.
@@ -157,7 +193,11 @@ std::vector<ProcId> PartnerScheme::substitutes(const JobShape& shape, const JobS
 
 }  // namespace
 
-const Scheme& one_partner() noexcept { return kPartnerScheme; }
+const Scheme& partners(std::int32_t n) noexcept {
+    SFT_ASSERT(n > 0 && n <= kPartnersMax);
+    return kPartners[n - 1];
+}
+const Scheme& one_partner() noexcept { return partners(1); }
 const Scheme& no_copies() noexcept { return kNoCopies; }
 
 }  // namespace sft

@@ -7,9 +7,10 @@
 
 namespace sft {
 
-Placement::Placement(const JobShape& shape, const JobState& state, std::span<const Replacement> replacements)
+Placement::Placement(const JobShape& shape, const JobState& state, std::span<const Replacement> replacements,
+                     std::int32_t n_wanted)
     : n_pes_(shape.n_pes) {
-    SFT_ASSERT(n_pes_ > 0);
+    SFT_ASSERT(n_pes_ > 0 && n_wanted > 0);
     SFT_ASSERT(replacements.size() <= static_cast<std::size_t>(n_pes_));
     if (!shape.has_groups() || is_mutated(Mutation::keeper_on_own_node)) {
         return;
@@ -44,14 +45,18 @@ Placement::Placement(const JobShape& shape, const JobState& state, std::span<con
     const bool is_any_unknown = groups[by_group_.front().index()] == kNoGroup;
     if (begin_.size() < (is_any_unknown ? 3 : 2)) {
         begin_.clear();  // all PEs of which it is known are in one
-    } else {
-        begin_.push_back(n_pes_);
+        return;
     }
+    if (!shape.is_one_node() && !keeps_near_) {
+        n_keepers_ = std::min(n_wanted, static_cast<std::int32_t>(begin_.size()) - 1);
+    }
+    begin_.push_back(n_pes_);
 }
 
-PeId Placement::keeper_of(PeId pe) const noexcept {
+PeId Placement::keeper_of(PeId pe, std::int32_t number) const noexcept {
     SFT_ASSERT(n_pes_ > 1);  // a copy with its original is none
     SFT_ASSERT(pe.value() >= 0 && pe.value() < n_pes_);
+    SFT_ASSERT(number >= 0 && number < n_keepers_);
     if (is_one_group()) {
         return PeId((pe.value() + 1) % n_pes_);
     }
@@ -60,9 +65,18 @@ PeId Placement::keeper_of(PeId pe) const noexcept {
     if (is_kept_within(own)) {
         return by_group_[static_cast<std::size_t>(begin_[own] + (place + 1) % size_of(own))];
     }
-    const std::size_t next = (own + 1) % (begin_.size() - 1);
+    const std::size_t next = (own + 1 + static_cast<std::size_t>(number)) % (begin_.size() - 1);
     SFT_ASSERT(next != own && size_of(next) > 0);
     return by_group_[static_cast<std::size_t>(begin_[next] + place % size_of(next))];
+}
+
+bool Placement::is_keeper_of(PeId keeper, PeId pe) const noexcept {
+    for (std::int32_t number = 0; number < n_keepers_; ++number) {
+        if (keeper_of(pe, number) == keeper) {
+            return true;
+        }
+    }
+    return false;
 }
 
 std::vector<PeId> Placement::kept_by(PeId pe) const {
@@ -73,21 +87,26 @@ std::vector<PeId> Placement::kept_by(PeId pe) const {
     }
     const std::size_t n_groups = begin_.size() - 1;
     const auto own = static_cast<std::size_t>(group_[pe.index()]);
-    const std::size_t before = (own + n_groups - 1) % n_groups;
     const std::int32_t size = size_of(own);
     const std::int32_t place = place_[pe.index()];
     std::vector<PeId> kept;
     if (is_kept_within(own)) {
         kept.push_back(by_group_[static_cast<std::size_t>(begin_[own] + (place + size - 1) % size)]);
     }
-    for (std::int32_t i = begin_[before] + place; i < begin_[before + 1] && !is_kept_within(before); i += size) {
-        kept.push_back(by_group_[static_cast<std::size_t>(i)]);
+    for (std::int32_t back = 1; back <= n_keepers_; ++back) {
+        const std::size_t before = (own + n_groups - static_cast<std::size_t>(back)) % n_groups;
+        SFT_ASSERT(before != own);
+        [[maybe_unused]] const std::size_t n_kept = kept.size();
+        for (std::int32_t i = begin_[before] + place; i < begin_[before + 1] && !is_kept_within(before); i += size) {
+            kept.push_back(by_group_[static_cast<std::size_t>(i)]);
+        }
+        // Balanced: the PEs of the group before are dealt out.
+        SFT_ASSERT(static_cast<std::int64_t>(kept.size() - n_kept) <= (size_of(before) + size - 1) / size);
     }
     std::sort(kept.begin(), kept.end());
     SFT_ASSERT(!std::binary_search(kept.begin(), kept.end(), pe));
-    // Balanced: the PEs of the group before are dealt out, and one of the own group may come on top.
-    SFT_ASSERT(static_cast<std::int64_t>(kept.size()) <= (size_of(before) + size - 1) / size + 1);
-    SFT_ASSERT_SLOW(std::all_of(kept.begin(), kept.end(), [&](PeId other) { return keeper_of(other) == pe; }));
+    SFT_ASSERT(std::adjacent_find(kept.begin(), kept.end()) == kept.end());
+    SFT_ASSERT_SLOW(std::all_of(kept.begin(), kept.end(), [&](PeId other) { return is_keeper_of(pe, other); }));
     return kept;
 }
 

@@ -4,11 +4,13 @@
 // node keeps its shadow with the i-th PE of the next node (modulo how many that one has). So a shadow never is on the
 // node of its PE, the loss of one node loses no copy together with its original, and no table has to be agreed on: the
 // holders say it all. If shadows are kept near (JobShape::keeps_near), PEs that are not alone on their node keep them
-// with the next PE there instead.
+// with the next PE there instead. Several keepers of each PE: the i-th PE of each of the next nodes, as many as there
+// are besides its own, so that each loss of a node loses one copy at most.
 //
 // A job on one node whose PEs are bound to two memory domains or more: the same ring, of the domains. PEs of which no
 // domain is known are a member of it, too. Else the next PE's holder keeps, also if a job has several nodes and all PEs
-// are on one. An only PE's shadow is with the witness, which is not looked for here.
+// are on one. On one node nobody needs more than one keeper. An only PE's shadow is with the witness, which is not
+// looked for here.
 //
 // Made for one value and asked as long as that is looked at; takes O(PEs) of memory in a job of several groups (nodes
 // or domains) and nothing in a job of one. Threads: constant after construction.
@@ -24,20 +26,25 @@ namespace sft {
 class Placement {
 public:
     // REQUIRES: n_pes > 1 to be asked anything. replacements: who holds what (sorted by PE); state: who has joined
-    // where.
-    Placement(const JobShape& shape, const JobState& state, std::span<const Replacement> replacements);
+    // where. n_wanted: keepers of each PE.
+    Placement(const JobShape& shape, const JobState& state, std::span<const Replacement> replacements,
+              std::int32_t n_wanted = 1);
 
-    // The PE whose holder keeps the shadow of `pe`.
-    [[nodiscard]] PeId keeper_of(PeId pe) const noexcept;
+    // Of each PE, at least one.
+    [[nodiscard]] std::int32_t n_keepers() const noexcept { return n_keepers_; }
+    // The PE whose holder keeps a shadow of `pe`; number: below n_keepers(), the nearest first.
+    [[nodiscard]] PeId keeper_of(PeId pe, std::int32_t number = 0) const noexcept;
     // The PEs whose shadows the holder of `pe` keeps, ascending.
     [[nodiscard]] std::vector<PeId> kept_by(PeId pe) const;
 
 private:
+    [[nodiscard]] bool is_keeper_of(PeId keeper, PeId pe) const noexcept;
     [[nodiscard]] bool is_one_group() const noexcept { return begin_.empty(); }
     [[nodiscard]] std::int32_t size_of(std::size_t group) const noexcept { return begin_[group + 1] - begin_[group]; }
     [[nodiscard]] bool is_kept_within(std::size_t group) const noexcept { return keeps_near_ && size_of(group) > 1; }
 
     std::int32_t n_pes_;
+    std::int32_t n_keepers_ = 1;
     bool keeps_near_ = false;
     // Several groups: the PEs group by group, where each group's begin (one more at the end; groups without PEs left
     // out), and the place of each PE among them.

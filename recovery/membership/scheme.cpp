@@ -57,9 +57,6 @@ std::vector<Share> missing_shares(const JobShape& shape, const JobState& state, 
     return missing;
 }
 
-ProcId sole_holder(std::span<const Share> shares) noexcept {
-    SFT_ASSERT(shares.size() <= 1);
-    return shares.empty() ? kNoProc : shares.front().holder;
-}
+ProcId first_holder(std::span<const Share> shares) noexcept { return shares.empty() ? kNoProc : shares.front().holder; }
 
 }  // namespace sft

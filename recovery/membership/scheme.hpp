@@ -70,7 +70,7 @@ protected:
 [[nodiscard]] std::vector<Share> targets_of(const JobShape& shape, const JobState& state, PeId pe);
 // In `protect`: those of the targets that have not got their share yet.
 [[nodiscard]] std::vector<Share> missing_shares(const JobShape& shape, const JobState& state, PeId pe);
-// Of a scheme that keeps one share of a PE, for those who can deal with no more; kNoProc: there is none.
-[[nodiscard]] ProcId sole_holder(std::span<const Share> shares) noexcept;
+// For those who look at one only; kNoProc: there is none.
+[[nodiscard]] ProcId first_holder(std::span<const Share> shares) noexcept;
 
 }  // namespace sft

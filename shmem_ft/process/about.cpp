@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <set>
 
 #include "base/build_info.hpp"
 #include "base/docs.hpp"
@@ -27,6 +28,29 @@ bool are_new_pages_locked() {
     return is_there;
 }
 
+// As many other nodes as have PEs can keep a copy of each PE.
+void warn_of_few_nodes(const Config& config, const Bootstrap& bootstrap, const NodeLinks& links) {
+    if (config.backup.partners == 1) {
+        return;
+    }
+    std::set<NodeId> nodes;
+    const std::int32_t n_pes = bootstrap.n_processes() - static_cast<std::int32_t>(config.spares);
+    for (std::int32_t pe = 0; pe < n_pes && links.nodes() != nullptr; ++pe) {
+        nodes.insert(links.nodes()->node_of(ProcId(pe)));
+    }
+    const auto n_others = static_cast<std::int32_t>(nodes.size()) - 1;
+    if (n_others < 1) {
+        say("warning: SHMEM_FT_BACKUP_MODE=replica:%d: all PEs are on one node, so none of their copies survives its "
+            "loss",
+            config.backup.partners);
+    } else if (n_others < config.backup.partners) {
+        say("warning: SHMEM_FT_BACKUP_MODE=replica:%d: there are PEs on %d nodes only, so %d other%s a copy of each, "
+            "and "
+            "no more than that may be lost at once",
+            config.backup.partners, n_others + 1, n_others, n_others == 1 ? " has" : "s have");
+    }
+}
+
 }  // namespace
 
 void warn_of_locked_memory(const Config& config) {
@@ -40,11 +64,12 @@ void warn_of_locked_memory(const Config& config) {
 
 void print_about(const Config& config, const Bootstrap& bootstrap, const NodeLinks& links,
                  const SymmetricMemory& memory) {
-    if (bootstrap.is_slurm_step() && config.backup_mode != BackupMode::none) {
+    if (bootstrap.is_slurm_step() && config.backup.mode != BackupMode::none) {
         say("warning: srun ends all processes as soon as one dies, so nothing can be recovered: allocate nodes with "
             "salloc or sbatch --no-kill, and run oshrun inside %s",
             with_doc_paths("(docs/launchers.md)").c_str());
     }
+    warn_of_few_nodes(config, bootstrap, links);
     if (config.spares != 0 && has_mpi()) {
         say("warning: this program is linked with MPI: its MPI_Init would wait for the spares, so start it without "
             "them if it uses MPI %s",

@@ -23,7 +23,7 @@ void FaultHooks::introduce_self() {
     self.leads = [](void* context) { return static_cast<FaultHooks*>(context)->o_.coordinator->leads(); };
     self.keeper = [](void* context, PeId pe) {
         const Coordinator& coordinator = *static_cast<FaultHooks*>(context)->o_.coordinator;
-        return sole_holder(sources_of(coordinator.shape(), coordinator.state(), pe));
+        return first_holder(sources_of(coordinator.shape(), coordinator.state(), pe));
     };
     self.incarnation = o_.control->incarnation_of(self.pe);
     self.phase = o_.phase();

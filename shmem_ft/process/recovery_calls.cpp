@@ -96,7 +96,7 @@ int RecoveryCalls::checkpoint_all() noexcept {
 // checkpoint that is entered with one.
 bool RecoveryCalls::is_due() noexcept {
     const CheckpointPace::Call call = pace_.next();
-    if (o_.config->backup_mode == BackupMode::none) {
+    if (o_.config->backup.mode == BackupMode::none) {
         return true;
     }
     switch (call) {
@@ -139,7 +139,7 @@ std::uint32_t RecoveryCalls::pause_of_questions(std::int64_t now) const noexcept
 // All PEs ask in the same checkpoints: in the first one of a view, and again, some ten times a second at most, until
 // there is room whatever they write. Where a fault has made their counts differ there is a new view.
 bool RecoveryCalls::has_room_for_copies() noexcept {
-    if (o_.config->backup_mode == BackupMode::none || room_.is_for_ever) {
+    if (o_.config->backup.mode == BackupMode::none || room_.is_for_ever) {
         return true;
     }
     if (room_.n_paused < room_.pause) {

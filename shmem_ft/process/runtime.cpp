@@ -172,7 +172,7 @@ Result<Rendezvous::File> Runtime::make_node_file(std::int32_t n_pes) {
 }
 
 Result<Rendezvous::Files> Runtime::make_store(std::int32_t n_pes) {
-    if (Result<> created = protector_.create(config_.backup_mode, n_pes); !created) {
+    if (Result<> created = protector_.create(config_.backup.mode, n_pes); !created) {
         return fails(created.error());
     }
     Result<NodeMemory::Places> places = NodeMemory::Places();
@@ -273,7 +273,7 @@ Result<> Runtime::take_pe(PeId pe) {
     peers_.retire_dead();  // whose deaths came before their memory was mapped
     engine_links_.connect_channels();
     reset_handles(engine_);
-    return me_.is_substitute() ? Result<>() : actions_.use_first_keeper();
+    return me_.is_substitute() ? Result<>() : actions_.use_first_keepers();
 }
 
 Result<> Runtime::become_substitute() {

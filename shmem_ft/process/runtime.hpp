@@ -102,7 +102,7 @@ private:
     [[nodiscard]] std::int32_t first_spare() const noexcept {
         return bootstrap_.n_processes() - static_cast<std::int32_t>(config_.spares);
     }
-    [[nodiscard]] bool keeps_copies() const noexcept { return config_.backup_mode != BackupMode::none; }
+    [[nodiscard]] bool keeps_copies() const noexcept { return config_.backup.mode != BackupMode::none; }
 
     Config config_;
     OwnPe me_;

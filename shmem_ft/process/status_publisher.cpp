@@ -33,9 +33,14 @@ ProcessStatus make_status(const JobShape& shape, const Coordinator::Knowledge& k
     status.incarnation = own.incarnation;
     status.pe = pe.value();
     if (pe != kNoPe && own.keeps_copies && known.state.version != kNoVersion) {
-        const ProcId keeper = sole_holder(sources_of(shape, known.state, pe));
-        const bool is_gone = contains(known.deaths, keeper) && shape.memory->dies_with_process(Memory::kept_shadows);
-        status.keeper = is_gone ? kNoProc.value() : keeper.value();
+        std::vector<Share> shares = sources_of(shape, known.state, pe);
+        std::erase_if(shares, [&](const Share& share) {
+            return contains(known.deaths, share.holder) && shape.memory->dies_with_process(Memory::kept_shadows);
+        });
+        status.keeper = first_holder(shares).value();
+        for (std::size_t i = 1; i < shares.size() && i <= status.further_keepers.size(); ++i) {
+            status.further_keepers[i - 1] = shares[i].holder.value();
+        }
     }
     status.copies_outlive_processes = shape.memory->dies_with_process(Memory::kept_shadows) ? 0 : 1;
     status.protected_losses = known.protected_losses;

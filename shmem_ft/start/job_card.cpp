@@ -22,7 +22,8 @@ JobCard own_card(const Config& config, AddressRange heap, AddressRange globals) 
     mine.globals_begin = globals.begin;
     mine.globals_bytes = globals.bytes;
     mine.program_fingerprint = program_fingerprint();
-    mine.backup_mode = static_cast<std::uint32_t>(config.backup_mode);
+    mine.backup_mode = static_cast<std::uint32_t>(config.backup.mode);
+    mine.partners = static_cast<std::uint64_t>(config.backup.partners);
     mine.check_mode = static_cast<std::uint32_t>(config.check);
     mine.port_guard = static_cast<std::uint32_t>(config.port_guard);
     mine.tracks = config.tracking != Tracking::off ? 1 : 0;
@@ -65,7 +66,8 @@ Result<> compare_cards(const JobCard& mine, const JobCard& first, ProcId self) {
             "process %d has another symmetric heap than process 0: SHMEM_SYMMETRIC_SIZE and "
             "SHMEM_FT_HEAP_BASE must be the same for all",
             rank);
-    } else if (mine.spares != first.spares || mine.backup_mode != first.backup_mode) {
+    } else if (mine.spares != first.spares || mine.backup_mode != first.backup_mode ||
+               mine.partners != first.partners) {
         error = format(
             "process %d has other settings than process 0: SHMEM_FT_SPARES and SHMEM_FT_BACKUP_MODE must be "
             "the same for all",

@@ -13,7 +13,7 @@ namespace sft {
 
 // Published by process 0. Fixed layout, compared field by field.
 struct JobCard {
-    std::uint32_t layout = 6;
+    std::uint32_t layout = 7;
     std::uint32_t spares = 0;
     std::uint64_t heap_base = 0;
     std::uint64_t heap_bytes = 0;
@@ -24,6 +24,7 @@ struct JobCard {
     std::uint32_t check_mode = 0;
     std::uint32_t is_crowded = 0;  // process 0 decides: more PEs on a node than it has processors
     std::uint32_t port_guard = 0;
+    std::uint64_t partners = 0;
     std::uint64_t tracks = 0;  // writes to other PEs are noted
     std::uint64_t interval_kind = 0;
     std::uint64_t interval_amount = 0;
@@ -32,7 +33,7 @@ struct JobCard {
     char libc_version[32] = {};
     char program[160] = {};
 };
-static_assert(std::is_trivially_copyable_v<JobCard> && sizeof(JobCard) == 296);
+static_assert(std::is_trivially_copyable_v<JobCard> && sizeof(JobCard) == 304);
 static_assert(std::has_unique_object_representations_v<JobCard>, "no byte goes out that nobody has set");
 
 // That of this process; what process 0 alone chooses is not in there yet.

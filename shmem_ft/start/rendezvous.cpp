@@ -249,7 +249,7 @@ Result<> Rendezvous::publish_slot(const Files& files) {
 // Where this process is bound, if that is to decide where copies are kept. Then what it owns shall lie there as well,
 // whoever writes to it first: peers put into its heap, and shadows are written by those whose state they hold.
 DomainId Rendezvous::find_domain(const Files& files) const {
-    if (!o_.bootstrap->is_one_node() || !o_.config->memory_domains || o_.config->backup_mode == BackupMode::none) {
+    if (!o_.bootstrap->is_one_node() || !o_.config->memory_domains || o_.config->backup.mode == BackupMode::none) {
         return kNoDomain;
     }
     const DomainId domain = find_memory_domain();

@@ -41,6 +41,14 @@ Protector::KeeperLocation keeper_location(const Member& keeper, ProcId process) 
             .process = process};
 }
 
+[[nodiscard]] ProcId first_keeper(const Member& member) {
+    const std::vector<ProcId>& keepers = member.protector.keepers();
+    return keepers.empty() ? kNoProc : keepers.front();
+}
+[[nodiscard]] std::vector<Protector::Shadow> one(const Protector::KeeperLocation& keeper, bool is_there) {
+    return {{.keeper = keeper, .is_there = is_there}};
+}
+
 class ProtectorTest : public testing::TestWithParam<BackupMode> {
 protected:
     void use(const Protector::KeeperLocation& location) {
@@ -70,7 +78,7 @@ protected:
 
 TEST_P(ProtectorTest, ACommittedVersionComesBackToOwnerAndSubstitute) {
     use(near);
-    EXPECT_EQ(owner.protector.keeper(), ProcId(2));
+    EXPECT_EQ(first_keeper(owner), ProcId(2));
     for (std::uint32_t version = 1; version <= 4; ++version) {
         commit(Version(version));
         EXPECT_GE(owner.protector.stored_bytes(), owner.live.library.size());
@@ -96,17 +104,17 @@ TEST_P(ProtectorTest, ASubstituteReadsTheFrontWithoutTheRest) {
     };
     EXPECT_EQ(begin(substitute.live.heap_bytes()), begin(owner.live.heap_bytes()));
     EXPECT_EQ(rest(substitute.live.heap_bytes()), rest(heap));
-    EXPECT_EQ(substitute.protector.keeper(), kNoProc) << "a fetch chooses no keeper";
+    EXPECT_EQ(first_keeper(substitute), kNoProc) << "a fetch chooses no keeper";
 }
 
 TEST_P(ProtectorTest, WithoutAKeeperNothingIsReplicated) {
-    EXPECT_EQ(owner.protector.keeper(), kNoProc);
+    EXPECT_EQ(first_keeper(owner), kNoProc);
     EXPECT_TRUE(owner.protector.replicate(Version(1)));
     EXPECT_EQ(owner.protector.stored_bytes(), 0U);
     use(near);
     commit(Version(1));
     owner.protector.protect_by_nobody();
-    EXPECT_EQ(owner.protector.keeper(), kNoProc);
+    EXPECT_EQ(first_keeper(owner), kNoProc);
     const std::uint64_t before = bytes_replicated();
     owner.live.scribble(random, 50);
     EXPECT_TRUE(owner.protector.replicate(Version(2)));
@@ -120,7 +128,7 @@ TEST_P(ProtectorTest, AKeeperThatIsGoneIsAnotherFailureThanOneThatCannotBeOpened
     const Result<> used = owner.protector.use_keeper(gone, kMe);
     ASSERT_FALSE(used);
     EXPECT_EQ(used.error().failure, Failure::gone);
-    EXPECT_EQ(owner.protector.keeper(), kNoProc) << "nor is it the one before";
+    EXPECT_EQ(first_keeper(owner), kNoProc) << "nor is it the one before";
     EXPECT_EQ(owner.protector.fetch(gone, kMe, Version(1)).error().failure, Failure::gone);
 
     keeper.protector.release();
@@ -152,8 +160,8 @@ TEST_P(ProtectorTest, AShadowMovesToANewKeeper) {
     const State committed(owner.live);
     Member next(GetParam());
     const Protector::KeeperLocation other = keeper_location(next, ProcId(0));
-    ASSERT_TRUE(owner.protector.protect({.keeper = other, .pe = kMe, .is_there = false}, Version(1)));
-    EXPECT_EQ(owner.protector.keeper(), ProcId(0));
+    ASSERT_TRUE(owner.protector.protect(kMe, one(other, false), Version(1)));
+    EXPECT_EQ(first_keeper(owner), ProcId(0));
     Member substitute(GetParam());
     ASSERT_TRUE(substitute.protector.fetch(other, kMe, Version(1)));
     EXPECT_EQ(State(substitute.live), committed);
@@ -163,15 +171,15 @@ TEST_P(ProtectorTest, AShadowThatIsThereIsNotWrittenAgain) {
     use(near);
     commit(Version(1));
     const std::uint64_t before = bytes_replicated();
-    ASSERT_TRUE(owner.protector.protect({.keeper = near, .pe = kMe, .is_there = true}, Version(1)));
+    ASSERT_TRUE(owner.protector.protect(kMe, one(near, true), Version(1)));
     EXPECT_EQ(bytes_replicated(), before);
 
     // A new substitute has not opened it yet, and goes on with what its predecessor has written.
     Member substitute(GetParam());
     ASSERT_TRUE(substitute.protector.fetch(near, kMe, Version(1)));
     substitute.protector.update_local_copy(Version(1));
-    ASSERT_TRUE(substitute.protector.protect({.keeper = near, .pe = kMe, .is_there = true}, Version(1)));
-    EXPECT_EQ(substitute.protector.keeper(), ProcId(2));
+    ASSERT_TRUE(substitute.protector.protect(kMe, one(near, true), Version(1)));
+    EXPECT_EQ(first_keeper(substitute), ProcId(2));
     EXPECT_EQ(substitute.protector.store().counters().replicated, 0U);
     substitute.live.scribble(random, 50);
     ASSERT_TRUE(substitute.protector.replicate(Version(2)));
@@ -188,13 +196,13 @@ TEST_P(ProtectorTest, ANewKeeperThatIsGoneLeavesNone) {
     Protector::KeeperLocation gone = near;
     gone.process = ProcId(0);
     ++gone.start_time;
-    const Result<> done = owner.protector.protect({.keeper = gone, .pe = kMe, .is_there = false}, Version(1));
+    const Result<> done = owner.protector.protect(kMe, one(gone, false), Version(1));
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().failure, Failure::gone);
-    EXPECT_EQ(owner.protector.keeper(), kNoProc);
+    EXPECT_EQ(first_keeper(owner), kNoProc);
     // The plan that follows leaves the shadow where it was; it has to be opened again.
-    ASSERT_TRUE(owner.protector.protect({.keeper = near, .pe = kMe, .is_there = true}, Version(1)));
-    EXPECT_EQ(owner.protector.keeper(), ProcId(2));
+    ASSERT_TRUE(owner.protector.protect(kMe, one(near, true), Version(1)));
+    EXPECT_EQ(first_keeper(owner), ProcId(2));
 }
 
 TEST_P(ProtectorTest, AFarKeeperThatDiesTakesNoCopy) {
@@ -210,7 +218,7 @@ TEST_P(ProtectorTest, AFarKeeperThatDiesTakesNoCopy) {
     const Result<> replicated = owner.protector.replicate(Version(2));
     ASSERT_FALSE(replicated);
     EXPECT_EQ(replicated.error().failure, Failure::refused);
-    EXPECT_EQ(owner.protector.keeper(), kNoProc);
+    EXPECT_EQ(first_keeper(owner), kNoProc);
 
     const Result<> restored = owner.protector.roll_back(Version(1));
     if (GetParam() == BackupMode::double_copy) {
@@ -233,7 +241,7 @@ TEST_P(ProtectorTest, WhatGoesOnInTheBackgroundEndsBeforeTheCopiesDo) {
     config.scrub_rate_bytes = 1 << 20;
     ASSERT_TRUE(owner.protector.start_idle_work(config, true, 1));
     owner.protector.release();
-    EXPECT_EQ(owner.protector.keeper(), kNoProc);
+    EXPECT_EQ(first_keeper(owner), kNoProc);
     owner.protector.release();
 }
 
@@ -363,7 +371,7 @@ protected:
         const Result<> taken = substitute.protector.take_over(place, kMe, version);
         ASSERT_TRUE(taken) << taken.error().line;
         EXPECT_EQ(State(substitute.live), committed);
-        EXPECT_EQ(substitute.protector.keeper(), ProcId(2));
+        EXPECT_EQ(first_keeper(substitute), ProcId(2));
         if (n_bad != nullptr) {
             *n_bad = substitute.protector.store().counters().bad;
         }

@@ -41,7 +41,7 @@ TEST_F(ConfigTest, EveryDefaultIsAccepted) {
     EXPECT_EQ(config.spares, 0U);
     EXPECT_EQ(config.scrub_seconds, 0U) << "off";
     EXPECT_EQ(config.scrub_rate_bytes, 64U << 20);
-    EXPECT_EQ(config.backup_mode, BackupMode::double_copy);
+    EXPECT_EQ(config.backup.mode, BackupMode::double_copy);
     EXPECT_EQ(config.on_fault, FaultAction::jump);
     EXPECT_EQ(config.unreplaced, Unreplaced::abort);
     EXPECT_EQ(config.wait_timeout_seconds, 300U);
@@ -153,10 +153,20 @@ TEST_F(ConfigTest, ZeroSwitchesAFlagOff) {
 TEST_F(ConfigTest, BackupModes) {
     set("SHMEM_FT_BACKUP_MODE", "none");
     ASSERT_TRUE(good(load_config(config)));
-    EXPECT_EQ(config.backup_mode, BackupMode::none);
+    EXPECT_EQ(config.backup.mode, BackupMode::none);
     set("SHMEM_FT_BACKUP_MODE", "single");
     ASSERT_TRUE(good(load_config(config)));
-    EXPECT_EQ(config.backup_mode, BackupMode::single_copy);
+    EXPECT_EQ(config.backup.mode, BackupMode::single_copy);
+    set("SHMEM_FT_BACKUP_MODE", "replica:3");
+    ASSERT_TRUE(good(load_config(config)));
+    EXPECT_EQ(config.backup, (Backup{BackupMode::double_copy, 3}));
+    set("SHMEM_FT_BACKUP_MODE", "replica:1");
+    ASSERT_TRUE(good(load_config(config)));
+    EXPECT_EQ(config.backup, Backup());
+    for (const char* bad : {"replica:", "replica:0", "replica:9", "replica:-1", "replica:2x", "replica", "double:2"}) {
+        set("SHMEM_FT_BACKUP_MODE", bad);
+        EXPECT_FALSE(load_config(config)) << bad;
+    }
 }
 
 struct BadCase {
@@ -167,8 +177,10 @@ struct BadCase {
 
 TEST_F(ConfigTest, BadValuesNameTheVariableAndWhatIsAccepted) {
     const BadCase cases[] = {
-        {"SHMEM_FT_BACKUP_MODE", "tripple", "SHMEM_FT_BACKUP_MODE=tripple: not one of none, single, double"},
-        {"SHMEM_FT_BACKUP_MODE", "", "SHMEM_FT_BACKUP_MODE=: not one of none, single, double"},
+        {"SHMEM_FT_BACKUP_MODE", "tripple",
+         "SHMEM_FT_BACKUP_MODE=tripple: not one of none, single, double, replica:K with K from 1 to 8"},
+        {"SHMEM_FT_BACKUP_MODE", "",
+         "SHMEM_FT_BACKUP_MODE=: not one of none, single, double, replica:K with K from 1 to 8"},
         {"SHMEM_FT_SPARES", "-1", "SHMEM_FT_SPARES=-1: not a number from 0 to 4094"},
         {"SHMEM_FT_SPARES", "4095", "SHMEM_FT_SPARES=4095: not a number from 0 to 4094"},
         {"SHMEM_FT_SPARES", "1.5", "SHMEM_FT_SPARES=1.5: not a number from 0 to 4094"},

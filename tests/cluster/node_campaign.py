@@ -12,6 +12,7 @@ draws what goes wrong, cluster_job.py runs it.
 
 import argparse
 import collections
+from collections.abc import Callable
 import dataclasses
 import json
 import os
@@ -24,7 +25,7 @@ import time
 
 from cluster_job import Cluster, ClusterJob, Outcome
 from cluster import Unavailable
-from node_scenario import BOUND_MS, HOSTS, PROCESSES, Scenario, draw
+from node_scenario import BOUND_MS, HOSTS, PROCESSES, Scenario, draw, draw_at_once
 
 SKIPPED = 77
 RECOVERED, UNTOUCHED, NAMED_ERROR, WRONG, HANG = "recovered", "nothing to repair", "named error", "WRONG", "HANG"
@@ -45,6 +46,7 @@ class Setting:
     program: list
     env: dict
     timeout_s: float
+    draw: Callable[[int], Scenario]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +109,7 @@ class Hand:
         since_ns = self._job.blows[-1].time_ns if self._job.blows else 0
         wanted = {
             "commit": None,
+            "now": None,
             "seen": lambda event: event.kind == "failure_seen",
             "restarted": lambda event: event.kind == "span" and event.text == "restart" and event.end_ns >= since_ns,
         }[step.trigger]
@@ -161,9 +164,10 @@ def excuses(scenario: Scenario, outcome: Outcome, reference: Reference) -> list:
     lost_spares = sum(1 for rank in lost_ranks if rank >= scenario.pes)
     if len(lost_ranks) - lost_spares > scenario.spares - lost_spares:
         found.append("no spare")
+    n_copies = int(scenario.mode.partition("replica:")[2] or 1)
     repairs = [event.end_ns for event in outcome.events if event.kind == "span" and event.text == "restart"]
     for first, second in zip(struck, struck[1:]):
-        if not any(first.time_ns < end <= second.time_ns for end in repairs):
+        if not any(first.time_ns < end <= second.time_ns for end in repairs) and len(struck) > n_copies:
             found.append("copies lost")  # of two blows without a repair in between
             found.append("no majority")
     if len({rank for rank in struck[-1].ranks if rank < scenario.pes}) * 2 > scenario.pes:
@@ -211,7 +215,7 @@ def judge(scenario: Scenario, outcome: Outcome, reference: Reference) -> tuple:
 
 
 def run_once(setting: Setting, references: dict, seed: int) -> dict:
-    scenario = draw(seed)
+    scenario = setting.draw(seed)
     if scenario.pes not in references:
         references[scenario.pes] = measure(setting, scenario.pes)
     reference = references[scenario.pes]
@@ -265,6 +269,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
     parser.add_argument("--replay", type=int, help="seed of one run")
+    parser.add_argument("--at-once", type=int, choices=range(1, HOSTS - 1), metavar="N",
+                        help="in all runs N hosts are lost at one moment, with SHMEM_FT_BACKUP_MODE=replica:N")
     parser.add_argument("--timeout", type=float, default=40.0, help="seconds until a run counts as hung")
     parser.add_argument("--json", metavar="FILE", help="append a record of each run")
     parser.add_argument("program", nargs=argparse.REMAINDER)
@@ -272,7 +278,8 @@ def main() -> int:
     if not options.program:
         parser.error("which program?")
     setting = Setting([os.path.abspath(options.oshrun), *options.options.split()], options.program,
-                      {"SHMEM_TRANSPORT": options.transport}, options.timeout)
+                      {"SHMEM_TRANSPORT": options.transport}, options.timeout,
+                      draw if options.at_once is None else lambda seed: draw_at_once(seed, options.at_once))
     references: dict = {}
     seeds = [options.replay] if options.replay is not None else [options.seed + i for i in range(options.runs)]
     print(f"node_campaign: seeds {seeds[0]}..{seeds[-1]}: {' '.join(options.program)}", flush=True)

@@ -262,6 +262,7 @@ def _parse(arguments):
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4), "little"))
     parser.add_argument("--replay", type=int, help="seed of one run")
     parser.add_argument("--bursts", action="store_true", help="any number of PEs die at one moment")
+    parser.add_argument("--backup", metavar="MODE", help="SHMEM_FT_BACKUP_MODE of all runs, instead of a random one")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds until a run counts as hung")
     parser.add_argument("--unprotected-after", type=int, action="append", default=[], metavar="VERSION",
@@ -277,9 +278,12 @@ def _parse(arguments):
 
 def main() -> int:
     options = _parse(sys.argv[1:])
+    drawn = draw_burst if options.bursts else draw
     setting = Setting(Launcher(options.oshrun), options.program, options.timeout,
-                      Rules(tuple(options.unprotected_after), int(os.environ.get("SHMEM_FT_PRETEND_NODES", "0"))),
-                      draw_burst if options.bursts else draw)
+                      Rules(tuple(options.unprotected_after), int(os.environ.get("SHMEM_FT_PRETEND_NODES", "0")),
+                            not os.environ.get("SHMEM_FT_INTERVAL", "1").isdigit()),
+                      drawn if options.backup is None else
+                      lambda seed: dataclasses.replace(drawn(seed), mode=options.backup))
     references = References(setting)
     if options.replay is not None:
         run = run_once(setting, references, options.replay)

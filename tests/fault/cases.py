@@ -69,12 +69,41 @@ def partners_at_once(bench):
     expected = jacobi_results(bench)
     job = bench.job(4, 2, "jacobi1d", *JACOBI)
     await_commit(job, 3)
-    partners = sorted([1, keepers(list(range(4)), nodes, False)[1]])
+    partners = sorted([1, keepers(list(range(4)), nodes, "double")[1][0]])
     at_once(job, partners)
     if nodes > 1:
         check_error(job.finish(), rf"PEs? {partners[0]}\b")
     else:
         check_success(job.finish(), expected)
+
+
+def replicas(n_lost, is_survived):
+    """A PE, and the next ones on other nodes, which keep its copies: two do."""
+
+    def case(bench):
+        expected = jacobi_results(bench, 5)
+        setting = {"SHMEM_FT_PRETEND_NODES": "5", "SHMEM_FT_BACKUP_MODE": "replica:2"}
+        job = bench.job(5, 4, "jacobi1d", *JACOBI, **setting)
+        await_commit(job, 3)
+        at_once(job, range(1, 1 + n_lost))
+        if not is_survived:
+            check_error(job.finish(), r"PEs? 1\b.*the data is lost")
+            return
+        await_repair(job)
+        at_once(job, [0, 1])  # two more, one of which has just taken over: all copies are there again
+        check_success(job.finish(), expected)
+
+    return case
+
+
+def damaged_replica(bench):
+    """The first copy that a substitute asks for is bad; the second one is not."""
+    expected = jacobi_results(bench, 5)
+    setting = {"SHMEM_FT_PRETEND_NODES": "5", "SHMEM_FT_BACKUP_MODE": "replica:2",
+               "SHMEM_FT_FAULTS": "flip shadow of pe 1 at checkpoint_leave visit 4; kill pe 1 at checkpoint_leave visit 4"}
+    check_success(bench.job(5, 1, "jacobi1d", *JACOBI, **setting).finish(), expected)
+    setting["SHMEM_FT_BACKUP_MODE"] = "double"
+    check_error(bench.job(5, 1, "jacobi1d", *JACOBI, **setting).finish(), r"PE 1 is bad in its shadow .*the only copy")
 
 
 def spares_used_up(bench):
@@ -267,6 +296,9 @@ CASES |= {
     "all-at-once-single-copy": all_at_once(5, mode="single"),
     "all-at-once-too-few-spares": all_at_once_and_too_few_spares,
     "all-at-once-on-several-nodes": all_of_several_nodes,
+    "replicas": replicas(2, True),
+    "replicas-lost": replicas(3, False),
+    "replicas-damaged": damaged_replica,
     "in-finalize": in_finalize,
     "inside-init-pe0": inside_init(0),
     "inside-init-pe2": inside_init(2),

@@ -114,10 +114,12 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(self.kind(short, outcome([], [seen(1, 61, 0x30000)], f"PE 1 failed (hung){LOST}", ())), WRONG)
 
     def test_partners_are_on_different_nodes(self):
-        self.assertEqual(keepers([0, 1, 2, 3, 4], 0, False), [1, 2, 3, 4, 0])
-        self.assertEqual(keepers([0, 1, 2, 3, 4], 2, False), [1, 0, 3, 2, 1])
-        self.assertEqual(keepers([0, 1, 2, 3, 4], 2, True), [2, 3, 4, 1, 0])
-        self.assertEqual(keepers([0, 6, 2], 2, False), [1, 2, 0])  # all on one node now
+        self.assertEqual(keepers([0, 1, 2, 3, 4], 0, "double"), [[1], [2], [3], [4], [0]])
+        self.assertEqual(keepers([0, 1, 2, 3, 4], 2, "double"), [[1], [0], [3], [2], [1]])
+        self.assertEqual(keepers([0, 1, 2, 3, 4], 2, "single"), [[2], [3], [4], [1], [0]])
+        self.assertEqual(keepers([0, 6, 2], 2, "double"), [[1], [2], [0]])  # all on one node now
+        self.assertEqual(keepers([0, 1, 2, 3], 3, "replica:2"), [[1, 2], [2, 0], [0, 1], [1, 2]])
+        self.assertEqual(keepers([0, 1, 2], 2, "replica:2"), [[1], [0], [1]])  # there are no more nodes
         taken = [event("pe_taken", 7, 30, pe=2)]
         self.assertEqual(holders_at(taken, 3, 29 * MS), [0, 1, 2])
         self.assertEqual(holders_at(taken, 3, 31 * MS), [0, 1, 7])
@@ -126,6 +128,31 @@ class JudgeTest(unittest.TestCase):
         end = outcome(deaths, [seen(1, 61, 0x10009), seen(2, 61, 0x10009)], f"PE 1 {KILLED}{LOST}", results=())
         self.assertEqual(judge(scenario(), end, REFERENCE, Rules(nodes=2)).kind, WRONG)
         self.assertEqual(judge(scenario(), end, REFERENCE, Rules(nodes=5)).kind, NAMED_ERROR)
+
+    def test_with_an_interval_by_time_the_printed_result_tells_what_is_after_the_last_call(self):
+        line = f"PE 1 {KILLED} after the last shmem_checkpoint_all"
+        timed = Rules(is_timed=True)
+        early = outcome([(1, signal.SIGKILL, 15)], [seen(1, 16, 0x10009)], line, results=())
+        late = outcome([(1, signal.SIGKILL, 15)], [seen(1, 16, 0x10009)], line)
+        self.assertEqual(judge(scenario(), early, REFERENCE, timed).kind, WRONG)
+        self.assertEqual(judge(scenario(), late, REFERENCE, timed).kind, NAMED_ERROR)
+        self.assertEqual(judge(scenario(), late, REFERENCE).kind, WRONG)
+
+    def test_with_replicas_a_pe_is_lost_with_all_that_keep_it(self):
+        lost = f"PE 1 {KILLED}{LOST}"
+
+        def kind_of(pes, whole_at=None):
+            deaths = [(pe, signal.SIGKILL, 60 + 2 * pe) for pe in pes]
+            events = [seen(pe, 61 + 2 * pe, 0x10009) for pe in pes]
+            if whole_at is not None:
+                events.append(event("span", 0, 64, text="protect", end_ns=whole_at * MS))
+            end = outcome(deaths, events, lost, results=())
+            return judge(scenario(spares=4, mode="replica:2"), end, REFERENCE, Rules(nodes=5)).kind
+
+        self.assertEqual(kind_of([1, 2]), WRONG)
+        self.assertEqual(kind_of([1, 2, 3]), NAMED_ERROR)
+        self.assertEqual(kind_of([1, 2, 4]), WRONG)
+        self.assertEqual(kind_of([1, 2, 3], whole_at=66), WRONG)  # before the third died
 
     def test_a_wrong_result_is_wrong_whatever_else(self):
         self.assertEqual(self.kind(scenario(), outcome([], [], results=("result 2",))), WRONG)

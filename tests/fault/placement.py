@@ -1,6 +1,7 @@
-"""Which PE keeps the shadow of which, worked out from the events of a job on pretended nodes (process r on node r mod
+"""Which PEs keep the shadows of which, worked out from the events of a job on pretended nodes (process r on node r mod
 K), independently of the library: nodes that hold PEs form a ring in the order of their numbers, and the i-th PE of a
-node keeps with the i-th of the next one; with a single copy, PEs that are not alone on their node with the next there.
+node keeps with the i-th of the next one, or of the next N (replica:N); with a single copy, PEs that are not alone on
+their node with the next there.
 """
 
 
@@ -13,21 +14,26 @@ def holders_at(events, pes: int, time_ns: int) -> list:
     return holders
 
 
-def keepers(holders: list, nodes: int, keeps_near: bool) -> list:
-    """The PE that keeps the shadow, by PE."""
+def partners_in(mode: str) -> int:
+    """How many keep a copy of each PE, by SHMEM_FT_BACKUP_MODE, as far as there are nodes."""
+    return int(mode.partition("replica:")[2] or 1)
+
+
+def keepers(holders: list, nodes: int, mode: str) -> list:
+    """The PEs that keep a shadow, by PE, the nearest first."""
     by_node: dict = {}
     for pe, rank in enumerate(holders):
         by_node.setdefault(rank % nodes if nodes else 0, []).append(pe)
     groups = [by_node[node] for node in sorted(by_node)]
     if len(groups) == 1:
-        return [(pe + 1) % len(holders) for pe in range(len(holders))]
-    found = [0] * len(holders)
+        return [[(pe + 1) % len(holders)] for pe in range(len(holders))]
+    found: list = [[] for _ in holders]
     for at, group in enumerate(groups):
         for place, pe in enumerate(group):
-            ring = group if keeps_near and len(group) > 1 else groups[(at + 1) % len(groups)]
-            found[pe] = ring[(place + (1 if ring is group else 0)) % len(ring)]
+            if mode == "single" and len(group) > 1:
+                found[pe] = [group[(place + 1) % len(group)]]
+                continue
+            for step in range(1, min(partners_in(mode), len(groups) - 1) + 1):
+                ring = groups[(at + step) % len(groups)]
+                found[pe].append(ring[place % len(ring)])
     return found
-
-
-def are_partners(first: int, second: int, placement: list) -> bool:
-    return placement[first] == second or placement[second] == first

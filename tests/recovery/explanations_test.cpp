@@ -76,11 +76,22 @@ TEST_F(Explanations, CopiesLost) {
     const std::string who = "PE 1 failed (" + describe(kKilled) + ")";
     EXPECT_EQ(end_by(EndReason::copies_lost),
               who + ", and so has the process that kept the copy of the last checkpoint: the data is lost");
-    EXPECT_EQ(lost_copy(state_, PeId(1)), who + ", and so has the process that kept the copy of the last checkpoint");
+    EXPECT_EQ(lost_copy(shape_, state_, PeId(1)),
+              who + ", and so has the process that kept the copy of the last checkpoint");
     JobFacts without = facts();
     without.keeps_copies = false;
     EXPECT_EQ(explain_end(without),
               who + " and no copies are kept to go back to: set SHMEM_FT_BACKUP_MODE to single or double");
+}
+
+TEST_F(Explanations, AllCopiesLost) {
+    const NodeMap nodes({NodeId(0), NodeId(1), NodeId(2), NodeId(3), NodeId(0)});
+    shape_.nodes = &nodes;
+    shape_.scheme = &partners(2);
+    lose(PeId(1));
+    EXPECT_EQ(end_by(EndReason::copies_lost),
+              "PE 1 failed (" + describe(kKilled) +
+                  "), and so have the 2 processes that kept copies of the last checkpoint: the data is lost");
 }
 
 TEST_F(Explanations, AllDied) {

@@ -6,10 +6,10 @@
 namespace sft {
 
 [[nodiscard]] inline ProcId keeper_of(const JobShape& shape, const JobState& state, PeId pe) {
-    return sole_holder(sources_of(shape, state, pe));
+    return first_holder(sources_of(shape, state, pe));
 }
 [[nodiscard]] inline ProcId keeper_to_be(const JobShape& shape, const JobState& state, PeId pe) {
-    return sole_holder(targets_of(shape, state, pe));
+    return first_holder(targets_of(shape, state, pe));
 }
 [[nodiscard]] inline std::vector<PeId> kept_by(const JobShape& shape, const JobState& state, ProcId process) {
     return shape.scheme->place(shape, state, state.replacements)->kept_by(process);

@@ -65,7 +65,7 @@ public:
                                  .mailbox = &mailbox_,
                                  .actions = &nobody_,
                                  .observer = &nobody_});
-        keeper_ = sole_holder(sources_of(coordinator_->shape(), coordinator_->state(), PeId(0)));
+        keeper_ = first_holder(sources_of(coordinator_->shape(), coordinator_->state(), PeId(0)));
         ASSERT_NE(keeper_, kNoProc);
         ASSERT_NE(keeper_, kSelf);
         ASSERT_TRUE(good(store_.create(BackupMode::double_copy, live_.state, kPes)));
@@ -155,8 +155,8 @@ public:
 class MemoryActionsTest : public testing::Test, public Job {};
 
 TEST_F(MemoryActionsTest, AVersionIsMadeAndGoneBackTo) {
-    ASSERT_TRUE(good(actions_.use_first_keeper()));
-    EXPECT_EQ(protector_.keeper(), keeper_);
+    ASSERT_TRUE(good(actions_.use_first_keepers()));
+    EXPECT_EQ(protector_.keepers(), std::vector{keeper_});
     EXPECT_TRUE(init_calls_.enter(false));
     EXPECT_TRUE(init_calls_.is_ahead());
     live_.heap.address()[100] = std::byte(1);
@@ -174,7 +174,7 @@ TEST_F(MemoryActionsTest, AVersionIsMadeAndGoneBackTo) {
 }
 
 TEST_F(MemoryActionsTest, AVersionThatNobodyHasIsCorruptAndSaysWhy) {
-    ASSERT_TRUE(good(actions_.use_first_keeper()));
+    ASSERT_TRUE(good(actions_.use_first_keepers()));
     actions_.replicate(Version(1));
     actions_.update_local_copy(Version(1));
     static_cast<void>(called());
@@ -185,13 +185,13 @@ TEST_F(MemoryActionsTest, AVersionThatNobodyHasIsCorruptAndSaysWhy) {
 
 TEST_F(MemoryActionsTest, AKeeperThatIsDeadAtTheStartIsNoError) {
     end_keeper();
-    EXPECT_TRUE(good(actions_.use_first_keeper()));
-    EXPECT_EQ(protector_.keeper(), kNoProc);
+    EXPECT_TRUE(good(actions_.use_first_keepers()));
+    EXPECT_TRUE(protector_.keepers().empty());
 }
 
 TEST_F(MemoryActionsTest, AStoreThatCannotBeOpenedAtTheStartIsOne) {
     control_.slot(keeper_).store_fd = 999;
-    const Result<> used = actions_.use_first_keeper();
+    const Result<> used = actions_.use_first_keepers();
     ASSERT_FALSE(used);
     EXPECT_EQ(used.error().failure, Failure::cannot_be_opened) << used.error().line;
 }
@@ -209,10 +209,10 @@ TEST_F(MemoryActionsTest, WhoIsProtectedAnewHasItsCopyThere) {
     live_.heap.address()[100] = std::byte(3);
     JobState state = state_of(Version(1));
     state.replacements = {Replacement{.pe = PeId(1), .process = kNext}};
-    ASSERT_EQ(sole_holder(targets_of(coordinator_->shape(), state, PeId(0))), kNext);
+    ASSERT_EQ(first_holder(targets_of(coordinator_->shape(), state, PeId(0))), kNext);
     EXPECT_EQ(actions_.protect(state), CheckpointActions::Outcome::ok);
     EXPECT_EQ(called(), "reset ");
-    EXPECT_EQ(protector_.keeper(), kNext);
+    EXPECT_EQ(protector_.keepers(), std::vector{kNext});
     LiveMemory substitute(8);
     const BackupStore::KeeperLocation location{
         .pid = ::getpid(), .start_time = process_start_time(::getpid()), .store_fd = store_.fd(), .process = kNext};

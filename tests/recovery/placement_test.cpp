@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace sft {
@@ -142,6 +143,89 @@ TEST(Placement, WhateverTheDomainsAre) {
             const std::int32_t keeper = found[static_cast<std::size_t>(pe)];
             EXPECT_NE(keeper, pe);
             EXPECT_TRUE(!map.has_several() || map.domain_of(ProcId(keeper)) != map.domain_of(ProcId(pe)));
+        }
+    }
+}
+
+// All keepers of each PE, in their order; checks kept_by() against them.
+std::vector<Pes> all_keepers(const JobShape& shape, std::int32_t n_wanted,
+                             const std::vector<Replacement>& replacements = {}) {
+    const Placement placement(shape, {}, replacements, n_wanted);
+    std::vector<Pes> found;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        found.emplace_back();
+        for (std::int32_t number = 0; number < placement.n_keepers(); ++number) {
+            found.back().push_back(placement.keeper_of(PeId(pe), number).value());
+        }
+    }
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        std::vector<PeId> kept;
+        for (std::int32_t other = 0; other < shape.n_pes; ++other) {
+            const Pes& of_it = found[static_cast<std::size_t>(other)];
+            if (std::find(of_it.begin(), of_it.end(), pe) != of_it.end()) {
+                kept.emplace_back(other);
+            }
+        }
+        EXPECT_EQ(placement.kept_by(PeId(pe)), kept) << "of PE " << pe;
+    }
+    return found;
+}
+
+TEST(Placement, SeveralKeepersAreOnTheNextNodes) {
+    const NodeMap map = nodes({0, 1, 2, 3});
+    const JobShape shape{.n_pes = 4, .n_processes = 4, .nodes = &map};
+    EXPECT_EQ(all_keepers(shape, 2), (std::vector<Pes>{{1, 2}, {2, 3}, {3, 0}, {0, 1}}));
+    EXPECT_EQ(all_keepers(shape, 1), (std::vector<Pes>{{1}, {2}, {3}, {0}}));
+    const NodeMap uneven = nodes({0, 0, 1, 2, 2});
+    EXPECT_EQ(all_keepers({.n_pes = 5, .n_processes = 5, .nodes = &uneven}, 2),
+              (std::vector<Pes>{{2, 3}, {2, 4}, {3, 0}, {0, 2}, {1, 2}}));
+}
+
+TEST(Placement, NoMoreKeepersThanThereAreOtherNodes) {
+    const NodeMap map = nodes({0, 1, 0, 1, 2});
+    const JobShape shape{.n_pes = 4, .n_processes = 5, .nodes = &map};
+    EXPECT_EQ(all_keepers(shape, 3), (std::vector<Pes>{{1}, {0}, {3}, {2}}));
+    // PE 1 has moved to the third node.
+    EXPECT_EQ(all_keepers(shape, 3, {{PeId(1), ProcId(4)}}), (std::vector<Pes>{{3, 1}, {0, 3}, {3, 1}, {1, 0}}));
+    const NodeMap spares_elsewhere = nodes({0, 0, 0, 1, 2});
+    EXPECT_EQ(all_keepers({.n_pes = 3, .n_processes = 5, .nodes = &spares_elsewhere}, 2),
+              (std::vector<Pes>{{1}, {2}, {0}}));
+    EXPECT_EQ(all_keepers({.n_pes = 3, .n_processes = 3}, 2), (std::vector<Pes>{{1}, {2}, {0}}));
+    const DomainMap three = domains({0, 1, 2});
+    EXPECT_EQ(all_keepers({.n_pes = 3, .n_processes = 3, .domains = &three}, 2), (std::vector<Pes>{{1}, {2}, {0}}));
+}
+
+TEST(Placement, SeveralKeepersWhateverTheNodesAre) {
+    for (std::uint32_t seed = 1; seed < 2000; ++seed) {
+        std::uint32_t dice = seed * 2654435761U;
+        const auto below = [&](std::uint32_t end) {
+            dice = dice * 1664525U + 1013904223U;
+            return static_cast<std::int32_t>((dice >> 8) % end);
+        };
+        const std::int32_t n_pes = 2 + below(14);
+        const std::int32_t n_wanted = 1 + below(4);
+        Pes of_process;
+        for (std::int32_t pe = 0; pe < n_pes; ++pe) {
+            of_process.push_back(below(6));
+        }
+        std::vector<std::int32_t> numbers = of_process;
+        std::sort(numbers.begin(), numbers.end());
+        numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+        for (std::int32_t& node : of_process) {  // none is left out
+            node = static_cast<std::int32_t>(std::lower_bound(numbers.begin(), numbers.end(), node) - numbers.begin());
+        }
+        const NodeMap map = nodes(of_process);
+        const auto n_nodes = static_cast<std::int32_t>(numbers.size());
+        const std::vector<Pes> found = all_keepers({.n_pes = n_pes, .n_processes = n_pes, .nodes = &map}, n_wanted);
+        for (std::int32_t pe = 0; pe < n_pes; ++pe) {
+            const Pes& of_it = found[static_cast<std::size_t>(pe)];
+            ASSERT_EQ(static_cast<std::int32_t>(of_it.size()), std::max(1, std::min(n_wanted, n_nodes - 1)));
+            std::vector<NodeId> used{map.node_of(ProcId(pe))};
+            for (const std::int32_t keeper : of_it) {
+                const NodeId node = map.node_of(ProcId(keeper));
+                EXPECT_TRUE(n_nodes == 1 || std::find(used.begin(), used.end(), node) == used.end());
+                used.push_back(node);
+            }
         }
     }
 }

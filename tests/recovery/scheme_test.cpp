@@ -197,8 +197,8 @@ TEST(OnePartner, AnOnlyPeIsKeptByItsWitness) {
 }
 
 TEST(OnePartner, SoleHolder) {
-    EXPECT_EQ(sole_holder({}), kNoProc);
-    EXPECT_EQ(sole_holder(std::vector<Share>{{.holder = ProcId(3)}}), ProcId(3));
+    EXPECT_EQ(first_holder({}), kNoProc);
+    EXPECT_EQ(first_holder(std::vector<Share>{{.holder = ProcId(3)}}), ProcId(3));
 }
 
 // ---- nobody ----
@@ -220,6 +220,49 @@ TEST(NoCopies, NobodyKeepsAnything) {
     JobState with_witness;
     with_witness.witness = ProcId(1);
     EXPECT_FALSE(no_copies().can_go_on(with_witness, {}));
+}
+
+// ---- replica:n ----
+
+TEST(Partners, EachHasACopyOnAnotherNode) {
+    std::vector<NodeId> of_process;
+    for (const int node : {0, 1, 2, 3, 4, 0, 1}) {
+        of_process.emplace_back(node);
+    }
+    const NodeMap nodes(of_process);
+    const JobShape shape{.n_pes = 5, .n_processes = 7, .nodes = &nodes, .scheme = &partners(3)};
+    JobState state;
+    EXPECT_EQ(holders(sources_of(shape, state, PeId(3))), (Numbers{4, 0, 1}));
+    EXPECT_EQ(partners(3).losses_survived(shape, state), 3);
+    EXPECT_EQ(partners(2).losses_survived(shape, state), 2);
+    EXPECT_EQ(partners(1).losses_survived(shape, state), 1);
+    state.deaths = {death_of(4), death_of(0)};
+    EXPECT_EQ(holders(sources_of(shape, state, PeId(3))), Numbers{1});
+    EXPECT_TRUE(can_be_rebuilt(shape, state, PeId(3)));
+    EXPECT_EQ(partners(3).losses_survived(shape, state), 1) << "PE 3 has one copy left";
+    EXPECT_EQ(check_invariants(shape, state, nullptr), "") << "nobody is unprotected";
+    // PE 0 goes on on its node, and PE 4 on node 1, the nearest of which PE 1 is the first.
+    state.replacements = {{PeId(0), ProcId(5)}, {PeId(4), ProcId(6)}};
+    EXPECT_EQ(holders(targets_of(shape, state, PeId(3))), (Numbers{5, 1, 2}));
+    EXPECT_EQ(holders(missing_shares(shape, state, PeId(3))), (Numbers{5, 2})) << "the other one is there";
+    state.deaths.push_back(death_of(1));
+    EXPECT_FALSE(can_be_rebuilt(shape, state, PeId(3)));
+    EXPECT_EQ(partners(3).losses_survived(shape, state), 0);
+    state.unprotected = {PeId(3)};
+    EXPECT_EQ(partners(3).losses_survived(shape, state), 0);
+}
+
+TEST(Partners, OnOneNodeThereIsOne) {
+    const JobShape shape{.n_pes = 5, .n_processes = 7, .scheme = &partners(3)};
+    EXPECT_EQ(holders(sources_of(shape, {}, PeId(3))), Numbers{4});
+    EXPECT_EQ(partners(3).losses_survived(shape, {}), 1);
+    const JobShape of_node{.n_pes = 5, .n_processes = 7, .scheme = &partners(3), .memory = &node_memory()};
+    EXPECT_EQ(partners(3).losses_survived(of_node, {}), 5);
+    const JobShape alone{.n_pes = 1, .n_processes = 3, .scheme = &partners(3)};
+    JobState with_witness;
+    with_witness.witness = partners(3).witness_for(alone, {});
+    EXPECT_EQ(holders(sources_of(alone, with_witness, PeId(0))), Numbers{1});
+    EXPECT_EQ(partners(3).losses_survived(alone, with_witness), 1);
 }
 
 // ---- others, which the library does not have ----

@@ -50,9 +50,16 @@ Keepers expected_keepers(const Scenario& scenario, const JobState& state) {
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId holder = shape.holder(state, PeId(pe));
         const auto own = holders.find(group_of(holder));
-        const auto next = std::next(own) == holders.end() ? holders.begin() : std::next(own);
         const auto rank = std::find(own->second.begin(), own->second.end(), holder) - own->second.begin();
-        keepers[static_cast<std::size_t>(pe)] = {next->second[static_cast<std::size_t>(rank) % next->second.size()]};
+        auto next = own;
+        for (std::int32_t i = 0; i < (scenario.nodes == nullptr ? 1 : scenario.n_replicas); ++i) {
+            next = std::next(next) == holders.end() ? holders.begin() : std::next(next);
+            if (next == own) {
+                break;  // there are not so many nodes
+            }
+            const std::vector<ProcId>& there = next->second;
+            keepers[static_cast<std::size_t>(pe)].push_back(there[static_cast<std::size_t>(rank) % there.size()]);
+        }
     }
     return keepers;
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <map>
 
+#include "base/config.hpp"
 #include "tests/sim/cost.hpp"
 #include "tests/sim/mutations.hpp"
 #include "tests/sim/run.hpp"
@@ -61,7 +62,7 @@ const char* name_of(sft::EndReason reason) {
 
 // With any of these fewer copies are lost, if any, and whole kinds of jobs are left out.
 bool is_of_all_kinds(const sft::sim::RunOptions& options) {
-    return !options.has_two_partners && !options.has_node_memory && !options.has_ready_words;
+    return !options.has_two_partners && options.n_replicas == 1 && !options.has_node_memory && !options.has_ready_words;
 }
 
 std::string end_of(const sft::sim::Outcome& outcome) {
@@ -226,6 +227,9 @@ int main(int argc, char** argv) {
     auto* replay = app.add_option("--replay", options.replay, "run this seed only");
     app.add_flag("--trace", options.run.with_trace, "print what happens")->needs(replay);
     app.add_flag("--two-partners", options.run.has_two_partners, "two processes keep a copy of each PE");
+    app.add_option("--replicas", options.run.n_replicas, "processes of so many other nodes keep a copy of each PE")
+        ->check(CLI::Range(1, sft::kPartnersMax))
+        ->capture_default_str();
     app.add_flag("--node-memory", options.run.has_node_memory, "copies outlive the process that keeps them");
     app.add_flag("--ready-words", options.run.has_ready_words, "checkpoints are decided by words in shared memory");
     app.add_flag("--statistics", options.with_statistics, "print how the jobs ended");
@@ -248,9 +252,10 @@ int main(int argc, char** argv) {
         fmt::print(stderr, "sim: error: there is no deliberate bug '{}' in this program\n", options.mutation);
         return 2;
     }
-    const std::string program = std::string(argv[0]) + (options.run.has_two_partners ? " --two-partners" : "") +
-                                (options.run.has_node_memory ? " --node-memory" : "") +
-                                (options.run.has_ready_words ? " --ready-words" : "");
+    const std::string program =
+        std::string(argv[0]) + (options.run.has_two_partners ? " --two-partners" : "") +
+        (options.run.n_replicas > 1 ? fmt::format(" --replicas {}", options.run.n_replicas) : "") +
+        (options.run.has_node_memory ? " --node-memory" : "") + (options.run.has_ready_words ? " --ready-words" : "");
     if (!options.mutation.empty() && replay->count() == 0) {
         return hunt(program, options);
     }

@@ -35,6 +35,9 @@ Outcome run_seed(std::uint64_t seed, const RunOptions& options) {
     if (options.has_two_partners) {
         scenario.shape.scheme = &two_partners();
         scenario.n_partners = 2;
+    } else {
+        scenario.shape.scheme = &partners(options.n_replicas);
+        scenario.n_replicas = options.n_replicas;
     }
     if (options.has_node_memory && !give_node_memory(scenario)) {
         return {};

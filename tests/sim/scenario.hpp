@@ -101,7 +101,8 @@ struct Scenario {
     std::shared_ptr<const NodeMap> nodes;      // shape's; null: one node
     std::shared_ptr<const DomainMap> domains;  // shape's, of some of the jobs on one node
     bool are_ports_refused = false;            // a node's host outlives its processes, and tells that they are gone
-    std::int32_t n_partners = 1;               // of each PE, by the shape's scheme of redundancy
+    std::int32_t n_partners = 1;               // of each PE, by the shape's scheme of redundancy,
+    std::int32_t n_replicas = 1;               // or the same on so many other nodes
     bool has_node_memory = false;              // it outlives its process, by the shape's holder of memory
     bool has_ready_words = false;              // in memory that outlives its process
     std::int32_t fan_out = 4;

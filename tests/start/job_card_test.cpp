@@ -45,6 +45,7 @@ TEST(JobCard, EachDifferenceIsNamed) {
         {[](JobCard& c) { c.heap_base += 4096; }, "SHMEM_FT_HEAP_BASE"},
         {[](JobCard& c) { ++c.spares; }, "SHMEM_FT_SPARES"},
         {[](JobCard& c) { ++c.backup_mode; }, "SHMEM_FT_BACKUP_MODE"},
+        {[](JobCard& c) { ++c.partners; }, "SHMEM_FT_BACKUP_MODE"},
     };
     for (const auto& item : cases) {
         JobCard mine = card();

@@ -67,6 +67,20 @@ TEST(StatusSummary, AllIsWell) {
     EXPECT_EQ(summary.pes[2].keeper_pe, 0);
 }
 
+// With SHMEM_FT_BACKUP_MODE=replica:2.
+TEST(StatusSummary, SeveralCopies) {
+    SeenJob job = good_job();
+    for (std::int32_t pe = 0; pe < 3; ++pe) {
+        job.processes[static_cast<std::size_t>(pe)].status->further_keepers[0] = (pe + 2) % 3;
+    }
+    EXPECT_EQ(summarize(job).limits, Limits{"every PE has 2 copies besides its own"});
+    EXPECT_NE(text_of(job).find("process 2 (PE 2), process 0\n"), std::string::npos) << text_of(job);
+    EXPECT_EQ(json_of(job)["pes"][1]["further_copies_in_processes"], nlohmann::ordered_json::array({0}));
+    // One has been lost.
+    job.processes[1].status->further_keepers[0] = -1;
+    EXPECT_EQ(summarize(job).limits, Limits{"every PE has one copy besides its own"});
+}
+
 // The time of a checkpoint is that of whoever came last to it; a substitute has not counted from the start.
 TEST(StatusSummary, WhatCheckpointsCost) {
     SeenJob job = good_job();

@@ -67,14 +67,19 @@ std::string domains_of(std::int32_t own, std::int32_t of_copy) {
     return own < 0 && of_copy < 0 ? "" : fmt::format(", memory domain {} (own: {})", name(of_copy), name(own));
 }
 
+std::string further_of(const SeenPe& seen) {
+    return seen.further_keepers.empty() ? ""
+                                        : fmt::format(", process {}", fmt::join(seen.further_keepers, ", process "));
+}
+
 std::string place_of_copy(const SeenPe& seen) {
     switch (seen.protection) {
         case Protection::is_safe:
             if (!seen.keeper_node.empty()) {
-                return fmt::format("process {} on {}", seen.keeper, harmless(seen.keeper_node));
+                return fmt::format("process {} on {}{}", seen.keeper, harmless(seen.keeper_node), further_of(seen));
             }
             return process_name(seen.keeper, seen.keeper_pe) +
-                   domains_of(seen.holder->memory_domain, seen.keeper_domain);
+                   domains_of(seen.holder->memory_domain, seen.keeper_domain) + further_of(seen);
         case Protection::unprotected: return "its own memory only";
         default: return "-";
     }
@@ -206,6 +211,7 @@ Json json_of(const SeenPe& seen) {
     json["copy_in_memory_domain"] = seen.keeper_domain < 0 ? Json(nullptr) : Json(seen.keeper_domain);
     json["copy_on_node"] = seen.keeper_node.empty() ? Json(nullptr) : Json(seen.keeper_node);
     json["copy_in_process"] = seen.keeper < 0 ? Json(nullptr) : Json(seen.keeper);
+    json["further_copies_in_processes"] = seen.further_keepers;
     return json;
 }
 

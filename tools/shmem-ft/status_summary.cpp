@@ -6,6 +6,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "base/config.hpp"
 #include "recovery/detection/node_loss.hpp"
 #include "recovery/membership/job_state.hpp"
 
@@ -66,6 +67,11 @@ SeenPe look_at_pe(const SeenJob& job, std::int32_t pe, const ProcessStatus& best
     }
     seen.keeper = seen.holder->status->keeper;
     seen.protection = seen.keeper < 0 ? Protection::unprotected : Protection::is_safe;
+    for (const std::int32_t further : seen.holder->status->further_keepers) {
+        if (further >= 0) {
+            seen.further_keepers.push_back(further);
+        }
+    }
     for (const SeenProcess& item : job.processes) {
         if (item.process == seen.keeper) {
             seen.keeper_node = item.node_name;
@@ -103,6 +109,18 @@ void look_at_nodes(const SeenJob& job, const ProcessStatus& best, JobSummary& su
     }
 }
 
+// Of those that are known here.
+std::string fewest_copies(const std::vector<SeenPe>& pes) {
+    std::size_t fewest = kPartnersMax;
+    for (const SeenPe& seen : pes) {
+        if (seen.protection == Protection::is_safe) {
+            fewest = std::min(fewest, 1 + seen.further_keepers.size());
+        }
+    }
+    return fewest == 1 ? "every PE has one copy besides its own"
+                       : fmt::format("every PE has {} copies besides its own", fewest);
+}
+
 // The library says how many; this says it in words.
 std::vector<std::string> limits_of(const JobSummary& summary, const ProcessStatus& best) {
     std::vector<std::string> limits;
@@ -124,8 +142,8 @@ std::vector<std::string> limits_of(const JobSummary& summary, const ProcessStatu
                                                        : "no spare is left, but oshrun starts one when it is needed");
     }
     if (best.protected_losses > 0) {
-        limits.emplace_back(best.copies_outlive_processes != 0 ? "the node has the copies of every PE, whoever dies"
-                                                               : "every PE has one copy besides its own");
+        limits.push_back(best.copies_outlive_processes != 0 ? "the node has the copies of every PE, whoever dies"
+                                                            : fewest_copies(summary.pes));
         if (best.idle_spares == 1) {
             limits.emplace_back("one spare is left");
         }

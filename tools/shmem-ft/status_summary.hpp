@@ -26,7 +26,8 @@ struct SeenPe {
     std::int32_t keeper = -1;     // process
     std::int32_t keeper_pe = -1;  // that it is; -1: a spare
     std::int32_t keeper_domain = -1;
-    std::string keeper_node;  // empty: this one
+    std::string keeper_node;                    // empty: this one
+    std::vector<std::int32_t> further_keepers;  // processes
 };
 
 struct JobSummary {

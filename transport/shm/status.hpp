@@ -61,8 +61,10 @@ struct ProcessStatus {
     std::uint64_t room_left = 0;  // what the process could take of its node or control group when it asked last
     // PEs that have failed and are not replaced yet, the lowest of them; -1 behind the last.
     std::array<std::int32_t, 8> failed = {-1, -1, -1, -1, -1, -1, -1, -1};
+    // Processes that have a shadow besides `keeper`; -1 behind the last.
+    std::array<std::int32_t, 8> further_keepers = {-1, -1, -1, -1, -1, -1, -1, -1};
 };
-static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 224);
+static_assert(std::is_trivially_copyable_v<ProcessStatus> && sizeof(ProcessStatus) == 256);
 static_assert(sizeof(ProcessStatus) % sizeof(std::uint64_t) == 0, "StatusBlock moves it word by word");
 static_assert(std::has_unique_object_representations_v<ProcessStatus>, "onlookers see no bytes that nobody has set");
 
