@@ -77,6 +77,7 @@ struct Config {
     std::string interface;  // empty: chosen
     std::uint32_t spares = 0;
     Backup backup;
+    std::string topology;  // empty: none
     Unreplaced unreplaced = Unreplaced::abort;
     std::uint32_t wait_timeout_seconds = 0;
     FaultAction on_fault = FaultAction::jump;

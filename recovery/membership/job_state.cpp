@@ -106,7 +106,8 @@ NodeId JobShape::node_of(const JobState& state, ProcId process) const noexcept {
 
 GroupId JobShape::group_of(const JobState& state, ProcId process) const noexcept {
     if (!is_one_node()) {
-        return GroupId(node_of(state, process).value());
+        const NodeId node = node_of(state, process);
+        return GroupId(has_areas() ? areas->area_of(node) : node.value());
     }
     return domains != nullptr ? GroupId(domains->domain_of(process).value()) : GroupId(0);
 }

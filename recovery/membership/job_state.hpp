@@ -34,6 +34,7 @@
 #include <string>
 #include <vector>
 
+#include "base/area_map.hpp"
 #include "base/domain_map.hpp"
 #include "base/ids.hpp"
 #include "base/node_map.hpp"
@@ -141,8 +142,8 @@ struct JobState {
     return state.stage == Stage::finished || state.stage == Stage::ended;
 }
 
-// What may be lost at once, and with it a state and its copy: in a job on several nodes a node, in a job on one node a
-// memory domain, as far as it is known.
+// What may be lost at once, and with it a state and its copy: in a job on several nodes an area of them, or one where
+// nothing is known of areas; in a job on one node a memory domain, as far as it is known.
 using GroupId = StrongId<struct GroupIdTag, std::int32_t>;
 inline constexpr GroupId kNoGroup{-1};
 
@@ -158,6 +159,7 @@ struct JobShape {
     std::int32_t n_processes = 0;
     const NodeMap* nodes = nullptr;      // null: one node
     const DomainMap* domains = nullptr;  // null: not known. In a job on several nodes they do not matter.
+    const AreaMap* areas = nullptr;      // null: nodes are lost one by one
     // Shadows stay on the nodes of their PEs: the memory of a keeper that has died can be read there by who has it
     // mapped, which is what jobs without local copies go back to. They do not survive the loss of a node.
     bool keeps_near = false;
@@ -178,6 +180,7 @@ struct JobShape {
     // False: they are all in one, as far as anybody knows.
     [[nodiscard]] bool has_groups() const noexcept { return !is_one_node() || domains != nullptr; }
     [[nodiscard]] GroupId group_of(const JobState& state, ProcId process) const noexcept;
+    [[nodiscard]] bool has_areas() const noexcept { return areas != nullptr && !is_one_node() && !keeps_near; }
     // Started as a spare or joined as one, holds no PE and is not in `dead` (sorted by process).
     [[nodiscard]] std::vector<ProcId> idle_spares(const JobState& state, std::span<const Death> dead) const;
 };

@@ -151,9 +151,10 @@ bool PartnerScheme::can_go_on(const JobState& before, const JobState& now) const
     return before.witness == now.witness;
 }
 
-// Of the spares that may take part after the holder (the order of leaders needs higher numbers) the lowest one on
-// another node, so that the loss of a node leaves a copy; else the lowest. (Not one in another memory domain: those who
-// do not take part in a job on one node expect the lowest one to lead after the holder, and would wait for each other.)
+// Of the spares that may take part after the holder (the order of leaders needs higher numbers) the lowest one in
+// another area, or else on another node, so that the loss of that leaves a copy; else the lowest. (Not one in another
+// memory domain: those who do not take part in a job on one node expect the lowest one to lead after the holder, and
+// would wait for each other.)
 ProcId PartnerScheme::witness_for(const JobShape& shape, const JobState& state) const {
     if (shape.n_pes > 1) {
         return kNoProc;
@@ -167,17 +168,21 @@ ProcId PartnerScheme::witness_for(const JobShape& shape, const JobState& state) 
         insert_sorted(dead, death);
     }
     ProcId lowest = kNoProc;
+    ProcId elsewhere = kNoProc;
     for (const ProcId spare : shape.idle_spares(state, dead)) {
         if (spare < holder) {
             continue;
         }
-        if (shape.node_of(state, spare) != shape.node_of(state, holder)) {
+        if (shape.has_areas() && shape.group_of(state, spare) != shape.group_of(state, holder)) {
             return spare;
+        }
+        if (elsewhere == kNoProc && shape.node_of(state, spare) != shape.node_of(state, holder)) {
+            elsewhere = spare;
         }
         lowest = lowest == kNoProc ? spare : lowest;
     }
     SFT_ASSERT(lowest == kNoProc || lowest > holder);  // leaders follow each other in the order of numbers
-    return lowest;
+    return elsewhere != kNoProc ? elsewhere : lowest;
 }
 
 // The lowest numbers: leaders follow each other in the order of numbers, so whoever begins to take part has to have a

@@ -15,42 +15,55 @@ Placement::Placement(const JobShape& shape, const JobState& state, std::span<con
     if (!shape.has_groups() || is_mutated(Mutation::keeper_on_own_node)) {
         return;
     }
-    std::vector<GroupId> groups;
-    groups.reserve(static_cast<std::size_t>(n_pes_));
+    std::vector<ProcId> holders;
+    holders.reserve(static_cast<std::size_t>(n_pes_));
     auto replaced = replacements.begin();
     for (std::int32_t pe = 0; pe < n_pes_; ++pe) {
-        ProcId holder(pe);
-        if (replaced != replacements.end() && replaced->pe == PeId(pe)) {
-            holder = replaced->process;
-            ++replaced;
-        }
-        groups.push_back(shape.group_of(state, holder));
-        by_group_.push_back(PeId(pe));
+        const bool is_replaced = replaced != replacements.end() && replaced->pe == PeId(pe);
+        holders.push_back(is_replaced ? replaced->process : ProcId(pe));
+        replaced += is_replaced ? 1 : 0;
     }
     SFT_ASSERT(replaced == replacements.end());  // they are sorted by PE, each once
-    std::stable_sort(by_group_.begin(), by_group_.end(),
-                     [&](PeId a, PeId b) { return groups[a.index()] < groups[b.index()]; });
+    // Memory of a keeper that has died stays readable everywhere on its node.
+    keeps_near_ = shape.keeps_near && !shape.is_one_node();
+    std::vector<GroupId> groups(holders.size());
+    std::transform(holders.begin(), holders.end(), groups.begin(),
+                   [&](ProcId holder) { return shape.group_of(state, holder); });
+    bool has_several = arrange(groups);
+    if (!has_several && shape.has_areas()) {
+        std::transform(holders.begin(), holders.end(), groups.begin(),
+                       [&](ProcId holder) { return GroupId(shape.node_of(state, holder).value()); });
+        has_several = arrange(groups);
+    }
+    if (has_several && !shape.is_one_node() && !keeps_near_) {
+        n_keepers_ = std::min(n_wanted, static_cast<std::int32_t>(begin_.size()) - 2);
+    }
+}
+
+bool Placement::arrange(const std::vector<GroupId>& of) {
+    by_group_.clear();
+    begin_.clear();
+    for (std::int32_t pe = 0; pe < n_pes_; ++pe) {
+        by_group_.push_back(PeId(pe));
+    }
+    std::stable_sort(by_group_.begin(), by_group_.end(), [&](PeId a, PeId b) { return of[a.index()] < of[b.index()]; });
     place_.resize(by_group_.size());
     group_.resize(by_group_.size());
     for (std::size_t i = 0; i < by_group_.size(); ++i) {
-        if (i == 0 || groups[by_group_[i].index()] != groups[by_group_[i - 1].index()]) {
+        if (i == 0 || of[by_group_[i].index()] != of[by_group_[i - 1].index()]) {
             begin_.push_back(static_cast<std::int32_t>(i));
         }
         place_[by_group_[i].index()] = static_cast<std::int32_t>(i) - begin_.back();
         group_[by_group_[i].index()] = static_cast<std::int32_t>(begin_.size()) - 1;
     }
     SFT_ASSERT(begin_.front() == 0 && begin_.back() < n_pes_);  // no group without PEs
-    // Memory of a keeper that has died stays readable everywhere on its node.
-    keeps_near_ = shape.keeps_near && !shape.is_one_node();
-    const bool is_any_unknown = groups[by_group_.front().index()] == kNoGroup;
+    const bool is_any_unknown = of[by_group_.front().index()] == kNoGroup;
     if (begin_.size() < (is_any_unknown ? 3 : 2)) {
         begin_.clear();  // all PEs of which it is known are in one
-        return;
-    }
-    if (!shape.is_one_node() && !keeps_near_) {
-        n_keepers_ = std::min(n_wanted, static_cast<std::int32_t>(begin_.size()) - 1);
+        return false;
     }
     begin_.push_back(n_pes_);
+    return true;
 }
 
 PeId Placement::keeper_of(PeId pe, std::int32_t number) const noexcept {

@@ -7,6 +7,9 @@
 // with the next PE there instead. Several keepers of each PE: the i-th PE of each of the next nodes, as many as there
 // are besides its own, so that each loss of a node loses one copy at most.
 //
+// If areas of nodes are known (JobShape::areas) and there are PEs in two of them or more, the same ring of areas
+// instead of nodes: so no two copies are in one area.
+//
 // A job on one node whose PEs are bound to two memory domains or more: the same ring, of the domains. PEs of which no
 // domain is known are a member of it, too. Else the next PE's holder keeps, also if a job has several nodes and all PEs
 // are on one. On one node nobody needs more than one keeper. An only PE's shadow is with the witness, which is not
@@ -38,6 +41,8 @@ public:
     [[nodiscard]] std::vector<PeId> kept_by(PeId pe) const;
 
 private:
+    // Fills what is below; whether there is more than one. of: by PE.
+    [[nodiscard]] bool arrange(const std::vector<GroupId>& of);
     [[nodiscard]] bool is_keeper_of(PeId keeper, PeId pe) const noexcept;
     [[nodiscard]] bool is_one_group() const noexcept { return begin_.empty(); }
     [[nodiscard]] std::int32_t size_of(std::size_t group) const noexcept { return begin_[group + 1] - begin_[group]; }

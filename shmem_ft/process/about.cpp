@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstring>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "base/build_info.hpp"
 #include "base/docs.hpp"
@@ -28,26 +30,51 @@ bool are_new_pages_locked() {
     return is_there;
 }
 
-// As many other nodes as have PEs can keep a copy of each PE.
-void warn_of_few_nodes(const Config& config, const Bootstrap& bootstrap, const NodeLinks& links) {
+// What of the job the file does not tell apart, and as many copies as asked for cannot be kept.
+void warn_of_places(const Config& config, const Bootstrap& bootstrap, const NodeLinks& links) {
+    const std::string file = "SHMEM_FT_TOPOLOGY=" + config.topology;
+    const std::int32_t n_nodes = links.nodes() == nullptr ? 1 : links.nodes()->n_nodes();
+    if (links.topology() && n_nodes > 1) {
+        const Topology& topology = *links.topology();
+        const char* const level = topology.apart().name.c_str();
+        std::vector<std::string> unnamed;
+        for (std::int32_t node = 0; node < n_nodes; ++node) {
+            if (const std::string name = links.name_of(NodeId(node)); !topology.domain_of(name)) {
+                unnamed.push_back(name);
+            }
+        }
+        if (!unnamed.empty()) {
+            const std::string more =
+                unnamed.size() == 1 ? " is" : format(" and %zu other nodes are", unnamed.size() - 1);
+            say("warning: %s: %s%s in no %s of it, so each such node counts as one of its own", file.c_str(),
+                unnamed.front().c_str(), more.c_str(), level);
+        }
+        if (links.areas() == nullptr) {
+            say("warning: %s: all nodes of the job are in one %s, whose loss it does not survive; copies are kept "
+                "apart by "
+                "nodes",
+                file.c_str(), level);
+        }
+    }
     if (config.backup.partners == 1) {
         return;
     }
-    std::set<NodeId> nodes;
+    std::set<std::int32_t> places;
     const std::int32_t n_pes = bootstrap.n_processes() - static_cast<std::int32_t>(config.spares);
     for (std::int32_t pe = 0; pe < n_pes && links.nodes() != nullptr; ++pe) {
-        nodes.insert(links.nodes()->node_of(ProcId(pe)));
+        const NodeId node = links.nodes()->node_of(ProcId(pe));
+        places.insert(links.areas() != nullptr ? links.areas()->area_of(node) : node.value());
     }
-    const auto n_others = static_cast<std::int32_t>(nodes.size()) - 1;
+    const auto n_others = static_cast<std::int32_t>(places.size()) - 1;
+    const std::string what = links.areas() == nullptr ? "node" : links.topology()->apart().name;
     if (n_others < 1) {
-        say("warning: SHMEM_FT_BACKUP_MODE=replica:%d: all PEs are on one node, so none of their copies survives its "
+        say("warning: SHMEM_FT_BACKUP_MODE=replica:%d: all PEs are on one %s, so none of their copies survives its "
             "loss",
-            config.backup.partners);
+            config.backup.partners, what.c_str());
     } else if (n_others < config.backup.partners) {
-        say("warning: SHMEM_FT_BACKUP_MODE=replica:%d: there are PEs on %d nodes only, so %d other%s a copy of each, "
-            "and "
+        say("warning: SHMEM_FT_BACKUP_MODE=replica:%d: there are PEs in %d %ss only, so %d other%s a copy of each, and "
             "no more than that may be lost at once",
-            config.backup.partners, n_others + 1, n_others, n_others == 1 ? " has" : "s have");
+            config.backup.partners, n_others + 1, what.c_str(), n_others, n_others == 1 ? " has" : "s have");
     }
 }
 
@@ -69,7 +96,7 @@ void print_about(const Config& config, const Bootstrap& bootstrap, const NodeLin
             "salloc or sbatch --no-kill, and run oshrun inside %s",
             with_doc_paths("(docs/launchers.md)").c_str());
     }
-    warn_of_few_nodes(config, bootstrap, links);
+    warn_of_places(config, bootstrap, links);
     if (config.spares != 0 && has_mpi()) {
         say("warning: this program is linked with MPI: its MPI_Init would wait for the spares, so start it without "
             "them if it uses MPI %s",

@@ -89,6 +89,7 @@ Result<> Runtime::start(int generation) {
 Result<> Runtime::read_settings() {
     return may_be_member()
         .then([this] { return load_config(config_); })
+        .then([this] { return links_.read_topology(); })
         .then([this] { return check_mpi(config_.spares); })
         .then([this] { return start_fault_points(config_, ProcId(Bootstrap::rank_by_environment())); });
 }

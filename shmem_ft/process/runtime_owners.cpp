@@ -49,6 +49,7 @@ void Runtime::create_coordinator() {
                   .n_processes = bootstrap_.n_processes(),
                   .nodes = links_.nodes(),
                   .domains = rendezvous_.domains(),
+                  .areas = links_.areas(),
                   .keeps_near = config_.backup.mode == BackupMode::single_copy,
                   .scheme = keeps_copies() ? &partners(config_.backup.partners) : &no_copies(),
                   .memory = node_memory_.records() != nullptr ? &node_memory() : &process_memory()},

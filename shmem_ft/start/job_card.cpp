@@ -14,7 +14,7 @@
 
 namespace sft {
 
-JobCard own_card(const Config& config, AddressRange heap, AddressRange globals) {
+JobCard own_card(const Config& config, AddressRange heap, AddressRange globals, std::uint64_t topology) {
     JobCard mine;
     mine.spares = config.spares;
     mine.heap_base = heap.begin;
@@ -27,6 +27,7 @@ JobCard own_card(const Config& config, AddressRange heap, AddressRange globals) 
     mine.check_mode = static_cast<std::uint32_t>(config.check);
     mine.port_guard = static_cast<std::uint32_t>(config.port_guard);
     mine.tracks = config.tracking != Tracking::off ? 1 : 0;
+    mine.topology = topology;
     mine.interval_kind = static_cast<std::uint64_t>(config.interval.kind);
     mine.interval_amount = config.interval.amount;
     std::snprintf(mine.libc_version, sizeof mine.libc_version, "%s", ::gnu_get_libc_version());
@@ -59,6 +60,10 @@ Result<> compare_cards(const JobCard& mine, const JobCard& first, ProcId self) {
         error = format("process %d has another SHMEM_FT_GUARD_PORTS than process 0: it must be the same for all", rank);
     } else if (mine.tracks != first.tracks) {
         error = format("process %d has another SHMEM_FT_TRACKING than process 0: it must be the same for all", rank);
+    } else if (mine.topology != first.topology) {
+        error =
+            format("process %d reads another SHMEM_FT_TOPOLOGY than process 0: the file must be the same on all nodes",
+                   rank);
     } else if (mine.interval_kind != first.interval_kind || mine.interval_amount != first.interval_amount) {
         error = format("process %d has another SHMEM_FT_INTERVAL than process 0: it must be the same for all", rank);
     } else if (mine.heap_base != first.heap_base || mine.heap_bytes != first.heap_bytes) {

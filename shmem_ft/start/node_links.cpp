@@ -248,7 +248,33 @@ Result<> NodeLinks::read_nodes() {
         nodes.emplace_back(contact->node);
     }
     nodes_ = NodeMap(std::move(nodes));
+    areas_ = find_areas();
     return {};
+}
+
+Result<> NodeLinks::read_topology() {
+    SFT_ASSERT(!topology_);
+    if (o_.config->topology.empty()) {
+        return {};
+    }
+    Result<Topology> read = Topology::read(o_.config->topology);
+    if (!read) {
+        return fails("SHMEM_FT_TOPOLOGY: " + read.error().line);
+    }
+    topology_ = std::move(*read);
+    return {};
+}
+
+// A node that the file does not name is an area of its own.
+AreaMap NodeLinks::find_areas() const {
+    std::vector<std::int32_t> areas;
+    if (topology_) {
+        const auto n_domains = static_cast<std::int32_t>(topology_->apart().domains.size());
+        for (std::int32_t node = 0; node < nodes_.n_nodes(); ++node) {
+            areas.push_back(topology_->domain_of(name_of(NodeId(node))).value_or(n_domains + node));
+        }
+    }
+    return AreaMap(std::move(areas));
 }
 
 std::string NodeLinks::name_of(NodeId node) const {

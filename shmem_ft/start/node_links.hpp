@@ -13,11 +13,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/area_map.hpp"
 #include "base/config.hpp"
 #include "base/node_map.hpp"
 #include "base/result.hpp"
+#include "base/topology.hpp"
 #include "shmem_ft/start/bootstrap.hpp"
 #include "shmem_ft/start/start_watch.hpp"
 #include "transport/contact.hpp"
@@ -46,6 +49,8 @@ public:
     };
     explicit NodeLinks(const Options& options) noexcept : o_(options) {}
 
+    // The file of SHMEM_FT_TOPOLOGY. Before anything else.
+    [[nodiscard]] Result<> read_topology();
     // Listens. `first`: process 0's card.
     [[nodiscard]] Result<> open(const JobCard& first, const Own& own);
     // How this process is reached by others.
@@ -73,6 +78,13 @@ public:
     [[nodiscard]] Network* network() const noexcept { return network_.get(); }
     [[nodiscard]] const NodeMap* nodes() const noexcept { return o_.bootstrap->is_one_node() ? nullptr : &nodes_; }
     [[nodiscard]] const NodeInterface& interface() const noexcept { return interface_; }
+    // Null: nothing is known but nodes, or all of them are in one area.
+    [[nodiscard]] const AreaMap* areas() const noexcept { return areas_.has_several() ? &areas_ : nullptr; }
+    // The file of SHMEM_FT_TOPOLOGY; nothing: there is none.
+    [[nodiscard]] const std::optional<Topology>& topology() const noexcept { return topology_; }
+    [[nodiscard]] std::uint64_t topology_fingerprint() const noexcept {
+        return topology_ ? topology_->fingerprint() : 0;
+    }
     // As a user knows it.
     [[nodiscard]] std::string name_of(NodeId node) const;
     // Nothing that this process has sent is under way.
@@ -82,11 +94,14 @@ private:
     [[nodiscard]] Result<> open_network(const JobCard& first, const Own& own);
     [[nodiscard]] Result<> gather_contacts(int generation);
     [[nodiscard]] Result<> try_ways();
+    [[nodiscard]] AreaMap find_areas() const;
     void tell_lost() noexcept;
 
     Options o_;
     NodeInterface interface_;
     NodeMap nodes_;
+    AreaMap areas_;
+    std::optional<Topology> topology_;
     std::unique_ptr<Network> network_;
     std::function<void(const std::string&)> tell_;
     std::atomic<bool> has_listener_{false};  // tell_ is set

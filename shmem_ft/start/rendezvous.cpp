@@ -188,7 +188,7 @@ Result<> Rendezvous::share_cards(const JobCard& mine, JobCard& first, int genera
 }
 
 Result<> Rendezvous::meet(int generation, const Own& own) {
-    const JobCard mine = own_card(*o_.config, own.heap, own.globals);
+    const JobCard mine = own_card(*o_.config, own.heap, own.globals, o_.links->topology_fingerprint());
     JobCard first = mine;
     if (Result<> shared = share_cards(mine, first, generation, own); !shared) {
         return shared;
@@ -312,7 +312,9 @@ Result<> Rendezvous::check_segment(int pid) const {
 Result<> Rendezvous::join(const Own& own) {
     JobCard first;
     std::memcpy(&first, o_.control->header().card, sizeof first);
-    if (Result<> compared = compare_cards(own_card(*o_.config, own.heap, own.globals), first, self()); !compared) {
+    if (Result<> compared =
+            compare_cards(own_card(*o_.config, own.heap, own.globals, o_.links->topology_fingerprint()), first, self());
+        !compared) {
         return compared;
     }
     if (Result<> opened = open_node_file_of_anybody(own); !opened) {

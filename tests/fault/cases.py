@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import time
 
 from bench import (JACOBI, Bench, Wrong, await_commit, await_repair, check, check_ended, check_error, check_success,
@@ -94,6 +95,27 @@ def replicas(n_lost, is_survived):
         check_success(job.finish(), expected)
 
     return case
+
+
+RACKS = "".join(f'[[rack]]\nname = "r{rack}"\nhosts = ["pretended node [{2 * rack}-{2 * rack + 1}]"]\n'
+                for rack in range(3))
+
+
+def rack_at_once(bench):
+    """Six nodes in three racks: one rack is lost, once with the file that says so, once without."""
+    expected = jacobi_results(bench, 6)
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(RACKS)
+        file.flush()
+        for known in (True, False):
+            setting = {"SHMEM_FT_PRETEND_NODES": "6", **({"SHMEM_FT_TOPOLOGY": file.name} if known else {})}
+            job = bench.job(6, 4, "jacobi1d", *JACOBI, **setting)
+            await_commit(job, 3)
+            at_once(job, [2, 3])
+            if known:
+                check_success(job.finish(), expected)
+            else:
+                check_error(job.finish(), r"PE 2\b.*the data is lost")
 
 
 def damaged_replica(bench):
@@ -297,6 +319,7 @@ CASES |= {
     "all-at-once-too-few-spares": all_at_once_and_too_few_spares,
     "all-at-once-on-several-nodes": all_of_several_nodes,
     "replicas": replicas(2, True),
+    "rack-at-once": rack_at_once,
     "replicas-lost": replicas(3, False),
     "replicas-damaged": damaged_replica,
     "in-finalize": in_finalize,

@@ -195,6 +195,39 @@ TEST(Placement, NoMoreKeepersThanThereAreOtherNodes) {
     EXPECT_EQ(all_keepers({.n_pes = 3, .n_processes = 3, .domains = &three}, 2), (std::vector<Pes>{{1}, {2}, {0}}));
 }
 
+// Two racks of two nodes, and a third one: nodes 0 and 1 share one, as nodes 2 and 3 do.
+TEST(Placement, NoTwoCopiesAreInOneArea) {
+    const NodeMap map = nodes({0, 1, 2, 3, 4});
+    const AreaMap racks({7, 7, 3, 3, 5});
+    const JobShape shape{.n_pes = 5, .n_processes = 5, .nodes = &map, .areas = &racks};
+    // In the order of the areas: 3 (PEs 2, 3), 5 (PE 4), 7 (PEs 0, 1).
+    EXPECT_EQ(all_keepers(shape, 1), (std::vector<Pes>{{2}, {3}, {4}, {4}, {0}}));
+    EXPECT_EQ(all_keepers(shape, 2), (std::vector<Pes>{{2, 4}, {3, 4}, {4, 0}, {4, 1}, {0, 2}}));
+    EXPECT_EQ(all_keepers(shape, 3), all_keepers(shape, 2)) << "there are no more areas";
+    const NodeMap with_spares = nodes({0, 1, 2, 3, 4, 0, 1});
+    const JobShape spared{.n_pes = 5, .n_processes = 7, .nodes = &with_spares, .areas = &racks};
+    // All PEs have gone to one rack: apart by nodes at least.
+    EXPECT_EQ(all_keepers({.n_pes = 2, .n_processes = 7, .nodes = &with_spares, .areas = &racks}, 2),
+              (std::vector<Pes>{{1}, {0}}));
+    EXPECT_EQ(all_keepers(spared, 1, {{PeId(2), ProcId(5)}, {PeId(3), ProcId(6)}}),
+              (std::vector<Pes>{{4}, {4}, {4}, {4}, {0}}));
+}
+
+TEST(Placement, NearCopiesStayOnTheirNodeWhateverTheAreas) {
+    const NodeMap map = nodes({0, 0, 1, 1});
+    const AreaMap racks({0, 1});
+    const JobShape shape{.n_pes = 4, .n_processes = 4, .nodes = &map, .areas = &racks, .keeps_near = true};
+    EXPECT_EQ(keepers(shape), (Pes{1, 0, 3, 2}));
+}
+
+TEST(AreaMap, IsOfUseIfThereAreSeveral) {
+    EXPECT_FALSE(AreaMap().has_several());
+    EXPECT_FALSE(AreaMap({4, 4}).has_several());
+    EXPECT_TRUE(AreaMap({4, 4, 1}).has_several());
+    EXPECT_EQ(AreaMap().area_of(NodeId(2)), 2);
+    EXPECT_EQ(AreaMap({4, 4, 1}).area_of(NodeId(2)), 1);
+}
+
 TEST(Placement, SeveralKeepersWhateverTheNodesAre) {
     for (std::uint32_t seed = 1; seed < 2000; ++seed) {
         std::uint32_t dice = seed * 2654435761U;

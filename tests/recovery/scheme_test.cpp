@@ -252,6 +252,18 @@ TEST(Partners, EachHasACopyOnAnotherNode) {
     EXPECT_EQ(partners(3).losses_survived(shape, state), 0);
 }
 
+TEST(Partners, AWitnessIsInAnotherAreaIfThereIsOne) {
+    const NodeMap nodes({NodeId(0), NodeId(0), NodeId(1), NodeId(2)});
+    const AreaMap racks({0, 0, 1});
+    const JobShape by_nodes{.n_pes = 1, .n_processes = 4, .nodes = &nodes};
+    EXPECT_EQ(one_partner().witness_for(by_nodes, {}), ProcId(2));
+    const JobShape by_racks{.n_pes = 1, .n_processes = 4, .nodes = &nodes, .areas = &racks};
+    EXPECT_EQ(one_partner().witness_for(by_racks, {}), ProcId(3));
+    JobState state;
+    state.deaths = {death_of(3)};
+    EXPECT_EQ(one_partner().witness_for(by_racks, state), ProcId(2));
+}
+
 TEST(Partners, OnOneNodeThereIsOne) {
     const JobShape shape{.n_pes = 5, .n_processes = 7, .scheme = &partners(3)};
     EXPECT_EQ(holders(sources_of(shape, {}, PeId(3))), Numbers{4});

@@ -32,14 +32,26 @@ Keepers expected_keepers(const Scenario& scenario, const JobState& state) {
     if (scenario.n_partners > 1) {
         return keepers_in_ring(scenario, state);
     }
-    // By node and domain: a job has one of the first or none of the second.
-    using Group = std::pair<NodeId, DomainId>;
-    const auto group_of = [&](ProcId holder) { return Group(node_of(scenario, holder), domain_of(scenario, holder)); };
+    // By area (or node) and domain: a job has one of the first or none of the second.
+    using Group = std::pair<std::int32_t, DomainId>;
     std::map<Group, std::vector<ProcId>> holders;
-    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
-        const ProcId holder = shape.holder(state, PeId(pe));
-        holders[group_of(holder)].push_back(holder);
+    const auto arrange = [&](bool is_by_area) {
+        holders.clear();
+        for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+            const ProcId holder = shape.holder(state, PeId(pe));
+            const std::int32_t place = is_by_area ? area_of(scenario, holder) : node_of(scenario, holder).value();
+            holders[Group(place, domain_of(scenario, holder))].push_back(holder);
+        }
+    };
+    arrange(true);
+    if (holders.size() < 2) {
+        arrange(false);
     }
+    const auto group_of = [&](ProcId process) {
+        return std::find_if(holders.begin(), holders.end(), [&](const auto& group) {
+            return std::find(group.second.begin(), group.second.end(), process) != group.second.end();
+        });
+    };
     const auto n_known = std::count_if(holders.begin(), holders.end(), [&](const auto& place) {
         return scenario.nodes != nullptr || place.first.second != kNoDomain;
     });
@@ -49,7 +61,7 @@ Keepers expected_keepers(const Scenario& scenario, const JobState& state) {
     Keepers keepers(static_cast<std::size_t>(shape.n_pes));
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId holder = shape.holder(state, PeId(pe));
-        const auto own = holders.find(group_of(holder));
+        const auto own = group_of(holder);
         const auto rank = std::find(own->second.begin(), own->second.end(), holder) - own->second.begin();
         auto next = own;
         for (std::int32_t i = 0; i < (scenario.nodes == nullptr ? 1 : scenario.n_replicas); ++i) {

@@ -40,9 +40,14 @@ ProcId witness_of(const Scenario& scenario, const JobState& state) {
     const ProcId holder = holder_in(state.replacements, PeId(0));
     std::vector<ProcId> spares = spares_of(scenario, state);
     std::erase_if(spares, [&](ProcId spare) { return spare < holder; });
-    const auto elsewhere = std::find_if(spares.begin(), spares.end(), [&](ProcId spare) {
-        return node_of(scenario, spare) != node_of(scenario, holder);
-    });
+    // The further away, the better; of equal ones the lowest.
+    const auto distance = [&](ProcId spare) {
+        return area_of(scenario, spare) != area_of(scenario, holder)   ? 2
+               : node_of(scenario, spare) != node_of(scenario, holder) ? 1
+                                                                       : 0;
+    };
+    const auto elsewhere =
+        std::max_element(spares.begin(), spares.end(), [&](ProcId a, ProcId b) { return distance(a) < distance(b); });
     return elsewhere != spares.end() ? *elsewhere : spares.empty() ? kNoProc : spares.front();
 }
 
@@ -78,13 +83,13 @@ std::vector<FailedPe> enter_deaths(const Scenario& scenario, JobState& state, co
     return failed;
 }
 
-// The PEs that a plan gives to others: to the lowest spares, on the node or in the memory domain where they were if
-// somebody is there. (An only PE goes to its witness.)
+// The PEs that a plan gives to others: to the lowest spares, in the area (or on the node) or in the memory domain where
+// they were if somebody is there. (An only PE goes to its witness.)
 std::string wrong_takeovers(const Scenario& scenario, const JobState& before, const JobState& entered,
                             const JobState& after) {
-    using Group = std::pair<NodeId, DomainId>;
+    using Group = std::pair<std::int32_t, DomainId>;
     const auto group_of = [&](ProcId process) {
-        return Group(node_of(scenario, process), domain_of(scenario, process));
+        return Group(area_of(scenario, process), domain_of(scenario, process));
     };
     struct Takeover {
         Group from;

@@ -56,7 +56,7 @@ void World::strike(const Kill& kill, ProcId victim) {
     const DomainId domain = domain_of(scenario_, victim);
     const bool dies_alone = !kill.is_of_group || (!scenario_.nodes && domain == kNoDomain);
     for (std::int32_t other = 0; !dies_alone && other < n_slots(scenario_); ++other) {
-        if (node_of(scenario_, ProcId(other)) == node_of(scenario_, victim) &&
+        if (area_of(scenario_, ProcId(other)) == area_of(scenario_, victim) &&
             domain_of(scenario_, ProcId(other)) == domain) {
             this->kill(ProcId(other), kKilled);
         }

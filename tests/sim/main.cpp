@@ -62,7 +62,8 @@ const char* name_of(sft::EndReason reason) {
 
 // With any of these fewer copies are lost, if any, and whole kinds of jobs are left out.
 bool is_of_all_kinds(const sft::sim::RunOptions& options) {
-    return !options.has_two_partners && options.n_replicas == 1 && !options.has_node_memory && !options.has_ready_words;
+    return !options.has_two_partners && options.n_replicas == 1 && !options.has_areas && !options.has_node_memory &&
+           !options.has_ready_words;
 }
 
 std::string end_of(const sft::sim::Outcome& outcome) {
@@ -230,6 +231,7 @@ int main(int argc, char** argv) {
     app.add_option("--replicas", options.run.n_replicas, "processes of so many other nodes keep a copy of each PE")
         ->check(CLI::Range(1, sft::kPartnersMax))
         ->capture_default_str();
+    app.add_flag("--areas", options.run.has_areas, "two nodes each are an area, which copies are kept apart by");
     app.add_flag("--node-memory", options.run.has_node_memory, "copies outlive the process that keeps them");
     app.add_flag("--ready-words", options.run.has_ready_words, "checkpoints are decided by words in shared memory");
     app.add_flag("--statistics", options.with_statistics, "print how the jobs ended");
@@ -254,6 +256,7 @@ int main(int argc, char** argv) {
     }
     const std::string program =
         std::string(argv[0]) + (options.run.has_two_partners ? " --two-partners" : "") +
+        (options.run.has_areas ? " --areas" : "") +
         (options.run.n_replicas > 1 ? fmt::format(" --replicas {}", options.run.n_replicas) : "") +
         (options.run.has_node_memory ? " --node-memory" : "") + (options.run.has_ready_words ? " --ready-words" : "");
     if (!options.mutation.empty() && replay->count() == 0) {

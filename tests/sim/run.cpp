@@ -39,6 +39,9 @@ Outcome run_seed(std::uint64_t seed, const RunOptions& options) {
         scenario.shape.scheme = &partners(options.n_replicas);
         scenario.n_replicas = options.n_replicas;
     }
+    if (options.has_areas) {
+        give_areas(scenario);
+    }
     if (options.has_node_memory && !give_node_memory(scenario)) {
         return {};
     }

@@ -25,6 +25,7 @@ struct RunOptions {
     // What the library does not have: a scheme of redundancy, and a holder of memory, in the jobs where that makes a
     // difference and is enough: of several PEs on one node, of which nobody is cut off. (The others are left out.)
     bool has_two_partners = false;
+    bool has_areas = false;       // two nodes each
     std::int32_t n_replicas = 1;  // SHMEM_FT_BACKUP_MODE=replica:n
     bool has_node_memory = false;
     bool has_ready_words = false;  // which the library has on one node

@@ -420,6 +420,18 @@ Scenario make_scenario(std::uint64_t seed) {
     return scenario;
 }
 
+void give_areas(Scenario& scenario) {
+    if (!scenario.nodes) {
+        return;
+    }
+    std::vector<std::int32_t> areas;
+    for (std::int32_t node = 0; node < scenario.nodes->n_nodes(); ++node) {
+        areas.push_back(node / 2);
+    }
+    scenario.areas = std::make_shared<const AreaMap>(std::move(areas));
+    scenario.shape.areas = scenario.areas.get();
+}
+
 bool give_node_memory(Scenario& scenario) {
     if (scenario.shape.has_groups() || scenario.detection != Detection::kernel || scenario.shape.n_pes == 1) {
         return false;

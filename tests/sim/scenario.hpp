@@ -99,6 +99,7 @@ struct Scenario {
     std::uint64_t seed = 0;
     JobShape shape;
     std::shared_ptr<const NodeMap> nodes;      // shape's; null: one node
+    std::shared_ptr<const AreaMap> areas;      // shape's, with run option `areas`
     std::shared_ptr<const DomainMap> domains;  // shape's, of some of the jobs on one node
     bool are_ports_refused = false;            // a node's host outlives its processes, and tells that they are gone
     std::int32_t n_partners = 1;               // of each PE, by the shape's scheme of redundancy,
@@ -148,6 +149,12 @@ struct Scenario {
     }
     return scenario.nodes ? scenario.nodes->node_of(process) : NodeId(0);
 }
+// What is lost with that process: its area, or its node where nothing is known of areas.
+inline std::int32_t area_of(const Scenario& scenario, ProcId process) {
+    const NodeId node = node_of(scenario, process);
+    return scenario.areas ? scenario.areas->area_of(node) : node.value();
+}
+
 // Memory domains of some of the jobs on one node; nothing is known of newcomers.
 [[nodiscard]] inline DomainId domain_of(const Scenario& scenario, ProcId process) {
     return scenario.domains ? scenario.domains->domain_of(process) : kNoDomain;
@@ -161,6 +168,8 @@ struct Scenario {
 [[nodiscard]] NodeId lighter_node(const Scenario& scenario);
 
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed);
+// Two nodes each are an area, in jobs on several; who dies with a node dies with all of it.
+void give_areas(Scenario& scenario);
 // What its processes keep for others outlives them, and several may die at one moment. False: not a job for that.
 [[nodiscard]] bool give_node_memory(Scenario& scenario);
 // Steps of a checkpoint are decided by words of readiness. False: not a job for that.

@@ -9,7 +9,7 @@
 namespace sft {
 namespace {
 
-JobCard card() { return own_card(Config(), {0x1000, 4096}, {0x9000, 512}); }
+JobCard card() { return own_card(Config(), {0x1000, 4096}, {0x9000, 512}, 0); }
 
 std::string difference(const JobCard& mine) {
     const Result<> compared = compare_cards(mine, card(), ProcId(3));
@@ -39,6 +39,7 @@ TEST(JobCard, EachDifferenceIsNamed) {
         {[](JobCard& c) { ++c.check_mode; }, "SHMEM_FT_CHECK"},
         {[](JobCard& c) { ++c.port_guard; }, "SHMEM_FT_GUARD_PORTS"},
         {[](JobCard& c) { ++c.tracks; }, "SHMEM_FT_TRACKING"},
+        {[](JobCard& c) { ++c.topology; }, "SHMEM_FT_TOPOLOGY"},
         {[](JobCard& c) { ++c.interval_kind; }, "SHMEM_FT_INTERVAL"},
         {[](JobCard& c) { ++c.interval_amount; }, "SHMEM_FT_INTERVAL"},
         {[](JobCard& c) { c.heap_bytes *= 2; }, "SHMEM_SYMMETRIC_SIZE"},

@@ -309,7 +309,8 @@ class Config(unittest.TestCase):
         result = tool("shmem-ft", "config", env={"SHMEM_FT_BACKUP_MODE": "tripple"})
         self.assertEqual(result.returncode, 2)
         self.assertEqual(result.stderr,
-                         "shmem-ft: error: SHMEM_FT_BACKUP_MODE=tripple: not one of none, single, double\n")
+                         "shmem-ft: error: SHMEM_FT_BACKUP_MODE=tripple: not one of none, single, double, "
+                         "replica:K with K from 1 to 8\n")
 
     @unittest.skipIf("thread" in os.environ.get("SFT_SANITIZE", ""), "the heap lies elsewhere in such a build")
     def test_the_document_is_up_to_date(self):

@@ -10,7 +10,7 @@
 //        exit=CODE  signal=NUMBER  stop  hang                                             ends of the process
 //        fork=SECONDS                                  leaves a process behind that holds the output open
 //        ignore=SIGNAL                                 does not end by that signal
-//        create=FILE  await=FILE  (in $RENDEZVOUS)      says to others that it is here, waits for others
+//        create=FILE  await=FILE  (in $RENDEZVOUS, or a path from /)   says to others that it is here, waits for others
 //        environment=NAME  randomised  foreign         shows a variable, the personality; sends another layout
 // Like the library, it ends when its connection to the guardian does.
 
@@ -37,6 +37,10 @@ namespace {
 using sft::JobChannel;
 using sft::JobEvent;
 using sft::JobEventKind;
+
+std::string rendezvous(const std::string& file) {
+    return file.starts_with('/') ? file : std::string(std::getenv("RENDEZVOUS")) + "/" + file;
+}
 
 struct Player {
     JobChannel channel;
@@ -159,10 +163,9 @@ bool play_act(const std::string& verb, const std::string& value) {
         std::printf("%s=%s\n", value.c_str(), found == nullptr ? "(unset)" : found);
         std::fflush(stdout);
     } else if (verb == "create") {
-        close(
-            open((std::string(std::getenv("RENDEZVOUS")) + "/" + value).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+        close(open(rendezvous(value).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     } else if (verb == "await") {
-        while (access((std::string(std::getenv("RENDEZVOUS")) + "/" + value).c_str(), F_OK) != 0) {
+        while (access(rendezvous(value).c_str(), F_OK) != 0) {
             sleep_for(0.01);
         }
     } else if (verb == "randomised") {

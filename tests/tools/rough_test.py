@@ -15,14 +15,23 @@ import unittest
 
 from job_process import FAKE_PE, GOOD, OSHRUN, JobProcess, run
 
-SAYS = "*:hello,init,out=said,finalize,exit=0"
+SAYS = "*:hello,init,out=said,sleep=0.1,finalize,exit=0"
+
+
+def meeting(folder):
+    """Two PEs that wait for each other in their start, as the library lets them, and then say so."""
+    return [f"{own}:hello,init,create={folder}/{own},await={folder}/{1 - own},out=said,finalize,exit=0" for own in (0, 1)]
+
+
 STRANGER = 12345  # a user that no table knows
 REAL_LAUNCHER = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
 
 
 class Rough(unittest.TestCase):
     def works(self, *arguments, **options):
-        result = run("-n", "2", *arguments, FAKE_PE, SAYS, **options)
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)  # for tests that run as another user
+            result = run("-n", "2", *arguments, FAKE_PE, *meeting(folder), **options)
         self.assertEqual((result.exit_code, result.lines), (0, []))
         self.assertEqual(result.stdout.count(b"said"), 2)
 
@@ -53,7 +62,8 @@ class Inherited(Rough):
 
     def test_no_environment(self):
         # The launcher printed a page about ssh, which it could not find without PATH.
-        result = subprocess.run([OSHRUN, "-n", "2", FAKE_PE, SAYS], env={}, capture_output=True, timeout=40)
+        with tempfile.TemporaryDirectory() as folder:
+            result = subprocess.run([OSHRUN, "-n", "2", FAKE_PE, *meeting(folder)], env={}, capture_output=True, timeout=40)
         self.assertEqual((result.returncode, result.stderr, result.stdout.count(b"said")), (0, b"", 2))
 
     def limit(self, what, soft, hard=None):

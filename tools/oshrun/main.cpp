@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/config.hpp"
+#include "base/topology.hpp"
 #include "tools/common/text.hpp"
 #include "tools/common/version.hpp"
 #include "tools/oshrun/exec_daemon.hpp"
@@ -129,6 +130,11 @@ std::optional<Refusal> settle_counts(Options& options, const std::vector<HostSlo
     }
     if (const Result<> loaded = load_config(config); !loaded) {
         return Refusal{kExitUsage, loaded.error().line};
+    }
+    if (!config.topology.empty()) {
+        if (const Result<Topology> read = Topology::read(config.topology); !read) {
+            return Refusal{kExitUsage, "SHMEM_FT_TOPOLOGY: " + read.error().line};
+        }
     }
     if (options.spares < 0 && (options.spare_nodes == 0 || std::getenv("SHMEM_FT_SPARES") != nullptr)) {
         options.spares = static_cast<int>(config.spares);

@@ -22,6 +22,18 @@ struct InfoCommand {
 };
 [[nodiscard]] int run_info(const InfoCommand& command);
 
+struct PlanCommand {
+    std::string hosts;     // "node[1-4]:2,login"
+    std::string topology;  // file; empty: by SHMEM_FT_TOPOLOGY
+    std::string backup;    // empty: by SHMEM_FT_BACKUP_MODE
+    int pes = 0;           // 0: one for each slot that no spare takes
+    int spares = -1;       // below 0: by SHMEM_FT_SPARES
+    int spare_nodes = 0;
+    bool is_by_node = false;
+    bool as_json = false;
+};
+[[nodiscard]] int run_plan(const PlanCommand& command);
+
 struct PointsCommand {
     bool as_markdown = false;  // the table of docs/fault-lab.md
 };

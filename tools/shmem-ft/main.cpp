@@ -20,10 +20,11 @@ namespace sft::tools {
 namespace {
 
 constexpr int kExitUsage = 2;
+constexpr int kProcessesMax = 4095;
 constexpr double kWatchSecondsMin = 0.1;
 constexpr double kWatchSecondsMax = 86400;
-constexpr std::array<std::string_view, 7> kSubcommands = {"config", "globals", "info",   "lab",
-                                                          "points", "status",  "version"};
+constexpr std::array<std::string_view, 8> kSubcommands = {"config", "globals", "info",   "lab",
+                                                          "plan",   "points",  "status", "version"};
 
 constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
 
@@ -35,6 +36,13 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
   lab [OPTIONS] -- PROGRAM...
                        run a program under a campaign of faults and compare what it prints
                        (shmem-ft lab --help)
+  plan --hosts HOSTS   what a job on these hosts (node[1-4]:2,login) would be like: who keeps
+                       copies of whom, which hosts may be lost at one moment
+    -n PES, --spares S, --spare-nodes N, --map-by node|slot
+                         as of oshrun
+    --backup MODE        instead of SHMEM_FT_BACKUP_MODE
+    --topology FILE      instead of SHMEM_FT_TOPOLOGY: which hosts are lost together
+    --json               for programs
   points               the points at which faults can happen: number, name, meaning
     --markdown           as the table of docs/fault-lab.md
   status [PID|NAME...] running jobs: what is committed, how many losses they survive now
@@ -65,6 +73,7 @@ struct Commands {
     ConfigCommand config;
     GlobalsCommand globals;
     InfoCommand info;
+    PlanCommand plan;
     PointsCommand points;
     StatusCommand status;
 };
@@ -76,6 +85,17 @@ void describe_to(CLI::App& app, Commands& commands) {
     CLI::App* globals = app.add_subcommand("globals");
     globals->add_option("program", commands.globals.program);
     globals->add_flag("--all", commands.globals.show_all);
+    CLI::App* plan = app.add_subcommand("plan");
+    plan->add_option("--hosts,--host", commands.plan.hosts);
+    plan->add_option("--topology", commands.plan.topology);
+    plan->add_option("--backup", commands.plan.backup);
+    plan->add_option("-n,--np", commands.plan.pes)->check(CLI::Range(1, kProcessesMax));
+    plan->add_option("--spares", commands.plan.spares)->check(CLI::Range(0, kProcessesMax));
+    plan->add_option("--spare-nodes", commands.plan.spare_nodes)->check(CLI::Range(0, kProcessesMax));
+    plan->add_option_function<std::string>(
+            "--map-by", [&commands](const std::string& how) { commands.plan.is_by_node = how == "node"; })
+        ->check(CLI::IsMember({"node", "slot"}));
+    plan->add_flag("--json", commands.plan.as_json);
     CLI::App* points = app.add_subcommand("points");
     points->add_flag("--markdown", commands.points.as_markdown);
     CLI::App* status = app.add_subcommand("status");
@@ -85,7 +105,7 @@ void describe_to(CLI::App& app, Commands& commands) {
     status->add_option("--watch", commands.status.watch_seconds)->check(CLI::Range(kWatchSecondsMin, kWatchSecondsMax));
     CLI::App* info = app.add_subcommand("info");
     info->add_flag("--json", commands.info.as_json);
-    for (CLI::App* command : {config, globals, info, points, status}) {
+    for (CLI::App* command : {config, globals, info, plan, points, status}) {
         command->set_help_flag();
         command->add_flag("-h,--help", commands.wants_help);
     }
@@ -98,6 +118,9 @@ int carry_out(std::string_view word, const Commands& commands) {
     }
     if (word == "config") {
         return run_config(commands.config);
+    }
+    if (word == "plan") {
+        return run_plan(commands.plan);
     }
     if (word == "points") {
         return run_points(commands.points);
@@ -116,7 +139,8 @@ int carry_out(std::string_view word, const Commands& commands) {
 
 int run(int argc, char** argv) {
     if (argc < 2) {
-        return refuse("no command given: config, globals, lab, points, status, info or version (see shmem-ft --help)");
+        return refuse(
+            "no command given: config, globals, lab, plan, points, status, info or version (see shmem-ft --help)");
     }
     const std::string word = argv[1];
     if (word == "-h" || word == "--help" || word == "help") {
@@ -131,7 +155,7 @@ int run(int argc, char** argv) {
         const std::string suggestion = nearest(word, kSubcommands);
         return refuse(
             suggestion.empty()
-                ? fmt::format("{}: no such command: config, globals, lab, points, status, info or version", word)
+                ? fmt::format("{}: no such command: config, globals, lab, plan, points, status, info or version", word)
                 : fmt::format("{}: no such command; did you mean {}?", word, suggestion));
     }
 

@@ -1,0 +1,164 @@
+// Plans of jobs: who keeps for whom, and what may be lost.
+#include "tools/shmem-ft/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/result.hpp"
+
+namespace sft::tools {
+namespace {
+
+using Numbers = std::vector<std::int32_t>;
+
+constexpr const char* kRacks = R"(apart = "rack"
+[[rack]]
+name = "r1"
+hosts = ["n[1-2]"]
+[[rack]]
+name = "r2"
+hosts = ["n[3-4]"]
+[[power]]
+name = "p1"
+hosts = ["n[1-4]"]
+)";
+
+class PlanTest : public testing::Test {
+protected:
+    // Hosts n1, n2, ... with two slots each, PEs and spares round them.
+    PlanTest& job(int n_hosts, int pes, int spares) {
+        for (int host = 1; host <= n_hosts; ++host) {
+            task.placement.hosts.push_back({.name = "n" + std::to_string(host), .slots = 2, .slots_max = 0});
+        }
+        task.placement.pes = pes;
+        task.placement.spares = spares;
+        task.placement.is_by_node = true;
+        return *this;
+    }
+    void know_racks() {
+        Result<Topology> parsed = Topology::parse(kRacks, "racks");
+        ASSERT_TRUE(parsed) << parsed.error().line;
+        task.topology = std::move(*parsed);
+    }
+    [[nodiscard]] const Plan::Losses& losses(const char* what, int n_at_once) {
+        plan = make_plan(task);
+        for (const Plan::Losses& item : plan.losses) {
+            if (item.what == what && item.n_at_once == n_at_once) {
+                return item;
+            }
+        }
+        ADD_FAILURE() << "nothing about " << n_at_once << " of " << what;
+        return plan.losses.front();
+    }
+
+    PlanTask task;
+    Plan plan;
+};
+
+TEST_F(PlanTest, TellsWhoKeepsForWhom) {
+    job(4, 4, 4);
+    plan = make_plan(task);
+    ASSERT_EQ(plan.hosts.size(), 4U);
+    EXPECT_EQ(plan.copies, 1);
+    EXPECT_EQ(plan.apart, "host");
+    EXPECT_EQ(plan.hosts[1].pes, Numbers{1});
+    EXPECT_EQ(plan.hosts[1].kept_of, Numbers{0});
+    EXPECT_EQ(plan.hosts[0].kept_of, Numbers{3});
+    EXPECT_EQ(plan.hosts[0].spares.size(), 1U);
+}
+
+TEST_F(PlanTest, ACopyBesideItsOriginalIsNamed) {
+    job(5, 5, 5);
+    EXPECT_EQ(losses("host", 1).n_survived, 5U);
+    const Plan::Losses two = losses("host", 2);
+    EXPECT_EQ(two.n_sets, 10U);
+    EXPECT_EQ(two.n_survived, 5U) << "neighbours are not";
+    EXPECT_EQ(two.fatal, "n1, n2: PE 0 and all its copies are there");
+    task.backup.partners = 2;
+    EXPECT_EQ(losses("host", 2).n_survived, 10U);
+    EXPECT_EQ(losses("host", 2).fatal, "");
+    EXPECT_EQ(losses("host", 3).fatal, "n1, n2, n3: PE 0 and all its copies are there");
+}
+
+TEST_F(PlanTest, TheGreaterPartHasToBeLeft) {
+    job(4, 4, 4);
+    task.backup.partners = 3;
+    const Plan::Losses two = losses("host", 2);
+    EXPECT_EQ(two.n_survived, 3U) << "of two equal halves that with PE 0 goes on";
+    EXPECT_EQ(two.fatal, "n1, n2: 2 of 4 PEs are left, which cannot tell whether they are the part that is cut off");
+}
+
+TEST_F(PlanTest, SparesHaveToBeElsewhere) {
+    job(4, 4, 1);
+    EXPECT_EQ(losses("host", 1).n_survived, 3U);
+    EXPECT_NE(losses("host", 1).fatal.find(": 1 PE is lost, and 0 spares are left elsewhere"), std::string::npos)
+        << losses("host", 1).fatal;
+}
+
+TEST_F(PlanTest, RacksAreKeptApartIfTheyAreKnown) {
+    job(5, 5, 5);
+    know_racks();
+    EXPECT_EQ(losses("rack", 1).n_survived, 2U);
+    EXPECT_EQ(plan.apart, "rack");
+    EXPECT_EQ(plan.levels, (std::vector<std::string>{"rack", "power"}));
+    EXPECT_EQ(plan.hosts[3].domains, (std::vector<std::string>{"r2", "p1"}));
+    EXPECT_EQ(plan.hosts[4].domains, (std::vector<std::string>{"", ""})) << "the file does not name it";
+    task.topology.reset();
+    plan = make_plan(task);
+    EXPECT_EQ(plan.hosts[1].kept_of, Numbers{0}) << "in the same rack";
+}
+
+TEST_F(PlanTest, AnOnlyPeHasItsCopyWithASpare) {
+    job(2, 1, 2);
+    plan = make_plan(task);
+    EXPECT_EQ(plan.copies, 1);
+    EXPECT_EQ(plan.hosts[1].kept_of, Numbers{0});
+    task.backup.mode = BackupMode::none;
+    plan = make_plan(task);
+    EXPECT_EQ(plan.copies, 0);
+    const std::string text = text_of(plan, task.backup);
+    EXPECT_NE(text.find("0 copies of each PE in other processes; memory of a PE: 1 times"), std::string::npos) << text;
+}
+
+TEST_F(PlanTest, ManyHostsAreSampled) {
+    for (int host = 0; host < 1000; ++host) {
+        task.placement.hosts.push_back({.name = "n" + std::to_string(host), .slots = 1, .slots_max = 0});
+    }
+    task.placement.pes = 900;
+    task.placement.spares = 100;
+    EXPECT_FALSE(losses("host", 1).is_sample);
+    const Plan::Losses two = losses("host", 2);
+    EXPECT_TRUE(two.is_sample);
+    EXPECT_LT(two.n_survived, two.n_sets);
+    EXPECT_EQ(losses("host", 2).n_survived, two.n_survived) << "the same plan gives the same figures";
+}
+
+TEST_F(PlanTest, TheTextHasATableAndTheLosses) {
+    job(3, 3, 3);
+    task.backup.partners = 2;
+    const std::string text = text_of(make_plan(task), task.backup);
+    EXPECT_NE(text.find("3 PEs and 3 spares on 3 hosts\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("  n2   1   "), std::string::npos) << text;
+    EXPECT_NE(text.find("2 copies of each PE in other processes, kept apart by host; memory of a PE: 6 times"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("  1 host: 3 of 3 survived\n  2 hosts: 0 of 3 survived; not n1, n2: "), std::string::npos)
+        << text;
+}
+
+TEST(HostRanges, NamesRangesAndSlots) {
+    std::string line;
+    const auto hosts = parse_host_ranges("n[1-2,4]:3,login", line);
+    ASSERT_TRUE(hosts) << line;
+    ASSERT_EQ(hosts->size(), 4U);
+    EXPECT_EQ((*hosts)[2].name, "n4");
+    EXPECT_EQ((*hosts)[2].slots, 3);
+    EXPECT_EQ((*hosts)[3].name, "login");
+    EXPECT_EQ((*hosts)[3].slots, 1);
+    for (const char* bad : {"", "a,", "a:", "a:0", "a:x", "n[1-", "n]1", ",a"}) {
+        EXPECT_FALSE(parse_host_ranges(bad, line)) << bad;
+        EXPECT_FALSE(line.empty()) << bad;
+    }
+}
+
+}  // namespace
+}  // namespace sft::tools

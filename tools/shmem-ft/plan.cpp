@@ -1,0 +1,359 @@
+#include "tools/shmem-ft/plan.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "recovery/membership/job_state.hpp"
+#include "recovery/membership/placement.hpp"
+#include "recovery/membership/scheme.hpp"
+#include "tools/common/text.hpp"
+
+namespace sft::tools {
+namespace {
+
+constexpr std::uint64_t kSetsMax = 200'000;  // more are drawn at random
+constexpr std::int32_t kAtOnceMax = 3;
+
+// Hosts that are lost as one.
+struct Unit {
+    std::string name;
+    std::vector<std::int32_t> hosts;
+};
+
+std::string counted(std::int64_t n, const std::string& what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
+std::uint64_t choices(std::uint64_t n, std::uint64_t k) {
+    std::uint64_t product = 1;
+    for (std::uint64_t i = 0; i < k; ++i) {
+        product = product * (n - i) / (i + 1);
+    }
+    return product;
+}
+
+// Calls for each set of `k` numbers below n, in order; until one call says no.
+void each_set(std::int32_t n, std::int32_t k, const std::function<void(const std::vector<std::int32_t>&)>& call) {
+    std::vector<std::int32_t> set(static_cast<std::size_t>(k));
+    for (std::int32_t i = 0; i < k; ++i) {
+        set[static_cast<std::size_t>(i)] = i;
+    }
+    for (;;) {
+        call(set);
+        std::int32_t at = k - 1;
+        while (at >= 0 && set[static_cast<std::size_t>(at)] == n - k + at) {
+            --at;
+        }
+        if (at < 0) {
+            return;
+        }
+        std::int32_t next = ++set[static_cast<std::size_t>(at)];
+        for (std::int32_t i = at + 1; i < k; ++i) {
+            set[static_cast<std::size_t>(i)] = ++next;
+        }
+    }
+}
+
+class Planner {
+public:
+    explicit Planner(const PlanTask& task) : task_(task), host_of_(place(task.placement)) {
+        const auto n_pes = static_cast<std::size_t>(task.placement.pes);
+        std::vector<NodeId> nodes;
+        std::map<int, NodeId> numbers;  // in the order of the lowest processes, as the library numbers them
+        for (const int host : host_of_) {
+            const NodeId next(static_cast<std::int32_t>(numbers.size()));
+            const auto [at, is_new] = numbers.emplace(host, next);
+            nodes.push_back(at->second);
+            if (is_new) {
+                areas_.push_back(area_of(host));
+            }
+        }
+        nodes_ = NodeMap(std::move(nodes));
+        area_map_ = AreaMap(areas_);
+        const bool has_areas = task.topology && area_map_.has_several();
+        const JobShape shape{.n_pes = task.placement.pes,
+                             .n_processes = static_cast<std::int32_t>(host_of_.size()),
+                             .nodes = nodes_.is_one_node() ? nullptr : &nodes_,
+                             .areas = has_areas ? &area_map_ : nullptr,
+                             .keeps_near = task.backup.mode == BackupMode::single_copy};
+        keepers_.resize(n_pes);
+        if (task.backup.mode == BackupMode::none) {
+            return;
+        }
+        if (n_pes == 1) {  // a spare keeps for it
+            const ProcId witness = one_partner().witness_for(shape, {});
+            keepers_[0] = witness == kNoProc ? std::vector<std::int32_t>{} : std::vector{witness.value()};
+            is_by_area_ = has_areas;
+            return;
+        }
+        const Placement placement(shape, {}, {}, task.backup.partners);
+        for (std::size_t pe = 0; pe < n_pes; ++pe) {
+            for (std::int32_t number = 0; number < placement.n_keepers(); ++number) {
+                keepers_[pe].push_back(placement.keeper_of(PeId(static_cast<std::int32_t>(pe)), number).value());
+            }
+        }
+        is_by_area_ = has_areas && !shape.keeps_near;
+    }
+
+    [[nodiscard]] Plan plan() {
+        Plan plan;
+        plan.n_pes = task_.placement.pes;
+        plan.n_spares = task_.placement.spares;
+        plan.copies = keepers_.front().empty() ? 0 : static_cast<std::int32_t>(keepers_.front().size());
+        plan.apart = is_by_area_ ? task_.topology->apart().name : "host";
+        describe_hosts(plan);
+        std::vector<Unit> hosts;
+        for (std::size_t host = 0; host < plan.hosts.size(); ++host) {
+            if (!plan.hosts[host].pes.empty() || !plan.hosts[host].spares.empty()) {
+                hosts.push_back({plan.hosts[host].name, {static_cast<std::int32_t>(host)}});
+            }
+        }
+        look_at("host", hosts, plan);
+        for (std::size_t level = 0; level < plan.levels.size(); ++level) {
+            std::map<std::string, Unit> domains;
+            for (std::size_t host = 0; host < plan.hosts.size(); ++host) {
+                if (const std::string& name = plan.hosts[host].domains[level]; !name.empty()) {
+                    domains[name].name = name;
+                    domains[name].hosts.push_back(static_cast<std::int32_t>(host));
+                }
+            }
+            std::vector<Unit> units;
+            for (auto& [name, unit] : domains) {
+                units.push_back(std::move(unit));
+            }
+            look_at(plan.levels[level], units, plan);
+        }
+        return plan;
+    }
+
+private:
+    [[nodiscard]] std::int32_t area_of(int host) const {
+        if (!task_.topology) {
+            return host;
+        }
+        const auto n_domains = static_cast<std::int32_t>(task_.topology->apart().domains.size());
+        return task_.topology->domain_of(task_.placement.hosts[static_cast<std::size_t>(host)].name)
+            .value_or(n_domains + host);
+    }
+
+    void describe_hosts(Plan& plan) const {
+        for (const HostSlots& host : task_.placement.hosts) {
+            plan.hosts.push_back({.name = host.name, .domains = {}, .pes = {}, .spares = {}, .kept_of = {}});
+        }
+        for (std::size_t process = 0; process < host_of_.size(); ++process) {
+            Plan::Host& host = plan.hosts[static_cast<std::size_t>(host_of_[process])];
+            const auto number = static_cast<std::int32_t>(process);
+            (number < plan.n_pes ? host.pes : host.spares).push_back(number);
+        }
+        for (std::size_t pe = 0; pe < keepers_.size(); ++pe) {
+            for (const std::int32_t keeper : keepers_[pe]) {
+                const int host = host_of_[static_cast<std::size_t>(keeper)];
+                plan.hosts[static_cast<std::size_t>(host)].kept_of.push_back(static_cast<std::int32_t>(pe));
+            }
+        }
+        if (!task_.topology) {
+            return;
+        }
+        for (const Topology::Level& level : task_.topology->levels()) {
+            plan.levels.push_back(level.name);
+            for (Plan::Host& host : plan.hosts) {
+                const auto domain = task_.topology->domain_of(level, host.name);
+                host.domains.push_back(domain ? level.domains[static_cast<std::size_t>(*domain)] : "");
+            }
+        }
+    }
+
+    void look_at(const std::string& what, const std::vector<Unit>& units, Plan& plan) const {
+        const auto n = static_cast<std::int32_t>(units.size());
+        for (std::int32_t k = 1; k <= kAtOnceMax && k < n; ++k) {
+            Plan::Losses losses{
+                .what = what, .n_at_once = k, .n_sets = 0, .n_survived = 0, .is_sample = false, .fatal = ""};
+            const auto judge = [&](const std::vector<std::int32_t>& set) {
+                const std::string why = why_fatal(units, set);
+                ++losses.n_sets;
+                losses.n_survived += why.empty() ? 1 : 0;
+                losses.fatal = losses.fatal.empty() ? why : losses.fatal;
+            };
+            if (choices(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(k)) <= kSetsMax) {
+                each_set(n, k, judge);
+            } else {
+                losses.is_sample = true;
+                std::mt19937 random(1);  // the same plan gives the same figures
+                for (std::uint64_t i = 0; i < kSetsMax; ++i) {
+                    std::vector<std::int32_t> set;
+                    while (static_cast<std::int32_t>(set.size()) < k) {
+                        const auto one = static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(n));
+                        if (std::find(set.begin(), set.end(), one) == set.end()) {
+                            set.push_back(one);
+                        }
+                    }
+                    std::sort(set.begin(), set.end());
+                    judge(set);
+                }
+            }
+            plan.losses.push_back(std::move(losses));
+        }
+    }
+
+    // Empty: the job survives it.
+    [[nodiscard]] std::string why_fatal(const std::vector<Unit>& units, const std::vector<std::int32_t>& set) const {
+        std::vector<char> is_lost(task_.placement.hosts.size(), 0);
+        std::vector<std::string> names;
+        for (const std::int32_t number : set) {
+            const Unit& unit = units[static_cast<std::size_t>(number)];
+            names.push_back(unit.name);
+            for (const std::int32_t host : unit.hosts) {
+                is_lost[static_cast<std::size_t>(host)] = 1;
+            }
+        }
+        const auto lost = [&](std::int32_t process) {
+            return is_lost[static_cast<std::size_t>(host_of_[static_cast<std::size_t>(process)])] != 0;
+        };
+        std::int32_t n_lost = 0;
+        for (std::int32_t pe = 0; pe < task_.placement.pes; ++pe) {
+            if (!lost(pe)) {
+                continue;
+            }
+            ++n_lost;
+            const std::vector<std::int32_t>& keepers = keepers_[static_cast<std::size_t>(pe)];
+            if (std::all_of(keepers.begin(), keepers.end(), lost)) {
+                return fmt::format("{}: PE {} and all its copies are there", fmt::join(names, ", "), pe);
+            }
+        }
+        const std::int32_t n_left = task_.placement.pes - n_lost;
+        if (n_left < n_lost || (n_left == n_lost && lost(0))) {
+            return fmt::format("{}: {} of {} PEs are left, which cannot tell whether they are the part that is cut off",
+                               fmt::join(names, ", "), n_left, task_.placement.pes);
+        }
+        std::int32_t n_spares = 0;
+        for (std::size_t process = static_cast<std::size_t>(task_.placement.pes); process < host_of_.size();
+             ++process) {
+            n_spares += lost(static_cast<std::int32_t>(process)) ? 0 : 1;
+        }
+        if (n_spares < n_lost) {
+            return fmt::format("{}: {} {} lost, and {} {} left elsewhere", fmt::join(names, ", "),
+                               counted(n_lost, "PE"), n_lost == 1 ? "is" : "are", counted(n_spares, "spare"),
+                               n_spares == 1 ? "is" : "are");
+        }
+        return {};
+    }
+
+    const PlanTask& task_;
+    std::vector<int> host_of_;  // by process
+    NodeMap nodes_;
+    std::vector<std::int32_t> areas_;  // by node
+    AreaMap area_map_;
+    bool is_by_area_ = false;
+    std::vector<std::vector<std::int32_t>> keepers_;  // by PE: processes
+};
+
+// "0-3, 7"
+std::string ranges_of(const std::vector<std::int32_t>& sorted) {
+    std::string text;
+    for (std::size_t i = 0; i < sorted.size();) {
+        std::size_t end = i + 1;
+        while (end < sorted.size() && sorted[end] == sorted[end - 1] + 1) {
+            ++end;
+        }
+        text += text.empty() ? "" : ",";
+        text += end - i == 1 ? fmt::format("{}", sorted[i]) : fmt::format("{}-{}", sorted[i], sorted[end - 1]);
+        i = end;
+    }
+    return text.empty() ? "-" : text;
+}
+
+std::string table_of(const Plan& plan) {
+    std::vector<std::vector<std::string>> rows = {{"host"}};
+    for (const std::string& level : plan.levels) {
+        rows.front().push_back(level);
+    }
+    rows.front().insert(rows.front().end(), {"PEs", "spares", "copies of PEs"});
+    for (const Plan::Host& host : plan.hosts) {
+        rows.push_back({host.name});
+        for (const std::string& domain : host.domains) {
+            rows.back().push_back(domain.empty() ? "-" : domain);
+        }
+        std::vector<std::int32_t> kept = host.kept_of;
+        std::sort(kept.begin(), kept.end());
+        rows.back().insert(rows.back().end(), {ranges_of(host.pes), ranges_of(host.spares), ranges_of(kept)});
+    }
+    std::string text;
+    for (const std::vector<std::string>& row : rows) {
+        std::string line = " ";
+        for (std::size_t column = 0; column < row.size(); ++column) {
+            std::size_t width = 0;
+            for (const std::vector<std::string>& other : rows) {
+                width = std::max(width, other[column].size());
+            }
+            line +=
+                column + 1 == row.size() ? fmt::format(" {}", row[column]) : fmt::format(" {:<{}}", row[column], width);
+        }
+        text += line + "\n";
+    }
+    return text;
+}
+
+}  // namespace
+
+Plan make_plan(const PlanTask& task) { return Planner(task).plan(); }
+
+std::string text_of(const Plan& plan, const Backup& backup) {
+    const std::int32_t memory = backup.mode == BackupMode::none          ? 1
+                                : backup.mode == BackupMode::single_copy ? 3
+                                                                         : 2 + 2 * plan.copies;
+    std::string text = fmt::format("{} and {} on {}\n\n", counted(plan.n_pes, "PE"), counted(plan.n_spares, "spare"),
+                                   counted(static_cast<std::int64_t>(plan.hosts.size()), "host"));
+    text += table_of(plan);
+    text += fmt::format(
+        "\n{} of each PE in other processes{}; memory of a PE: {} times what its symmetric state "
+        "takes\n\nlost at one moment:\n",
+        plan.copies == 1 ? "1 copy" : fmt::format("{} copies", plan.copies),
+        plan.copies == 0 ? "" : ", kept apart by " + plan.apart, memory);
+    for (const Plan::Losses& losses : plan.losses) {
+        text += fmt::format("  {}: {} of {} {}survived{}{}\n", counted(losses.n_at_once, losses.what),
+                            losses.n_survived, losses.n_sets, losses.is_sample ? "drawn ones " : "",
+                            losses.fatal.empty() ? "" : "; not ", losses.fatal);
+    }
+    return text;
+}
+
+std::optional<std::vector<HostSlots>> parse_host_ranges(std::string_view text, std::string& error_line) {
+    std::vector<HostSlots> hosts;
+    while (true) {
+        std::size_t end = 0;  // the next comma that is not between brackets
+        for (int depth = 0; end < text.size() && (text[end] != ',' || depth > 0); ++end) {
+            depth += text[end] == '[' ? 1 : text[end] == ']' ? -1 : 0;
+        }
+        std::string_view item = text.substr(0, end);
+        HostSlots slots;
+        if (const std::size_t colon = item.rfind(':'); colon != std::string_view::npos) {
+            const auto number = parse_number(std::string(item.substr(colon + 1)), 1, 4094);
+            if (!number) {
+                error_line = fmt::format("{}: behind the colon stands the number of slots, from 1 to 4094", item);
+                return std::nullopt;
+            }
+            slots.slots = static_cast<int>(*number);
+            item = item.substr(0, colon);
+        }
+        const Result<std::vector<std::string>> names = expand_hosts(item);
+        if (!names) {
+            error_line = fmt::format("{}{}{}", item, item.empty() ? "" : ": ", names.error().line);
+            return std::nullopt;
+        }
+        for (const std::string& name : *names) {
+            slots.name = name;
+            hosts.push_back(slots);
+        }
+        if (end == text.size()) {
+            return hosts;
+        }
+        text.remove_prefix(end + 1);
+    }
+}
+
+}  // namespace sft::tools

@@ -1,0 +1,110 @@
+// shmem-ft plan: what a job on given hosts would be like.
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/config.hpp"
+#include "tools/common/text.hpp"
+#include "tools/shmem-ft/commands.hpp"
+#include "tools/shmem-ft/plan.hpp"
+
+namespace sft::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kExitUsage = 2;
+
+int refuse(const std::string& line) {
+    print_line("shmem-ft: error: plan: " + line);
+    return kExitUsage;
+}
+
+Json json_of(const Plan& plan) {
+    Json json = {{"pes", plan.n_pes}, {"spares", plan.n_spares}, {"copies", plan.copies}, {"apart", plan.apart}};
+    json["hosts"] = Json::array();
+    for (const Plan::Host& host : plan.hosts) {
+        Json item = {{"name", host.name}};
+        for (std::size_t level = 0; level < plan.levels.size(); ++level) {
+            const std::string& domain = host.domains[level];
+            item["domains"][plan.levels[level]] = domain.empty() ? Json(nullptr) : Json(domain);
+        }
+        item["pes"] = host.pes;
+        item["spares"] = host.spares;
+        item["copies_of_pes"] = host.kept_of;
+        json["hosts"].push_back(std::move(item));
+    }
+    json["losses"] = Json::array();
+    for (const Plan::Losses& losses : plan.losses) {
+        json["losses"].push_back({{"what", losses.what},
+                                  {"at_once", losses.n_at_once},
+                                  {"sets", losses.n_sets},
+                                  {"survived", losses.n_survived},
+                                  {"is_sample", losses.is_sample},
+                                  {"fatal", losses.fatal.empty() ? Json(nullptr) : Json(losses.fatal)}});
+    }
+    return json;
+}
+
+}  // namespace
+
+int run_plan(const PlanCommand& command) {
+    // As the library reads them.
+    if (!command.backup.empty()) {
+        ::setenv("SHMEM_FT_BACKUP_MODE", command.backup.c_str(), 1);
+    }
+    if (!command.topology.empty()) {
+        ::setenv("SHMEM_FT_TOPOLOGY", command.topology.c_str(), 1);
+    }
+    Config config;
+    if (const Result<> loaded = load_config(config); !loaded) {
+        return refuse(loaded.error().line);
+    }
+    if (command.hosts.empty()) {
+        return refuse(
+            "on which hosts? shmem-ft plan --hosts node[1-4]:2 (each name or range with its number of slots)");
+    }
+    PlanTask task;
+    task.backup = config.backup;
+    std::string line;
+    const auto hosts = parse_host_ranges(command.hosts, line);
+    if (!hosts) {
+        return refuse("--hosts: " + line);
+    }
+    if (!config.topology.empty()) {
+        Result<Topology> read = Topology::read(config.topology);
+        if (!read) {
+            return refuse(read.error().line);
+        }
+        task.topology = std::move(*read);
+    }
+    int n_slots = 0;
+    for (const HostSlots& host : *hosts) {
+        n_slots += host.slots;
+    }
+    const int spares = command.spares >= 0 ? command.spares : static_cast<int>(config.spares);
+    const int pes = command.pes != 0 ? command.pes : n_slots - spares;
+    if (pes < 1) {
+        return refuse(
+            fmt::format("--spares: {} spares leave no slot for a PE on hosts with {} slots", spares, n_slots));
+    }
+    if (command.spare_nodes >= static_cast<int>(hosts->size())) {
+        return refuse(
+            fmt::format("--spare-nodes: {} of {} hosts leave none for PEs", command.spare_nodes, hosts->size()));
+    }
+    task.placement = {.hosts = *hosts,
+                      .pes = pes,
+                      .spares = spares,
+                      .spare_nodes = command.spare_nodes,
+                      .is_by_node = command.is_by_node};
+    if (const auto lack = lack_of_room(task.placement)) {
+        return refuse(*lack);
+    }
+    const Plan plan = make_plan(task);
+    fmt::print("{}", command.as_json ? json_of(plan).dump(2) + "\n" : text_of(plan, task.backup));
+    return 0;
+}
+
+}  // namespace sft::tools
