@@ -99,7 +99,8 @@ public:
     // The same for a far keeper besides those that are used, which are all far. One that is used already is opened
     // anew.
     [[nodiscard]] Reach add_keeper(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble);
-    // Of the far keepers only these stay in use; those that have died do not.
+    // Of the far keepers only these stay in use; those that have died do not, nor does a near one beside which there
+    // are to be others.
     void keep_only(std::span<const ProcId> keepers) noexcept;
     void forget_keeper() noexcept;
 

@@ -49,18 +49,22 @@ Reach BackupStore::use_far(const KeeperLocation& location, PeId pe, const LiveSt
 Reach BackupStore::add_keeper(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble) {
     const Use use(*this);
     SFT_ASSERT(location.is_far() && pe != kNoPe && mode_ != BackupMode::none);
-    SFT_ASSERT(pe_ == kNoPe || pe_ == pe);    // a process is one PE, for ever
-    SFT_ASSERT(!has_shadow_ || is_far());     // a near keeper is the only one
-    SFT_ASSERT(fars_.size() < kPartnersMax);  // each is dropped when another takes its place
+    SFT_ASSERT(pe_ == kNoPe || pe_ == pe);  // a process is one PE, for ever
+    SFT_ASSERT(!has_shadow_ || is_far());   // a near keeper is the only one
     pe_ = pe;
     changed_in_ = kNoVersion;
     std::erase_if(fars_, [&](const Far& far) { return far.shadow->keeper() == location.process; });
+    SFT_ASSERT(fars_.size() < kPartnersMax);  // each is dropped when another takes its place
     return use_far(location, pe, live, trouble);
 }
 
 void BackupStore::keep_only(std::span<const ProcId> keepers) noexcept {
     const Use use(*this);
     if (!is_far()) {
+        if (keepers.size() > 1) {  // a near one is the only one
+            has_shadow_ = shadow_readable_ = false;
+            forget_differences();
+        }
         return;
     }
     look_for_dead_keepers();

@@ -1,6 +1,7 @@
 // Several shadows of one PE, each at a keeper on another node: all of them have what was replicated, any of them is
 // enough, and each mends the others.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <memory>
@@ -8,6 +9,7 @@
 
 #include "backup/protector.hpp"
 #include "backup/store.hpp"
+#include "base/process_watch.hpp"
 #include "tests/backup/fake_wire.hpp"
 #include "tests/backup/live_memory.hpp"
 #include "tests/result.hpp"
@@ -265,6 +267,36 @@ TEST_F(ReplicasProtector, OnlyWhoLacksItGetsACopy) {
     expect_at(1);
     expect_at(2);
     EXPECT_EQ(wires[0]->operations, of_the_old_one) << "it is none any more";
+}
+
+// All PEs were on one node, and are on several after a recovery.
+TEST_F(ReplicasProtector, SeveralFarKeepersFollowANearOne) {
+    BackupStore near;
+    ASSERT_TRUE(good(near.create(BackupMode::double_copy, live.state, 3)));
+    const BackupStore::KeeperLocation here{
+        .pid = ::getpid(), .start_time = process_start_time(::getpid()), .store_fd = near.fd(), .process = ProcId(5)};
+    ASSERT_TRUE(good(protector.use_keeper(here, kMe)));
+    live.scribble(random, 200);
+    commit();
+    commit();
+    const std::vector<Protector::Shadow> far = {{.keeper = at(1), .is_there = false},
+                                                {.keeper = at(2), .is_there = false}};
+    ASSERT_TRUE(good(protector.protect(kMe, far, version)));
+    EXPECT_EQ(protector.keepers(), (std::vector{ProcId(1), ProcId(2)}));
+    expect_at(1);
+    expect_at(2);
+    live.scribble(random, 20);
+    commit();
+    expect_at(1);
+    expect_at(2);
+    // And back.
+    const std::vector<Protector::Shadow> one = {{.keeper = here, .is_there = false}};
+    ASSERT_TRUE(good(protector.protect(kMe, one, version)));
+    EXPECT_EQ(protector.keepers(), std::vector{ProcId(5)});
+    live.scribble(random, 20);
+    commit();
+    ASSERT_TRUE(good(protector.roll_back(version)));
+    EXPECT_TRUE(State(live) == *stored);
 }
 
 TEST_F(ReplicasProtector, SaysWhoseDeathItIs) {
