@@ -298,6 +298,33 @@ class Globals(InFolder):
             self.assertIn(name, result.stderr)
 
 
+class Plan(unittest.TestCase):
+    def test_hosts_and_racks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "racks.toml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('[[rack]]\nname = "r1"\nhosts = ["n[1-2]"]\n[[rack]]\nname = "r2"\nhosts = ["n[3-4]"]\n')
+            words = ["plan", "--hosts", "n[1-4]:2", "--spares", "4", "--map-by", "node", "--topology", path]
+            text = tool("shmem-ft", *words)
+            facts = json.loads(tool("shmem-ft", *words, "--json").stdout)
+        self.assertEqual((text.returncode, text.stderr), (0, ""))
+        self.assertIn("4 PEs and 4 spares on 4 hosts\n", text.stdout)
+        self.assertIn("  n2   r1   1   6      3\n", text.stdout)
+        self.assertEqual([host["copies_of_pes"] for host in facts["hosts"]], [[2], [3], [0], [1]])
+        self.assertEqual(facts["hosts"][3]["domains"], {"rack": "r2"})
+        self.assertEqual([loss["survived"] for loss in facts["losses"] if loss["what"] == "rack"], [1])
+
+    def test_mistakes_get_one_line(self):
+        for words, line in ((["plan"], "plan: on which hosts?"), (["plan", "--hosts", "n[1-"], "plan: --hosts: n[1-: a bracket"),
+                            (["plan", "--hosts", "n", "--spares", "1"], "plan: --spares: 1 spare"),
+                            (["plan", "--hosts", "n", "--topology", "/nowhere"], "plan: /nowhere: cannot be read: "),
+                            (["plan", "--hosts", "n", "--backup", "x"], "plan: SHMEM_FT_BACKUP_MODE=x: not one of ")):
+            result = tool("shmem-ft", *words)
+            self.assertEqual(result.returncode, 2, words)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+            self.assertTrue(result.stderr.startswith(f"shmem-ft: error: {line}"), result.stderr)
+
+
 class Config(unittest.TestCase):
     def test_every_value_has_an_origin(self):
         text = tool("shmem-ft", "config", env={"SMA_SYMMETRIC_SIZE": "1G", "SHMEM_FT_BACKUP_MODE": "single"}).stdout

@@ -87,8 +87,8 @@ int run_plan(const PlanCommand& command) {
     const int spares = command.spares >= 0 ? command.spares : static_cast<int>(config.spares);
     const int pes = command.pes != 0 ? command.pes : n_slots - spares;
     if (pes < 1) {
-        return refuse(
-            fmt::format("--spares: {} spares leave no slot for a PE on hosts with {} slots", spares, n_slots));
+        return refuse(fmt::format("--spares: {} spare{} no slot for a PE on hosts with {} slot{}", spares,
+                                  spares == 1 ? " leaves" : "s leave", n_slots, n_slots == 1 ? "" : "s"));
     }
     if (command.spare_nodes >= static_cast<int>(hosts->size())) {
         return refuse(
