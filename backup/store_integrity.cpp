@@ -166,8 +166,9 @@ BackupStore::Scrubbed BackupStore::scrub(ScrubPlace& place, std::size_t blocks, 
         findings.checked = 1;
         if (!image.intact(block)) {
             const std::vector<Image> others = all.others_of(number);
+            const Version committed = committed_;
             if (std::any_of(others.begin(), others.end(), [&](const Image& other) {
-                    return !image.gone() && image.mend_block(committed_, block, other);
+                    return !image.gone() && image.mend_block(committed, block, other);
                 })) {
                 findings.mended = 1;
             } else if (image.gone()) {
