@@ -283,4 +283,13 @@ std::optional<std::int32_t> Topology::domain_of(const Level& level, std::string_
     return std::nullopt;
 }
 
+std::vector<std::int32_t> Topology::areas_of(const std::vector<std::string>& hosts) const {
+    std::vector<std::int32_t> areas;
+    const auto n_domains = static_cast<std::int32_t>(apart().domains.size());
+    for (const std::string& host : hosts) {
+        areas.push_back(domain_of(host).value_or(n_domains + static_cast<std::int32_t>(areas.size())));
+    }
+    return areas;
+}
+
 }  // namespace sft

@@ -46,6 +46,8 @@ public:
     // and be without it in the file.
     [[nodiscard]] std::optional<std::int32_t> domain_of(std::string_view host) const;
     [[nodiscard]] std::optional<std::int32_t> domain_of(const Level& level, std::string_view host) const;
+    // For an AreaMap, by host: a host that the file does not name is an area of its own.
+    [[nodiscard]] std::vector<std::int32_t> areas_of(const std::vector<std::string>& hosts) const;
     // Equal for equal files, not 0.
     [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 

@@ -240,15 +240,20 @@ void NodeLinks::admit_nodes() {
 
 Result<> NodeLinks::read_nodes() {
     std::vector<NodeId> nodes;
+    std::vector<std::string> names;  // by node: these are numbered in the order of their lowest processes
     for (std::int32_t process = 0; process < o_.control->n_processes(); ++process) {
         const Contact* contact = o_.control->contact(ProcId(process));
         if (contact == nullptr) {
             return fails(format("process %d of the job ended inside shmem_init", process));
         }
         nodes.emplace_back(contact->node);
+        if (nodes.back().index() == names.size()) {
+            names.emplace_back(contact->node_name);
+        }
     }
     nodes_ = NodeMap(std::move(nodes));
-    areas_ = find_areas();
+    SFT_ASSERT(names.size() == static_cast<std::size_t>(nodes_.n_nodes()));
+    areas_ = topology_ ? AreaMap(topology_->areas_of(names)) : AreaMap();
     return {};
 }
 
@@ -263,18 +268,6 @@ Result<> NodeLinks::read_topology() {
     }
     topology_ = std::move(*read);
     return {};
-}
-
-// A node that the file does not name is an area of its own.
-AreaMap NodeLinks::find_areas() const {
-    std::vector<std::int32_t> areas;
-    if (topology_) {
-        const auto n_domains = static_cast<std::int32_t>(topology_->apart().domains.size());
-        for (std::int32_t node = 0; node < nodes_.n_nodes(); ++node) {
-            areas.push_back(topology_->domain_of(name_of(NodeId(node))).value_or(n_domains + node));
-        }
-    }
-    return AreaMap(std::move(areas));
 }
 
 std::string NodeLinks::name_of(NodeId node) const {

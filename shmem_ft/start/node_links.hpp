@@ -94,7 +94,6 @@ private:
     [[nodiscard]] Result<> open_network(const JobCard& first, const Own& own);
     [[nodiscard]] Result<> gather_contacts(int generation);
     [[nodiscard]] Result<> try_ways();
-    [[nodiscard]] AreaMap find_areas() const;
     void tell_lost() noexcept;
 
     Options o_;

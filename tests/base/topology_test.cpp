@@ -71,6 +71,8 @@ TEST(TopologyFile, SaysWhatIsLostTogether) {
     EXPECT_EQ(read->domain_of("node3.cluster"), 1) << "the file has the short name";
     EXPECT_EQ(read->domain_of("login.cluster"), 0);
     EXPECT_EQ(read->domain_of("login"), std::nullopt);
+    EXPECT_EQ(read->areas_of({"node3", "node9", "node1", "node8"}), (std::vector<std::int32_t>{1, 3, 0, 5}))
+        << "who is not named is alone";
 }
 
 TEST(TopologyFile, OneLevelNeedsNoChoice) {

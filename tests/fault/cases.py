@@ -118,6 +118,27 @@ def rack_at_once(bench):
                 check_error(job.finish(), r"PE 2\b.*the data is lost")
 
 
+def places_told(bench):
+    """More copies than there are racks, a node that the file does not name, and a file that says nothing of use."""
+    expected = jacobi_results(bench, 7)
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(RACKS)
+        file.flush()
+        setting = {"SHMEM_FT_PRETEND_NODES": "7", "SHMEM_FT_TOPOLOGY": file.name, "SHMEM_FT_BACKUP_MODE": "replica:4"}
+        outcome = bench.job(7, 1, "jacobi1d", *JACOBI, **setting).finish()
+        check_success(outcome, expected)
+        for text in ("pretended node 6 is in no rack of it", "there are PEs in 4 racks only, so 3 others have a copy"):
+            check(text in outcome.stderr, f"not told: {text}", outcome)
+        setting.update({"SHMEM_FT_PRETEND_NODES": "2", "SHMEM_FT_BACKUP_MODE": "double"})
+        outcome = bench.job(2, 1, "jacobi1d", *JACOBI, **setting).finish()
+        check("all nodes of the job are in one rack, whose loss it does not survive" in outcome.stderr, "not told", outcome)
+        file.write("[[rack]]\n")
+        file.flush()
+        outcome = bench.job(2, 1, "jacobi1d", *JACOBI, **setting).finish()
+        check_error(outcome, r"SHMEM_FT_TOPOLOGY: .*\.toml:\d+: rack: a domain needs a name")
+        check(len(outcome.errors()) == 1, "more than one line", outcome)
+
+
 def damaged_replica(bench):
     """The first copy that a substitute asks for is bad; the second one is not."""
     expected = jacobi_results(bench, 5)
@@ -320,6 +341,7 @@ CASES |= {
     "all-at-once-on-several-nodes": all_of_several_nodes,
     "replicas": replicas(2, True),
     "rack-at-once": rack_at_once,
+    "places-told": places_told,
     "replicas-lost": replicas(3, False),
     "replicas-damaged": damaged_replica,
     "in-finalize": in_finalize,

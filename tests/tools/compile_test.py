@@ -315,7 +315,7 @@ class Plan(unittest.TestCase):
         self.assertEqual([loss["survived"] for loss in facts["losses"] if loss["what"] == "rack"], [1])
 
     def test_mistakes_get_one_line(self):
-        for words, line in ((["plan"], "plan: on which hosts?"), (["plan", "--hosts", "n[1-"], "plan: --hosts: n[1-: a bracket"),
+        for words, line in ((["plan"], "plan: on which hosts?"), (["plan", "--hosts", "n[1-"], "plan: --host n[1-: 'n[1-' is not NAME"),
                             (["plan", "--hosts", "n", "--spares", "1"], "plan: --spares: 1 spare"),
                             (["plan", "--hosts", "n", "--topology", "/nowhere"], "plan: /nowhere: cannot be read: "),
                             (["plan", "--hosts", "n", "--backup", "x"], "plan: SHMEM_FT_BACKUP_MODE=x: not one of ")):

@@ -145,20 +145,5 @@ TEST_F(PlanTest, TheTextHasATableAndTheLosses) {
         << text;
 }
 
-TEST(HostRanges, NamesRangesAndSlots) {
-    std::string line;
-    const auto hosts = parse_host_ranges("n[1-2,4]:3,login", line);
-    ASSERT_TRUE(hosts) << line;
-    ASSERT_EQ(hosts->size(), 4U);
-    EXPECT_EQ((*hosts)[2].name, "n4");
-    EXPECT_EQ((*hosts)[2].slots, 3);
-    EXPECT_EQ((*hosts)[3].name, "login");
-    EXPECT_EQ((*hosts)[3].slots, 1);
-    for (const char* bad : {"", "a,", "a:", "a:0", "a:x", "n[1-", "n]1", ",a"}) {
-        EXPECT_FALSE(parse_host_ranges(bad, line)) << bad;
-        EXPECT_FALSE(line.empty()) << bad;
-    }
-}
-
 }  // namespace
 }  // namespace sft::tools

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/topology.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshrun/options.hpp"
 
@@ -46,6 +47,20 @@ bool parse_host_word(std::string_view word, HostSlots& host) {
     return is_host_name(host.name) && slots;
 }
 
+// "name[1-4]:2" as well, which stands for name1:2, name2:2 and so on.
+bool add_hosts(std::vector<HostSlots>& hosts, std::string_view word) {
+    const Result<std::vector<std::string>> words = expand_hosts(word);
+    return words && words->size() <= kProcessesMax &&
+           std::all_of(words->begin(), words->end(), [&](const std::string& one) {
+               HostSlots host;
+               const bool is_host = parse_host_word(one, host);
+               if (is_host) {
+                   add_host(hosts, host);
+               }
+               return is_host;
+           });
+}
+
 // "slots=2", "max_slots=4" or "max-slots=4".
 bool parse_host_setting(std::string_view word, HostSlots& host) {
     const std::size_t equals = word.find('=');
@@ -82,34 +97,6 @@ std::vector<std::string_view> split_outside_brackets(std::string_view text) {
         }
     }
     return pieces;
-}
-
-// "n[1-3,07]x": one pair of brackets at most.
-bool expand_nodes(std::string_view piece, std::vector<std::string>& names) {
-    const std::size_t open = piece.find('[');
-    if (open == std::string_view::npos) {
-        names.emplace_back(piece);
-        return !piece.empty();
-    }
-    const std::size_t close = piece.find(']', open);
-    if (close == std::string_view::npos || piece.find('[', close) != std::string_view::npos) {
-        return false;
-    }
-    const std::string_view before = piece.substr(0, open);
-    const std::string_view after = piece.substr(close + 1);
-    for (const std::string_view range : split_outside_brackets(piece.substr(open + 1, close - open - 1))) {
-        const std::string_view first = range.substr(0, range.find('-'));
-        const std::string_view last = range.substr(range.find('-') == std::string_view::npos ? 0 : range.find('-') + 1);
-        const auto low = parse_number(first, 0, 999'999);
-        const auto high = parse_number(last, 0, 999'999);
-        if (!low || !high || *high < *low || *high - *low >= kProcessesMax) {
-            return false;
-        }
-        for (long number = *low; number <= *high; ++number) {
-            names.push_back(fmt::format("{}{:0{}}{}", before, number, first.size(), after));
-        }
-    }
-    return true;
 }
 
 // "2(x3),1"
@@ -179,13 +166,11 @@ int next_for_spare(const std::vector<Load>& loads, std::size_t first) {
 std::optional<std::vector<HostSlots>> parse_host_list(std::string_view text, std::string& error_line) {
     std::vector<HostSlots> hosts;
     for (const std::string_view word : split_outside_brackets(text)) {
-        HostSlots host;
-        if (!parse_host_word(word, host)) {
+        if (!add_hosts(hosts, word)) {
             error_line =
                 fmt::format("--host {}: '{}' is not NAME or NAME:SLOTS", beginning_of(text), beginning_of(word));
             return std::nullopt;
         }
-        add_host(hosts, host);
     }
     return hosts;
 }
@@ -224,9 +209,11 @@ std::optional<std::vector<HostSlots>> parse_slurm_nodes(std::string_view nodes, 
     std::vector<std::string> names;
     std::vector<int> counts;
     for (const std::string_view piece : split_outside_brackets(nodes)) {
-        if (!expand_nodes(piece, names)) {
+        const Result<std::vector<std::string>> expanded = expand_hosts(piece);
+        if (!expanded) {
             return std::nullopt;
         }
+        names.insert(names.end(), expanded->begin(), expanded->end());
     }
     if (!expand_counts(tasks_per_node, counts) || counts.size() != names.size()) {
         return std::nullopt;

@@ -64,18 +64,19 @@ public:
     explicit Planner(const PlanTask& task) : task_(task), host_of_(place(task.placement)) {
         const auto n_pes = static_cast<std::size_t>(task.placement.pes);
         std::vector<NodeId> nodes;
-        std::map<int, NodeId> numbers;  // in the order of the lowest processes, as the library numbers them
+        std::vector<std::string> names;  // by node
+        std::map<int, NodeId> numbers;   // in the order of the lowest processes, as the library numbers them
         for (const int host : host_of_) {
             const NodeId next(static_cast<std::int32_t>(numbers.size()));
             const auto [at, is_new] = numbers.emplace(host, next);
             nodes.push_back(at->second);
             if (is_new) {
-                areas_.push_back(area_of(host));
+                names.push_back(task.placement.hosts[static_cast<std::size_t>(host)].name);
             }
         }
         nodes_ = NodeMap(std::move(nodes));
-        area_map_ = AreaMap(areas_);
-        const bool has_areas = task.topology && area_map_.has_several();
+        area_map_ = task.topology ? AreaMap(task.topology->areas_of(names)) : AreaMap();
+        const bool has_areas = area_map_.has_several();
         const JobShape shape{.n_pes = task.placement.pes,
                              .n_processes = static_cast<std::int32_t>(host_of_.size()),
                              .nodes = nodes_.is_one_node() ? nullptr : &nodes_,
@@ -132,15 +133,6 @@ public:
     }
 
 private:
-    [[nodiscard]] std::int32_t area_of(int host) const {
-        if (!task_.topology) {
-            return host;
-        }
-        const auto n_domains = static_cast<std::int32_t>(task_.topology->apart().domains.size());
-        return task_.topology->domain_of(task_.placement.hosts[static_cast<std::size_t>(host)].name)
-            .value_or(n_domains + host);
-    }
-
     void describe_hosts(Plan& plan) const {
         for (const HostSlots& host : task_.placement.hosts) {
             plan.hosts.push_back({.name = host.name, .domains = {}, .pes = {}, .spares = {}, .kept_of = {}});
@@ -246,7 +238,6 @@ private:
     const PlanTask& task_;
     std::vector<int> host_of_;  // by process
     NodeMap nodes_;
-    std::vector<std::int32_t> areas_;  // by node
     AreaMap area_map_;
     bool is_by_area_ = false;
     std::vector<std::vector<std::int32_t>> keepers_;  // by PE: processes
@@ -320,40 +311,6 @@ std::string text_of(const Plan& plan, const Backup& backup) {
                             losses.fatal.empty() ? "" : "; not ", losses.fatal);
     }
     return text;
-}
-
-std::optional<std::vector<HostSlots>> parse_host_ranges(std::string_view text, std::string& error_line) {
-    std::vector<HostSlots> hosts;
-    while (true) {
-        std::size_t end = 0;  // the next comma that is not between brackets
-        for (int depth = 0; end < text.size() && (text[end] != ',' || depth > 0); ++end) {
-            depth += text[end] == '[' ? 1 : text[end] == ']' ? -1 : 0;
-        }
-        std::string_view item = text.substr(0, end);
-        HostSlots slots;
-        if (const std::size_t colon = item.rfind(':'); colon != std::string_view::npos) {
-            const auto number = parse_number(std::string(item.substr(colon + 1)), 1, 4094);
-            if (!number) {
-                error_line = fmt::format("{}: behind the colon stands the number of slots, from 1 to 4094", item);
-                return std::nullopt;
-            }
-            slots.slots = static_cast<int>(*number);
-            item = item.substr(0, colon);
-        }
-        const Result<std::vector<std::string>> names = expand_hosts(item);
-        if (!names) {
-            error_line = fmt::format("{}{}{}", item, item.empty() ? "" : ": ", names.error().line);
-            return std::nullopt;
-        }
-        for (const std::string& name : *names) {
-            slots.name = name;
-            hosts.push_back(slots);
-        }
-        if (end == text.size()) {
-            return hosts;
-        }
-        text.remove_prefix(end + 1);
-    }
 }
 
 }  // namespace sft::tools

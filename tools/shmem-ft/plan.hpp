@@ -52,7 +52,4 @@ struct Plan {
 [[nodiscard]] Plan make_plan(const PlanTask& task);
 [[nodiscard]] std::string text_of(const Plan& plan, const Backup& backup);
 
-// "node[1-4]:2,login": names and ranges, each with its number of slots. Nothing: error_line names the culprit.
-[[nodiscard]] std::optional<std::vector<HostSlots>> parse_host_ranges(std::string_view text, std::string& error_line);
-
 }  // namespace sft::tools

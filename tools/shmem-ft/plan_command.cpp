@@ -69,9 +69,9 @@ int run_plan(const PlanCommand& command) {
     PlanTask task;
     task.backup = config.backup;
     std::string line;
-    const auto hosts = parse_host_ranges(command.hosts, line);
+    const auto hosts = parse_host_list(command.hosts, line);
     if (!hosts) {
-        return refuse("--hosts: " + line);
+        return refuse(line);
     }
     if (!config.topology.empty()) {
         Result<Topology> read = Topology::read(config.topology);
