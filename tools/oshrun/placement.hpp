@@ -17,7 +17,8 @@ struct HostSlots {
     friend bool operator==(const HostSlots&, const HostSlots&) = default;
 };
 
-// "a:2,b,n[1-4]:2": a name without number has one slot, ranges are those of expand_hosts (base/topology.hpp), a name given twice has the sum. Nothing: error_line names the culprit.
+// "a:2,b,n[1-4]:2": a name without number has one slot, ranges are those of expand_hosts (base/topology.hpp), a name
+// given twice has the sum. Nothing: error_line names the culprit.
 [[nodiscard]] std::optional<std::vector<HostSlots>> parse_host_list(std::string_view text, std::string& error_line);
 
 // One host a line, "a slots=2 max_slots=4" or "a:2", comments behind #, ends of lines of any system. file: its name,
