@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/assert.hpp"
+#include "base/clock.hpp"
 #include "base/report.hpp"
 
 namespace sft {
@@ -11,14 +12,13 @@ namespace {
 
 using Kind = CheckpointInterval::Kind;
 
-constexpr double kSecondNs = 1e9;
-
 // "12 s", "3.1 ms"
 std::string duration_text(double ns) {
     constexpr struct {
         const char* name;
         double ns;
-    } kUnits[] = {{"h", 3600 * kSecondNs}, {"min", 60 * kSecondNs}, {"s", kSecondNs}, {"ms", 1e6}, {"us", 1e3}};
+    } kUnits[] = {
+        {"h", 3600 * kNsPerSecond}, {"min", 60 * kNsPerSecond}, {"s", kNsPerSecond}, {"ms", 1e6}, {"us", 1e3}};
     for (const auto& unit : kUnits) {
         if (ns >= unit.ns) {
             return format("%.2g %s", ns / unit.ns, unit.name);
@@ -132,7 +132,7 @@ CheckpointPace::Costs CheckpointPace::costs() const noexcept {
 }
 
 std::optional<std::string> CheckpointPace::advice(std::int64_t now_ns, std::uint32_t n_failures) const {
-    constexpr double kLeastRunNs = 60 * kSecondNs;
+    constexpr double kLeastRunNs = 60 * kNsPerSecond;
     constexpr double kLeastShare = 0.05;
     constexpr std::uint64_t kLeastVersions = 10;
     const auto run = static_cast<double>(now_ns - begin_ns_);

@@ -11,6 +11,7 @@
 #include "backup/far_image.hpp"
 #include "backup/image_layout.hpp"
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 #include "base/raw_memory.hpp"
 
 namespace sft {
@@ -24,20 +25,20 @@ std::byte* at_mutable(const AddressRange& range, std::size_t offset) {
 // because zeros are written, unless that is a hole already.
 void clear(const SparseMemory& sparse, std::size_t begin, std::size_t end) {
     SFT_ASSERT(begin <= end && end <= sparse.memory.bytes);
-    static constexpr std::byte kZeros[kImagePage] = {};
+    static constexpr std::byte kZeros[kPageBytes] = {};
     const auto write_zeros = [&](std::size_t from, std::size_t to) {
-        const std::size_t base = from / kImagePage * kImagePage;
-        each_existing(sparse.fd, sparse.file_offset + base, pages_of(to) - base,
+        const std::size_t base = from / kPageBytes * kPageBytes;
+        each_existing(sparse.fd, sparse.file_offset + base, whole_pages(to) - base,
                       [&](std::size_t first, std::size_t last) {
-                          for (std::size_t page = base + first; page < base + last; page += kImagePage) {
+                          for (std::size_t page = base + first; page < base + last; page += kPageBytes) {
                               const std::size_t zero_from = std::max(from, page);
-                              const std::size_t zero_to = std::min(to, page + kImagePage);
+                              const std::size_t zero_to = std::min(to, page + kPageBytes);
                               raw_copy(at_mutable(sparse.memory, zero_from), kZeros, zero_to - zero_from);
                           }
                       });
     };
-    const std::size_t first_page = pages_of(begin);
-    const std::size_t end_page = end / kImagePage * kImagePage;
+    const std::size_t first_page = whole_pages(begin);
+    const std::size_t end_page = end / kPageBytes * kPageBytes;
     if (first_page >= end_page || ::fallocate(sparse.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                               static_cast<off_t>(sparse.file_offset + first_page),
                                               static_cast<off_t>(end_page - first_page)) != 0) {
@@ -56,22 +57,22 @@ void clear(const SparseMemory& sparse, std::size_t begin, std::size_t end) {
 
 Image::Image(std::byte* base, const LiveState& live, FarImage* far) noexcept
     : header_(reinterpret_cast<Header*>(base)), far_(far) {
-    static_assert(sizeof(Header) == 4 * sizeof(std::uint64_t) && sizeof(Header) <= kImagePage);
+    static_assert(sizeof(Header) == 4 * sizeof(std::uint64_t) && sizeof(Header) <= kPageBytes);
     static_assert(std::is_standard_layout_v<Header> && offsetof(Header, version) == 0);
     static_assert(offsetof(Header, heap_blocks) == 8 && offsetof(Header, header_sum) == 24);
     SFT_ASSERT(base != nullptr);
     SFT_ASSERT(reinterpret_cast<std::uintptr_t>(base) % alignof(Header) == 0);
     SFT_ASSERT(live.heap.bytes % kBlockBytes == 0 && live.frozen_heap_bytes % kBlockBytes == 0);
     SFT_ASSERT(live.frozen_heap_bytes <= live.heap.bytes);
-    std::byte* table = base + kImagePage;
+    std::byte* table = base + kPageBytes;
     const std::size_t total =
         blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
-    std::byte* data = table + pages_of(total * sizeof(std::uint64_t));
+    std::byte* data = table + whole_pages(total * sizeof(std::uint64_t));
     for (const auto& [region, bytes] : {std::pair{&heap_, live.heap.bytes}, std::pair{&globals_, live.globals.bytes},
                                         std::pair{&library_, live.library.bytes}}) {
         *region = {reinterpret_cast<std::uint64_t*>(table), data, bytes};
         table += blocks_of(bytes) * sizeof(std::uint64_t);
-        data += pages_of(bytes);
+        data += whole_pages(bytes);
     }
     SFT_ASSERT(table <= base + front_bytes_for(live));  // tables end before the data begin
     SFT_ASSERT(heap_.data == base + front_bytes_for(live));
@@ -86,12 +87,12 @@ Image::Image(std::byte* base, const LiveState& live, FarImage* far) noexcept
 std::size_t Image::front_bytes_for(const LiveState& live) noexcept {
     const std::size_t total =
         blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);
-    return kImagePage + pages_of(total * sizeof(std::uint64_t));
+    return kPageBytes + whole_pages(total * sizeof(std::uint64_t));
 }
 
 std::size_t Image::bytes_for(const LiveState& live) noexcept {
-    return front_bytes_for(live) + pages_of(live.heap.bytes) + pages_of(live.globals.bytes) +
-           pages_of(live.library.bytes);
+    return front_bytes_for(live) + whole_pages(live.heap.bytes) + whole_pages(live.globals.bytes) +
+           whole_pages(live.library.bytes);
 }
 
 // One store() on its way through the blocks.

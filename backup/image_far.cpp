@@ -14,6 +14,7 @@
 #include "backup/far_image.hpp"
 #include "backup/image_layout.hpp"
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 #include "base/raw_memory.hpp"
 
 namespace sft {
@@ -22,7 +23,7 @@ namespace {
 constexpr std::size_t kTablePieceBytes = std::size_t{1} << 20;
 constexpr std::size_t kStageBytes = std::size_t{4} << 20;
 static_assert(kStageBytes >= kBlockBytes && kStageBytes % kBlockBytes == 0);
-static_assert(kTablePieceBytes % kImagePage == 0);
+static_assert(kTablePieceBytes % kPageBytes == 0);
 
 }  // namespace
 
@@ -154,7 +155,7 @@ public:
         : image_(image), live_(live), shipping_(shipping), known_(image.sound(image.version())) {
         SFT_ASSERT((shipping_.local == nullptr) == (shipping_.live_differs == nullptr));
         SFT_ASSERT((shipping_.local == nullptr) == (shipping_.slot_differs == nullptr));
-        dirty_pages_.reset(Image::front_bytes_for(live) / kImagePage);
+        dirty_pages_.reset(Image::front_bytes_for(live) / kPageBytes);
         if (shipping_.local != nullptr) {
             shipping_.live_differs->reset(image_.blocks());
         }
@@ -195,8 +196,8 @@ public:
         for (const ByteExtent& extent : image_.table_extents()) {
             const std::size_t end = extent.offset + extent.bytes;
             for (std::size_t from = extent.offset; from < end;) {
-                const std::size_t page = from / kImagePage;
-                const std::size_t to = std::min(end, (page + 1) * kImagePage);
+                const std::size_t page = from / kPageBytes;
+                const std::size_t to = std::min(end, (page + 1) * kPageBytes);
                 if (!known_ || dirty_pages_.contains(page)) {
                     add_to_run(from, base + from, to - from);
                 }
@@ -247,7 +248,7 @@ private:
         std::uint64_t* entry = image_.block(number).entry;
         if (!is_known || *entry != sum) {
             *entry = sum;
-            dirty_pages_.insert(image_.offset_of(entry) / kImagePage);
+            dirty_pages_.insert(image_.offset_of(entry) / kPageBytes);
         }
     }
 

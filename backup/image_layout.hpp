@@ -8,24 +8,21 @@
 
 #include "backup/image.hpp"
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 #include "symheap/existing_pages.hpp"
 #include "symheap/live_state.hpp"
 
 namespace sft {
 
-inline constexpr std::size_t kImagePage = 4096;
 inline constexpr std::uint64_t kAbsent = 0;
-static_assert(kBlockBytes % kImagePage == 0);  // holes are pages, and a block is a hole or none
-static_assert(kImagePage % sizeof(std::uint64_t) == 0);
+static_assert(kBlockBytes % kPageBytes == 0);  // holes are pages, and a block is a hole or none
+static_assert(kPageBytes % sizeof(std::uint64_t) == 0);
 
 [[nodiscard]] constexpr std::size_t blocks_of(std::size_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes; }
 [[nodiscard]] constexpr std::size_t block_bytes(std::size_t region_bytes, std::size_t block) {
     return std::min(kBlockBytes, region_bytes - block * kBlockBytes);
 }
 
-[[nodiscard]] constexpr std::size_t pages_of(std::size_t bytes) {
-    return (bytes + kImagePage - 1) / kImagePage * kImagePage;
-}
 [[nodiscard]] inline const std::byte* at(const AddressRange& range, std::size_t offset) {
     return reinterpret_cast<const std::byte*>(range.begin + offset);
 }

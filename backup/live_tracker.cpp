@@ -5,6 +5,7 @@
 
 #include "backup/image_layout.hpp"
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 
 namespace sft {
 namespace {
@@ -46,7 +47,7 @@ Result<> LiveTracker::look_at(const WrittenPages::Memory& memory, std::size_t fi
                               std::size_t& written_pages) {
     return pages_.look(memory, [&](std::size_t begin, std::size_t end, bool exists) {
         SFT_ASSERT(begin < end && end <= memory.range.bytes);
-        written_pages += exists ? (end - begin) / kImagePage : 0;
+        written_pages += exists ? (end - begin) / kPageBytes : 0;
         for (std::size_t block = begin / kBlockBytes; block < blocks_of(end); ++block) {
             changed.insert(first_block + block);
         }
@@ -99,7 +100,7 @@ void LiveTracker::begin(Version version) {
     if (since_.size() > kVersions) {
         since_.erase(since_.begin());
     }
-    const auto changed_bytes = static_cast<double>(written_pages * kImagePage);
+    const auto changed_bytes = static_cast<double>(written_pages * kPageBytes);
     if (!std::exchange(is_first_look_, false) && most_changed_ < 1 &&
         changed_bytes > 2 * most_changed_ * static_cast<double>(stored_bytes_)) {
         is_on_ = false;  // with the copies that are made now; changed_since() still knows

@@ -10,6 +10,7 @@
 #include "backup/image_layout.hpp"
 #include "backup/store_use.hpp"
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 #include "base/report.hpp"
 #include "transport/net/network.hpp"
 
@@ -56,7 +57,7 @@ Result<> BackupStore::create(BackupMode mode, const LiveState& live, std::int32_
 void BackupStore::keep_on_node(int file, std::size_t local_copies) noexcept {
     const Use use(*this);
     SFT_ASSERT(mode_ != BackupMode::none && pe_ == kNoPe && served_ == nullptr);
-    SFT_ASSERT(file >= 0 && node_file_ < 0 && local_copies % kImagePage == 0);
+    SFT_ASSERT(file >= 0 && node_file_ < 0 && local_copies % kPageBytes == 0);
     kept_.release();
     node_file_ = file;
     local_copies_ = local_copies;
@@ -113,7 +114,7 @@ Image BackupStore::shadow_slot(Version version, const LiveState& live) const noe
 Reach BackupStore::show_room(Window& window, const KeeperLocation& location, PeId pe, const LiveState& live,
                              Trouble& trouble) {
     const std::size_t room = room_bytes(live);
-    SFT_ASSERT(pe.value() >= 0 && room % kImagePage == 0);              // it begins with a page of the file
+    SFT_ASSERT(pe.value() >= 0 && room % kPageBytes == 0);              // it begins with a page of the file
     SFT_ASSERT(window.address() == nullptr || window.bytes() == room);  // states do not change their size
     const auto show = [&](int fd) {
         return (window.address() != nullptr ? Result<>() : window.reserve(room)).then([&] {

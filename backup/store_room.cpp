@@ -21,12 +21,12 @@ struct Existing {
 };
 
 Existing existing_in(const LiveState& live) {
-    Existing found{.bytes = pages_of(live.library.bytes), .block_bytes = pages_of(live.library.bytes)};
+    Existing found{.bytes = whole_pages(live.library.bytes), .block_bytes = whole_pages(live.library.bytes)};
     for (const SparseMemory& part : {heap_of(live), globals_of(live)}) {
         std::size_t counted = 0;  // up to here
         each_existing(part.fd, part.file_offset, part.memory.bytes, [&](std::size_t begin, std::size_t end) {
             const std::size_t first = std::max(counted, begin / kBlockBytes * kBlockBytes);
-            counted = std::min(blocks_of(end) * kBlockBytes, pages_of(part.memory.bytes));
+            counted = std::min(blocks_of(end) * kBlockBytes, whole_pages(part.memory.bytes));
             found.bytes += end - begin;
             found.block_bytes += counted - std::min(first, counted);
         });

@@ -13,11 +13,12 @@
 #include <string_view>
 
 #include "base/assert.hpp"
+#include "base/clock.hpp"
 #include "base/config.hpp"
+#include "base/pages.hpp"
 
 namespace sft::type {
 
-inline constexpr std::uint64_t kPageBytes = 4096;
 inline constexpr std::uint64_t kHeapBaseMin = 0x10000;
 inline constexpr std::uint64_t kHeapBaseMax = 0x7ffffffff000;  // the end of user addresses on x86-64
 inline constexpr std::uint32_t kSparesMax = 4094;
@@ -27,6 +28,7 @@ inline constexpr std::size_t kTextMax = 65536;
 static_assert(kHeapBaseMin % kPageBytes == 0 && kHeapBaseMax % kPageBytes == 0 && kHeapBaseMin < kHeapBaseMax);
 
 namespace size {
+
 inline constexpr const char* kName = "size";
 inline constexpr bool kIsInternal = false;
 
@@ -91,6 +93,7 @@ inline std::string print(std::uint64_t value) {
 // The specification lets a heap be of no size: it then has the smallest that the library works with. A limit of 0 is
 // none.
 namespace size_or_zero {
+
 inline constexpr const char* kName = "size";
 inline constexpr bool kIsInternal = false;
 
@@ -99,6 +102,7 @@ inline std::string print(std::uint64_t value) { return size::print(value); }
 }  // namespace size_or_zero
 
 namespace presence {
+
 inline constexpr const char* kName = "set or unset";
 inline constexpr bool kIsInternal = false;
 
@@ -110,6 +114,7 @@ inline std::string print(bool value) { return value ? "set" : "unset"; }
 }  // namespace presence
 
 namespace flag {
+
 inline constexpr const char* kName = "0 or 1";
 inline constexpr bool kIsInternal = false;
 
@@ -135,6 +140,7 @@ inline bool parse_whole(std::string_view text, std::uint32_t maximum, std::uint3
 }
 
 namespace count {
+
 inline constexpr const char* kName = "number";
 inline constexpr bool kIsInternal = false;
 
@@ -143,6 +149,7 @@ inline std::string print(std::uint32_t value) { return std::to_string(value); }
 }  // namespace count
 
 namespace milliseconds {
+
 inline constexpr const char* kName = "number";
 inline constexpr bool kIsInternal = false;
 
@@ -154,6 +161,7 @@ inline std::string print(std::uint32_t value) { return std::to_string(value); }
 
 // A whole number with a unit.
 namespace duration {
+
 inline constexpr const char* kName = "duration";
 inline constexpr bool kIsInternal = false;
 
@@ -161,9 +169,11 @@ struct Unit {
     std::string_view name;
     std::int64_t ns;
 };
-inline constexpr std::int64_t kSecondNs = 1'000'000'000;
-inline constexpr Unit kUnits[] = {
-    {"d", 86'400 * kSecondNs}, {"h", 3600 * kSecondNs}, {"m", 60 * kSecondNs}, {"s", kSecondNs}, {"ms", 1'000'000}};
+inline constexpr Unit kUnits[] = {{"d", 86'400 * kNsPerSecond},
+                                  {"h", 3600 * kNsPerSecond},
+                                  {"m", 60 * kNsPerSecond},
+                                  {"s", kNsPerSecond},
+                                  {"ms", kNsPerMs}};
 inline constexpr std::int64_t kMostNs = 10'000 * kUnits[0].ns;
 
 inline bool parse(std::string_view text, std::int64_t& out) noexcept {
@@ -193,6 +203,7 @@ inline std::string print(std::int64_t value) {
 }  // namespace duration
 
 namespace interval {
+
 inline constexpr const char* kName = "interval";
 inline constexpr bool kIsInternal = false;
 inline constexpr std::uint32_t kCallsMax = 1'000'000'000;
@@ -224,6 +235,7 @@ inline std::string print(const CheckpointInterval& value) {
 }  // namespace interval
 
 namespace address {
+
 inline constexpr const char* kName = "address";
 inline constexpr bool kIsInternal = false;
 
@@ -275,6 +287,7 @@ inline std::string chosen(T value, const Choice<T> (&choices)[kCount]) {
 }
 
 namespace backup {
+
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<BackupMode> kChoices[] = {
@@ -301,6 +314,7 @@ inline std::string print(const Backup& value) {
 }  // namespace backup
 
 namespace fault_action {
+
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<FaultAction> kChoices[] = {
@@ -311,6 +325,7 @@ inline std::string print(FaultAction value) { return chosen(value, kChoices); }
 }  // namespace fault_action
 
 namespace unreplaced {
+
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<Unreplaced> kChoices[] = {
@@ -321,6 +336,7 @@ inline std::string print(Unreplaced value) { return chosen(value, kChoices); }
 }  // namespace unreplaced
 
 namespace transport {
+
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<Transport> kChoices[] = {
@@ -331,6 +347,7 @@ inline std::string print(Transport value) { return chosen(value, kChoices); }
 }  // namespace transport
 
 namespace port_guard {
+
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<PortGuard> kChoices[] = {
@@ -341,6 +358,7 @@ inline std::string print(PortGuard value) { return chosen(value, kChoices); }
 }  // namespace port_guard
 
 namespace globals {
+
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<GlobalsMode> kChoices[] = {
@@ -351,6 +369,7 @@ inline std::string print(GlobalsMode value) { return chosen(value, kChoices); }
 }  // namespace globals
 
 namespace check {
+
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<CheckMode> kChoices[] = {
@@ -361,6 +380,7 @@ inline std::string print(CheckMode value) { return chosen(value, kChoices); }
 }  // namespace check
 
 namespace tracking {
+
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<Tracking> kChoices[] = {
@@ -371,6 +391,7 @@ inline std::string print(Tracking value) { return chosen(value, kChoices); }
 }  // namespace tracking
 
 namespace text {
+
 inline constexpr const char* kName = "text";
 inline constexpr bool kIsInternal = false;
 
@@ -385,6 +406,7 @@ inline std::string print(const std::string& value) { return value; }
 }  // namespace text
 
 namespace internal_count {
+
 inline constexpr const char* kName = count::kName;
 inline constexpr bool kIsInternal = true;
 
@@ -393,6 +415,7 @@ inline std::string print(std::uint32_t value) { return count::print(value); }
 }  // namespace internal_count
 
 namespace internal_text {
+
 inline constexpr const char* kName = "text";
 inline constexpr bool kIsInternal = true;
 

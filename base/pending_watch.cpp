@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "base/clock.hpp"
 #include "base/report.hpp"
 
 namespace sft {
@@ -27,7 +28,6 @@ bool PendingWatch::tick(bool is_pending, std::int64_t now_ns) noexcept {
 }
 
 int PendingWatch::timeout_ms(std::int64_t now_ns) const noexcept {
-    constexpr std::int64_t kNsPerMs = 1'000'000;
     if (since_ns_ == 0 || is_told_) {
         return -1;
     }

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/clock.hpp"
+
 namespace sft {
 
 inline constexpr int kNoTimeout = -1;
 
 // Rounded up, so that the time has come when poll() returns; at most an hour.
 [[nodiscard]] constexpr int ms_until(std::int64_t at_ns, std::int64_t now_ns) noexcept {
-    constexpr std::int64_t kNsPerMs = 1'000'000;
     constexpr std::int64_t kHourMs = 3'600'000;
     return static_cast<int>(std::clamp<std::int64_t>((at_ns - now_ns + kNsPerMs - 1) / kNsPerMs, 0, kHourMs));
 }

@@ -62,7 +62,7 @@ std::optional<std::string> JobLines::recovery(const JobState& recovered_from, Pe
         begin_ns = seen_ns != 0 ? std::min(begin_ns, seen_ns) : begin_ns;
     }
     const Coordinator::Knowledge known = o_.coordinator->knowledge();
-    const Recovery recovery{.lasted_ms = (now_ns() - begin_ns) / 1'000'000,
+    const Recovery recovery{.lasted_ms = (now_ns() - begin_ns) / kNsPerMs,
                             .losses_at_once = known.protected_losses,
                             .n_spares = o_.coordinator->shape().idle_spares(known.state, known.deaths).size()};
     return recovery_line(facts(recovered_from, known.deaths), recovery);

@@ -14,12 +14,6 @@
 #include "base/report.hpp"
 
 namespace sft {
-namespace {
-
-constexpr std::int64_t kNsPerSecond = 1'000'000'000;
-
-}  // namespace
-
 Result<> SpareWait::open(Options options) {
     SFT_ASSERT(fd_ < 0);
     options_ = std::move(options);

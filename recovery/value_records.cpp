@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "base/checksum.hpp"
+#include "base/pages.hpp"
 #include "recovery/membership/message.hpp"
 
 namespace sft {
@@ -20,8 +21,7 @@ struct RecordHead {
 static_assert(sizeof(RecordHead) == 16);
 
 constexpr std::size_t kPlaces = 2;
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kPlaceBytes = (sizeof(RecordHead) + kMessageBytesMax + kPage - 1) / kPage * kPage;
+constexpr std::size_t kPlaceBytes = whole_pages(sizeof(RecordHead) + kMessageBytesMax);
 
 std::size_t begin_of(ProcId process, std::size_t place) {
     SFT_ASSERT(process.value() >= 0 && place < kPlaces);
@@ -36,7 +36,7 @@ std::size_t ValueRecords::bytes_for(std::int32_t n_slots) noexcept {
 }
 
 Result<> ValueRecords::open(int fd, std::size_t offset, std::int32_t n_slots, ProcId self) {
-    SFT_ASSERT(fd >= 0 && offset % kPage == 0 && self.value() >= 0 && self.value() < n_slots);
+    SFT_ASSERT(fd >= 0 && offset % kPageBytes == 0 && self.value() >= 0 && self.value() < n_slots);
     fd_ = fd;
     offset_ = offset;
     n_slots_ = n_slots;

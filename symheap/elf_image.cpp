@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 #include "base/report.hpp"
 #include "symheap/elf_file.hpp"
 #include "symheap/elf_foreign.hpp"
@@ -14,11 +15,6 @@
 
 namespace sft {
 namespace {
-
-constexpr std::uint64_t kPage = 4096;
-static_assert((kPage & (kPage - 1)) == 0);
-constexpr std::uint64_t page_floor(std::uint64_t address) { return address & ~(kPage - 1); }
-constexpr std::uint64_t page_ceil(std::uint64_t address) { return page_floor(address + kPage - 1); }
 
 // Sections among the writable ones whose bytes belong to the loader, the C runtime or an instrumentation, or that
 // the user and this library keep private.
@@ -62,8 +58,8 @@ Segments read_segments(const ElfFile& file) {
     Segments segments;
     each_program_header(file, [&](const GElf_Phdr& header) {
         if (header.p_type == PT_LOAD && (header.p_flags & PF_W) != 0) {
-            segments.writable.push_back({page_floor(header.p_vaddr), page_ceil(header.p_vaddr + header.p_memsz), ""});
-            segments.file_end = std::max(segments.file_end, page_ceil(header.p_vaddr + header.p_filesz));
+            segments.writable.push_back({page_floor(header.p_vaddr), whole_pages(header.p_vaddr + header.p_memsz), ""});
+            segments.file_end = std::max(segments.file_end, whole_pages(header.p_vaddr + header.p_filesz));
         } else if (header.p_type == PT_GNU_RELRO) {
             // The loader protects whole pages only, rounding the end down.
             segments.relro = {page_floor(header.p_vaddr), page_floor(header.p_vaddr + header.p_memsz), ""};
@@ -89,7 +85,7 @@ Result<> find_range(const Segments& segments, ElfImage& image) {
             image.begin = range.begin;
         }
         image.end = range.end;
-        SFT_ASSERT(image.begin < image.end && image.begin % kPage == 0 && image.end % kPage == 0);
+        SFT_ASSERT(image.begin < image.end && image.begin % kPageBytes == 0 && image.end % kPageBytes == 0);
     }
     image.file_end = std::clamp(segments.file_end, image.begin, image.end);
     return {};

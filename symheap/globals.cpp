@@ -1,7 +1,6 @@
 #include "symheap/globals.hpp"
 
 #include <fcntl.h>
-#include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,25 +8,13 @@
 #include <array>
 
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 #include "base/raw_memory.hpp"
 #include "symheap/existing_pages.hpp"
+#include "symheap/load_bias.hpp"
 
 namespace sft {
 namespace {
-
-constexpr std::size_t kPage = 4096;
-
-// Where the executable is loaded minus where its file says: the first object of the list is the executable.
-std::uintptr_t load_bias() {
-    std::uintptr_t bias = 0;
-    ::dl_iterate_phdr(
-        [](dl_phdr_info* info, std::size_t, void* result) {
-            *static_cast<std::uintptr_t*>(result) = info->dlpi_addr;
-            return 1;
-        },
-        &bias);
-    return bias;
-}
 
 // Whether a page of private memory has been touched. Where the kernel does not tell: it has.
 class TouchedPages {
@@ -42,7 +29,7 @@ public:
     TouchedPages& operator=(const TouchedPages&) = delete;
 
     [[nodiscard]] bool contains(const std::byte* page) noexcept {
-        const std::uintptr_t number = reinterpret_cast<std::uintptr_t>(page) / kPage;
+        const std::uintptr_t number = reinterpret_cast<std::uintptr_t>(page) / kPageBytes;
         if (number < first_ || number >= first_ + count_) {
             const ssize_t bytes = ::pread(fd_, entries_.data(), sizeof entries_, static_cast<off_t>(number * 8));
             first_ = number;
@@ -62,12 +49,12 @@ private:
 // Copies what is in the file, and what has been written of the rest, which began as zeros: a large array of which
 // little is used costs little.
 void copy_written(std::byte* to, const std::byte* from, std::size_t bytes, std::size_t of_file) noexcept {
-    static constexpr std::byte kZeros[kPage] = {};
+    static constexpr std::byte kZeros[kPageBytes] = {};
     TouchedPages touched;
     raw_copy(to, from, of_file);
-    for (std::size_t at = of_file; at < bytes; at += kPage) {
-        if (touched.contains(from + at) && !raw_equal(from + at, kZeros, kPage)) {
-            raw_copy(to + at, from + at, kPage);
+    for (std::size_t at = of_file; at < bytes; at += kPageBytes) {
+        if (touched.contains(from + at) && !raw_equal(from + at, kZeros, kPageBytes)) {
+            raw_copy(to + at, from + at, kPageBytes);
         }
     }
 }
@@ -110,7 +97,7 @@ Result<> Globals::share(GlobalsMode mode) {
     if (range_.bytes == 0) {
         return {};
     }
-    SFT_ASSERT(range_.begin % kPage == 0 && range_.bytes % kPage == 0);  // pages are replaced
+    SFT_ASSERT(range_.begin % kPageBytes == 0 && range_.bytes % kPageBytes == 0);  // pages are replaced
     auto* pages = reinterpret_cast<void*>(range_.begin);
     if (Result<> done = segment_.create("shmem-ft-globals", range_.bytes); !done) {
         return done;

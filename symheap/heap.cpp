@@ -12,6 +12,7 @@
 #include <new>
 
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 #include "base/report.hpp"
 
 namespace sft {
@@ -20,7 +21,6 @@ namespace {
 namespace bip = boost::interprocess;
 using Allocator = bip::rbtree_best_fit<bip::null_mutex_family, bip::offset_ptr<void>>;
 
-constexpr std::size_t kPage = 4096;
 // Bytes at both ends of a freed block that the allocator uses for its links.
 constexpr std::size_t kLinkBytes = 128;
 
@@ -30,13 +30,13 @@ struct HeapHeader {
     std::uint64_t reserved[6];
     HeapRecord journal[Heap::kJournalCalls];
 };
-constexpr std::size_t kAllocatorOffset = (sizeof(HeapHeader) + kPage - 1) / kPage * kPage;
-static_assert(sizeof(Allocator) < kPage);
+constexpr std::size_t kAllocatorOffset = whole_pages(sizeof(HeapHeader));
+static_assert(sizeof(Allocator) < kPageBytes);
 static_assert(sizeof(HeapHeader) == 64 + Heap::kJournalCalls * sizeof(HeapRecord));
-static_assert(kAllocatorOffset + kPage < Heap::kBytesMin);
+static_assert(kAllocatorOffset + kPageBytes < Heap::kBytesMin);
 static_assert(offsetof(HeapHeader, journal) == 64, "read from the heaps of other PEs");
 static_assert(static_cast<std::uint32_t>(HeapCall::malloc) == 1, "0 is a record that nobody has written");
-static_assert(Heap::kReturnBytes > 2 * kLinkBytes + 2 * kPage);  // what is returned has whole pages
+static_assert(Heap::kReturnBytes > 2 * kLinkBytes + 2 * kPageBytes);  // what is returned has whole pages
 
 constexpr std::size_t kCacheLine = 64;
 constexpr std::size_t kLineAlignedFromBytes = 1024;  // below, the gap would cost more than it saves
@@ -51,8 +51,8 @@ Allocator& allocator_at(std::uintptr_t base) { return *reinterpret_cast<Allocato
 }  // namespace
 
 void Heap::create(AddressRange range, int fd, std::size_t file_offset) noexcept {
-    SFT_ASSERT(range.begin % kPage == 0 && range.bytes % kPage == 0 && range.bytes >= kBytesMin);
-    SFT_ASSERT(fd >= 0 && file_offset % kPage == 0);
+    SFT_ASSERT(range.begin % kPageBytes == 0 && range.bytes % kPageBytes == 0 && range.bytes >= kBytesMin);
+    SFT_ASSERT(fd >= 0 && file_offset % kPageBytes == 0);
     SFT_ASSERT(header_at(range.begin).calls == 0);
     range_ = range;
     fd_ = fd;
@@ -69,7 +69,7 @@ bool Heap::grow(std::size_t bytes) noexcept {
     std::uint64_t& managed = managed_at(range_.begin);
     end_if_overwritten(managed >= kBytesMin && managed <= range_.bytes);
     const std::size_t wanted = std::max(managed, bytes);  // no more than a heap's, each
-    const std::size_t more = std::min(range_.bytes - managed, (wanted + kPage - 1) / kPage * kPage);
+    const std::size_t more = std::min(range_.bytes - managed, whole_pages(wanted));
     if (more == 0) {
         return false;
     }
@@ -89,7 +89,7 @@ void* Heap::grow_until(std::size_t bytes, Allocate&& allocate) noexcept {
 }
 
 void Heap::move_to(std::size_t file_offset) noexcept {
-    SFT_ASSERT(fd_ >= 0 && file_offset % kPage == 0);
+    SFT_ASSERT(fd_ >= 0 && file_offset % kPageBytes == 0);
     file_offset_ = file_offset;
 }
 
@@ -162,9 +162,9 @@ bool Heap::is_own_block(const void* block, std::size_t bytes) const noexcept {
 
 Heap::Pages Heap::inner_pages(const void* address, std::size_t bytes) const noexcept {
     const std::size_t begin = reinterpret_cast<std::uintptr_t>(address) - range_.begin;
-    const std::size_t first = (begin + kPage - 1) / kPage * kPage;
+    const std::size_t first = whole_pages(begin);
     SFT_ASSERT(begin >= kAllocatorOffset && begin <= range_.bytes && bytes <= range_.bytes - begin);
-    return {first, std::max(first, (begin + bytes) / kPage * kPage)};
+    return {first, std::max(first, (begin + bytes) / kPageBytes * kPageBytes)};
 }
 
 bool Heap::return_pages(Pages pages) noexcept {
@@ -216,7 +216,7 @@ std::uint64_t Heap::calls() const noexcept { return header_at(range_.begin).call
 
 std::size_t Heap::journal_bytes() noexcept { return kAllocatorOffset; }
 
-std::size_t Heap::own_bytes() noexcept { return kAllocatorOffset + kPage; }
+std::size_t Heap::own_bytes() noexcept { return kAllocatorOffset + kPageBytes; }
 
 std::size_t Heap::free_bytes() const noexcept {
     return allocator_at(range_.begin).get_free_memory() + range_.bytes - managed_at(range_.begin);

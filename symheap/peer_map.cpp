@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 #include "base/process_watch.hpp"
 #include "base/report.hpp"
 #include "transport/net/network.hpp"

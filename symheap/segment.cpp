@@ -11,6 +11,7 @@
 
 #include "base/assert.hpp"
 #include "base/faults/fault_points.hpp"
+#include "base/pages.hpp"
 #include "base/process_watch.hpp"
 #include "base/raw_memory.hpp"
 #include "base/report.hpp"

@@ -8,14 +8,10 @@
 #include <cstdint>
 #include <string>
 
+#include "base/pages.hpp"
 #include "base/result.hpp"
 
 namespace sft {
-
-inline constexpr std::size_t kPageBytes = 4096;
-[[nodiscard]] constexpr std::size_t whole_pages(std::size_t bytes) {
-    return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-}
 
 class Segment {
 public:

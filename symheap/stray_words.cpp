@@ -1,7 +1,6 @@
 #include "symheap/stray_words.hpp"
 
 #include <cxxabi.h>
-#include <link.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "base/report.hpp"
 #include "base/text_file.hpp"
 #include "symheap/existing_pages.hpp"
+#include "symheap/load_bias.hpp"
 
 namespace sft {
 namespace {
@@ -37,17 +37,6 @@ std::string readable(const std::string& symbol) {
         symbol.starts_with("_Z") ? abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status) : nullptr,
         &std::free);
     return status == 0 && name ? name.get() : symbol;
-}
-
-std::uintptr_t load_bias() {
-    std::uintptr_t bias = 0;
-    ::dl_iterate_phdr(
-        [](dl_phdr_info* info, std::size_t, void* result) {
-            *static_cast<std::uintptr_t*>(result) = info->dlpi_addr;
-            return 1;
-        },
-        &bias);
-    return bias;
 }
 
 // Through the kernel: another thread of the process may give the memory back meanwhile.

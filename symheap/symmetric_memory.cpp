@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 #include "base/report.hpp"
 
 namespace sft {

@@ -17,6 +17,7 @@
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/instruments.hpp"
+#include "base/pages.hpp"
 #include "base/process_watch.hpp"
 #include "base/report.hpp"
 #include "symheap/existing_pages.hpp"

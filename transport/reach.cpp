@@ -16,7 +16,6 @@
 namespace sft {
 namespace {
 
-constexpr std::int64_t kNsPerMs = 1'000'000;
 constexpr std::int64_t kAgainNs = 1000 * kNsPerMs;
 // At a time, which bounds the descriptors that it takes.
 constexpr std::size_t kAtOnce = 128;

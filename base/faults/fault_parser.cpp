@@ -15,15 +15,13 @@ namespace sft {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f:";
-constexpr std::string_view kKinds[] = {"kill", "segv", "abort", "exit", "stop", "delay", "flip", "cut", "fail"};
 constexpr std::string_view kVictims[] = {"pe", "process", "spare", "any", "leader", "substitute", "partner"};
 constexpr std::string_view kClauses[] = {"at", "visit", "incarnation", "every", "after"};
 constexpr std::uint64_t kNumberMax = 1'000'000'000;
 constexpr std::uint64_t kSeedMax = UINT64_MAX;
 constexpr std::size_t kQuotedMax = 100;
 constexpr std::size_t kFileBytesMax = 1U << 20U;
-static_assert(std::size(kKinds) == static_cast<std::size_t>(FaultKind::fail) + 1, "the place of a word is its kind");
-static_assert(kKinds[static_cast<std::size_t>(FaultKind::stop)] == "stop" && kClauses[0] == "at");
+static_assert(kFaultKindWords[static_cast<std::size_t>(FaultKind::stop)] == "stop" && kClauses[0] == "at");
 static_assert(kNumberMax <= INT32_MAX, "FaultEntry::number, FaultEntry::incarnation");
 
 // What comes from outside, fit for one line.
@@ -138,16 +136,16 @@ private:
     }
 
     bool parse_fault(FaultEntry& entry) {
-        const auto* found = std::find(std::begin(kKinds), std::end(kKinds), peek());
-        if (found == std::end(kKinds)) {
-            const std::string near = suggestion(peek(), kKinds);
+        const auto* found = std::find(std::begin(kFaultKindWords), std::end(kFaultKindWords), peek());
+        if (found == std::end(kFaultKindWords)) {
+            const std::string near = suggestion(peek(), kFaultKindWords);
             return fail(next_word() + " is no fault; " +
                         (near.empty() ? "there are kill, segv, abort, exit N, stop [N ms], delay N ms, flip "
                                         "[local|shadow], cut, fail ERRNO"
                                       : "did you mean " + near + "?"));
         }
         ++next_;
-        entry.kind = static_cast<FaultKind>(found - std::begin(kKinds));
+        entry.kind = static_cast<FaultKind>(found - std::begin(kFaultKindWords));
         switch (entry.kind) {
             case FaultKind::exit: {
                 std::uint64_t status = 0;

@@ -58,6 +58,7 @@ SFT_LIBRARY_STATE FaultLab* g_lab = nullptr;
 }  // namespace
 
 namespace detail {
+
 SFT_LIBRARY_STATE std::atomic<bool> g_fault_points_on{false};
 }
 
@@ -66,8 +67,8 @@ namespace {
 // ---- actions ----
 
 void wait_ms(std::int64_t duration_ms) noexcept {
-    const std::int64_t end_ns = now_ns() + duration_ms * 1'000'000;
-    for (std::int64_t left_ms = duration_ms; left_ms > 0; left_ms = (end_ns - now_ns() + 999'999) / 1'000'000) {
+    const std::int64_t end_ns = now_ns() + duration_ms * kNsPerMs;
+    for (std::int64_t left_ms = duration_ms; left_ms > 0; left_ms = (end_ns - now_ns() + kNsPerMs - 1) / kNsPerMs) {
         ::poll(nullptr, 0, static_cast<int>(std::min<std::int64_t>(left_ms, INT_MAX)));
     }
 }
@@ -273,7 +274,7 @@ void* wait_and_strike(void* argument) {
     const std::unique_ptr<LaterStrike> later(static_cast<LaterStrike*>(argument));
     const std::int64_t end_ns = now_ns() + later_ns(g_lab->schedule[later->index].after_us);
     for (std::int64_t left_ns = end_ns - now_ns(); left_ns > 0; left_ns = end_ns - now_ns()) {
-        const timespec left = {left_ns / 1'000'000'000, left_ns % 1'000'000'000};
+        const timespec left = {left_ns / kNsPerSecond, left_ns % kNsPerSecond};
         ::ppoll(nullptr, 0, &left, nullptr);
     }
     FaultSelf self;

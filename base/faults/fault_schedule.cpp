@@ -20,10 +20,6 @@ constexpr FaultPointInfo kPoints[] = {
 #include "base/faults/fault_points.def"
 #undef SFT_FAULT_POINT
 
-constexpr std::string_view kKinds[] = {"kill", "segv", "abort", "exit", "stop", "delay", "flip", "cut", "fail"};
-
-static_assert(std::size(kKinds) == static_cast<std::size_t>(FaultKind::fail) + 1, "the place of a word is its kind");
-
 constexpr bool are_numbers_unique() noexcept {
     bool is_seen[kFaultPointNumbers] = {};
     for (const FaultPointInfo& info : kPoints) {
@@ -130,8 +126,8 @@ const char* fault_point_name(FaultPoint point) noexcept {
 }
 
 std::string to_string(const FaultEntry& entry) {
-    SFT_ASSERT(static_cast<std::size_t>(entry.kind) < std::size(kKinds));
-    std::string text(kKinds[static_cast<std::size_t>(entry.kind)]);
+    SFT_ASSERT(static_cast<std::size_t>(entry.kind) < std::size(kFaultKindWords));
+    std::string text(kFaultKindWords[static_cast<std::size_t>(entry.kind)]);
     switch (entry.kind) {
         case FaultKind::exit: text += with_number(" ", entry.status); break;
         case FaultKind::stop:

@@ -43,6 +43,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,6 +82,10 @@ struct FailureName {
 [[nodiscard]] std::span<const FailureName> failure_names() noexcept;
 
 enum class FaultKind : std::uint8_t { kill, segv, abort, exit, stop, delay, flip, cut, fail };
+// As a schedule names them: the place of a word is its kind.
+inline constexpr std::string_view kFaultKindWords[] = {"kill",  "segv", "abort", "exit", "stop",
+                                                       "delay", "flip", "cut",   "fail"};
+static_assert(std::size(kFaultKindWords) == static_cast<std::size_t>(FaultKind::fail) + 1);
 enum class FaultCopy : std::uint8_t { local, shadow };
 enum class FaultVictim : std::uint8_t { pe, process, spare, leader, substitute, partner };
 

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/clock.hpp"
 #include "base/poll_timeout.hpp"
 #include "base/report.hpp"
 
 namespace sft {
 namespace {
 
-constexpr std::int64_t kNsPerMs = 1'000'000;
 // Connections of the kernel are told apart by their ports, those of the mailbox by the process.
 constexpr std::uint64_t kMailFlows = std::uint64_t{1} << 48;
 

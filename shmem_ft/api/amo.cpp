@@ -64,3 +64,16 @@ SFT_FOR_OLD_EXT(OLD_EXTENDED)
     OLD_FETCHING(T, N##_fadd, (T * dest, T value, int pe), sft::atomic_fetch_add(to, dest, value))                   \
     OLD(void, N##_add, (T * dest, T value, int pe), sft::atomic_add(to, dest, value))
 SFT_FOR_OLD_AMO(OLD_STANDARD)
+
+#undef AMO
+#undef FETCHING
+#undef OLD
+#undef OLD_FETCHING
+#undef EXTENDED
+#undef STANDARD
+#undef BITWISE_ONE
+#undef BITWISE_AND
+#undef BITWISE_OR
+#undef BITWISE_XOR
+#undef OLD_EXTENDED
+#undef OLD_STANDARD

@@ -205,3 +205,12 @@ ALLTOALLS(alltoallsmem, void, 1)
            alltoalls, sft::StridedBlock{nelems, {dst, sst}, BITS / 8})
 SIZED(32)
 SIZED(64)
+
+#undef SYNC
+#undef TEAM
+#undef ACTIVE
+#undef SIMPLE
+#undef BROADCAST
+#undef ALLTOALLS
+#undef TYPED
+#undef SIZED

@@ -85,3 +85,14 @@ SFT_FOR_AMO(WAITS)
     BOTH(std::size_t, NAME, TYPE, test_any, (), (), ivars) \
     BOTH(std::size_t, NAME, TYPE, test_some, (std::size_t * indices, ), (, indices), indices)
 SFT_FOR_AMO(TESTS)
+
+#undef WATCH
+#undef WATCH_SET
+#undef SEEN
+#undef ONE
+#undef OLD_WAIT
+#undef PLAIN
+#undef VECTOR
+#undef BOTH
+#undef WAITS
+#undef TESTS

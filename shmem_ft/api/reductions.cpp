@@ -116,3 +116,17 @@ SFT_FOR_SUM_ALL(ACTIVE_SUM)
     SCAN(N, T, inscan, inclusive) \
     SCAN(N, T, exscan, exclusive)
 SFT_FOR_SUM(SCANS)
+
+#undef TEAM
+#undef ACTIVE
+#undef SCAN
+#undef LOGIC
+#undef MINMAX
+#undef SUM
+#undef TEAM_LOGIC
+#undef TEAM_MINMAX
+#undef TEAM_SUM
+#undef ACTIVE_LOGIC
+#undef ACTIVE_MINMAX
+#undef ACTIVE_SUM
+#undef SCANS

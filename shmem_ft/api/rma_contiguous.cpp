@@ -48,3 +48,11 @@ PUT_MEM(putmem, at_once)
 PUT_MEM(putmem_nbi, by_quiet)
 GET_MEM(getmem, at_once)
 GET_MEM(getmem_nbi, by_quiet)
+
+#undef PUT
+#undef GET
+#undef G
+#undef TYPED
+#undef SIZED
+#undef PUT_MEM
+#undef GET_MEM

@@ -33,3 +33,10 @@ SIZED(16)
 SIZED(32)
 SIZED(64)
 SIZED(128)
+
+#undef PUT
+#undef GET
+#undef ELEMENTS
+#undef BLOCKS
+#undef TYPED
+#undef SIZED

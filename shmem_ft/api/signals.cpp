@@ -50,3 +50,9 @@ SFT_WAITING_TOLD_ENTRY(std::uint64_t, shmem_signal_wait_until,
                        (std::uint64_t * sig_addr, int cmp, std::uint64_t cmp_value),
                        told.seeing(sig_addr, sizeof *sig_addr).with(cmp_value),
                        sft::wait_for_signal(WATCH("shmem_signal_wait_until", cmp), sig_addr, cmp, cmp_value))
+
+#undef PUT_SIGNAL
+#undef TYPED
+#undef SIZED
+#undef PUT_MEM_SIGNAL
+#undef WATCH

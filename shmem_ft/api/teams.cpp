@@ -263,3 +263,5 @@ ORDERING(shmem_ctx_pe_quiet, (shmem_ctx_t ctx, const int* target_pes, std::size_
 SFT_WAITING_ENTRY(void, shmem_set_lock, (long* lock), set_lock(lock))
 SFT_WAITING_ENTRY(int, shmem_test_lock, (long* lock), test_lock(lock))
 SFT_WAITING_ENTRY(void, shmem_clear_lock, (long* lock), clear_lock(lock))
+
+#undef ORDERING

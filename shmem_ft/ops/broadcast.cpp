@@ -14,7 +14,7 @@ namespace {
 // destination of the child, which passes it on from there.
 class BroadcastTree {
 public:
-    BroadcastTree(const NodeLinks& links, const PeGroup& group, std::int32_t root) noexcept
+    BroadcastTree(const MemoryLinks& links, const PeGroup& group, std::int32_t root) noexcept
         : links_(links),
           group_(group),
           lane_(links.lane()),
@@ -70,7 +70,7 @@ private:
         return group_.pe(index < group_.size ? index : index - group_.size);
     }
 
-    const NodeLinks& links_;
+    const MemoryLinks& links_;
     const PeGroup& group_;
     const Channels::Lane& lane_;
     std::int32_t root_;
@@ -190,7 +190,7 @@ bool broadcast(Engine& e, const PeGroup& group, void* dest, const void* source, 
                BroadcastRoot root) noexcept {
     return with_links(
         e, group,
-        [&](const NodeLinks& links) {
+        [&](const MemoryLinks& links) {
             const BroadcastTree tree(links, group, root.index);
             return bytes == 0 || broadcast_along(e, tree, dest, source, bytes, root.dest);
         },

@@ -42,11 +42,11 @@ inline void copy_elements(void* dest, const void* source, const StridedBlock& bl
 }
 
 // How the members of a group on one node reach each other.
-class NodeLinks {
+class MemoryLinks {
 public:
     static constexpr bool kPushesFirst = false;
 
-    NodeLinks(Engine& e, const PeGroup& group) noexcept : engine_(e), lane_(e.channels.lane(group.lane)) {}
+    MemoryLinks(Engine& e, const PeGroup& group) noexcept : engine_(e), lane_(e.channels.lane(group.lane)) {}
 
     [[nodiscard]] const Channels::Lane& lane() const noexcept { return lane_; }
 
@@ -113,7 +113,7 @@ public:
 
 private:
     Engine& engine_;
-    const NodeLinks here_;
+    const MemoryLinks here_;
     const WideLane lane_;
     mutable bool has_pushed_ = false;
 };
@@ -132,7 +132,7 @@ template <class OnNode, class Wide>
             return ok;
         }
     }
-    return on_node(NodeLinks(e, group));
+    return on_node(MemoryLinks(e, group));
 }
 // For an operation that does the same with both.
 template <class Operation>

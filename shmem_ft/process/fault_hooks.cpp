@@ -42,7 +42,6 @@ void FaultHooks::introduce_self() {
 }
 
 bool FaultHooks::cut(FaultPoint where, std::int64_t duration_ms) noexcept {
-    constexpr std::int64_t kNsPerMs = 1'000'000;
     if (!o_.has_network) {
         return false;
     }

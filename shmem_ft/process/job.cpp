@@ -54,7 +54,7 @@ void end_exit(int status) {
     }
 }
 
-void leave(int status) {
+void wait_for_nobody(int status) {
     if (is_running()) {
         g_runtime->job_exit().wait_for_nobody(status);
     }
@@ -72,7 +72,7 @@ void be_no_member() {
 bool start(const job::InitOptions& options) {
     install_hooks({.exit_seen = &see_exit,
                    .exit_ends = &end_exit,
-                   .leaves = &leave,
+                   .leaves = &wait_for_nobody,
                    .shares_memory = &is_running,
                    .forked = &be_no_member});
     // With brackets, so that what is saved of it in a version is zero also where nothing is stored: valgrind follows

@@ -53,7 +53,7 @@ void JobExit::end_by_defect(const char* line) noexcept {
     pollfd guardian{exit->channel_.fd(), 0, 0};  // hung up: it is gone
     const std::int64_t end_ns = now_ns() + kUntilKilledNs;
     for (std::int64_t left_ns = kUntilKilledNs; left_ns > 0; left_ns = end_ns - now_ns()) {
-        if (::poll(&guardian, 1, static_cast<int>(left_ns / 1'000'000) + 1) > 0) {
+        if (::poll(&guardian, 1, static_cast<int>(left_ns / kNsPerMs) + 1) > 0) {
             break;
         }
     }

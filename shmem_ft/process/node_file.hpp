@@ -15,6 +15,7 @@
 
 #include "base/assert.hpp"
 #include "base/ids.hpp"
+#include "base/pages.hpp"
 
 namespace sft {
 
@@ -34,13 +35,12 @@ struct NodeFile {
     [[nodiscard]] std::size_t bytes() const noexcept { return heap_end() + behind(globals_bytes); }
 
 private:
-    static constexpr std::size_t kPage = 4096;
     [[nodiscard]] std::size_t heap_end() const noexcept { return records() + records_bytes + behind(heap_bytes); }
     [[nodiscard]] std::size_t behind(std::size_t bytes_of_pe) const noexcept {
         return static_cast<std::size_t>(n_pes) * bytes_of_pe;
     }
     [[nodiscard]] std::size_t place(std::size_t begin, std::size_t bytes_of_pe, PeId pe) const noexcept {
-        SFT_ASSERT(pe.value() >= 0 && pe.value() < n_pes && bytes_of_pe % kPage == 0);
+        SFT_ASSERT(pe.value() >= 0 && pe.value() < n_pes && bytes_of_pe % kPageBytes == 0);
         return begin + pe.index() * bytes_of_pe;
     }
 };

@@ -1,6 +1,7 @@
 #include "shmem_ft/process/node_memory.hpp"
 
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 
 namespace sft {
 

@@ -40,7 +40,7 @@ void end_exit(int status, void*) {
     }
 }
 
-void leave(int status) {
+void leave_with_error(int status) {
     if (::getpid() == g_owner_pid) {
         g_hooks.leaves(status);
     }
@@ -141,7 +141,7 @@ void install_hooks(const ProcessHooks& hooks) {
     g_is_installed = true;
     g_hooks = hooks;
     ::on_exit(end_exit, nullptr);
-    set_leave_hook(leave);
+    set_leave_hook(leave_with_error);
     ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

@@ -18,12 +18,6 @@
 #include "shmem_ft/start/mpi_beside.hpp"
 
 namespace sft {
-namespace {
-
-constexpr std::int64_t kNsPerMs = 1'000'000;
-
-}  // namespace
-
 // ---- the start ----
 
 Result<> Runtime::start(int generation) {

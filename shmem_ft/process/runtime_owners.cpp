@@ -6,12 +6,6 @@
 #include "shmem_ft/process/runtime.hpp"
 
 namespace sft {
-namespace {
-
-constexpr std::int64_t kNsPerMs = 1'000'000;
-
-}  // namespace
-
 void Runtime::open_policies(int generation) {
     life_ = static_cast<std::uint32_t>(generation) + 1;
     job_exit_.hear_of_defects();

@@ -15,7 +15,6 @@
 namespace sft {
 namespace {
 
-constexpr PeId kMe{1};
 constexpr std::size_t kHeapBlocks = 20;
 
 // Is told of every write by the test.

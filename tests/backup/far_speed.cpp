@@ -23,7 +23,6 @@ namespace sft {
 namespace {
 
 constexpr int kRepeats = 7;
-constexpr PeId kMe{0};
 constexpr ProcId kKeeper{1};
 
 double median_ms(const std::function<void()>& prepare, const std::function<void()>& step) {
@@ -103,7 +102,7 @@ void measure(NetNode& node, std::size_t bytes) {
     location.network = &node.network;
     Trouble trouble;
     require(store.create(BackupMode::double_copy, bench.live, 1));
-    if (store.use_keeper(location, kMe, bench.live, trouble) != Reach::opened) {
+    if (store.use_keeper(location, PeId(0), bench.live, trouble) != Reach::opened) {
         die("%s", trouble.what.c_str());
     }
     const auto ship = [&] { store.replicate(Version(++bench.version), bench.live); };
@@ -121,9 +120,9 @@ void measure(NetNode& node, std::size_t bytes) {
     report("ship and fold, all changed", both_ms, bytes);
     report("ship and fold, every 100th block changed", median_ms([&] { bench.change_some(); }, both), bytes);
     report("ship and fold, nothing changed", median_ms([] {}, both), bytes);
-    const double fetch_ms =
-        median_ms([&] { bench.change_all(); },
-                  [&] { static_cast<void>(BackupStore::fetch(location, kMe, Version(bench.version), bench.live)); });
+    const double fetch_ms = median_ms(
+        [&] { bench.change_all(); },
+        [&] { static_cast<void>(BackupStore::fetch(location, PeId(0), Version(bench.version), bench.live)); });
     report("fetch, all changed", fetch_ms, bytes);
     std::printf("{\"what\": \"ship, of the plain writes' rate\", \"percent\": %.0f}\n", 100 * raw_ms / ship_ms);
     std::printf("{\"what\": \"ship and fold, of it\", \"percent\": %.0f}\n", 100 * raw_ms / both_ms);

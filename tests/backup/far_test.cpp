@@ -18,7 +18,6 @@ namespace {
 using Copy = BackupStore::Copy;
 using Fetched = BackupStore::Fetched;
 
-constexpr PeId kMe{1};
 constexpr std::size_t kBlocks = 40;
 
 // A PE with a keeper on another node.

@@ -17,7 +17,6 @@ namespace sft {
 namespace {
 
 constexpr int kFlips = 1000;
-constexpr PeId kMe{1};
 
 // ---- one image ----
 

@@ -17,6 +17,8 @@
 
 namespace sft {
 
+inline constexpr PeId kMe{1};
+
 struct LiveMemory {
     static constexpr std::size_t kGlobalsBytes = 7 * kBlockBytes + 4096;
 

@@ -18,8 +18,7 @@
 namespace sft {
 namespace {
 
-constexpr PeId kMe{0};
-constexpr std::size_t kHeapBlocks = 60;
+constexpr std::size_t kWatchedBlocks = 60;
 
 class LiveTracking : public testing::TestWithParam<BackupMode> {
 protected:
@@ -41,7 +40,7 @@ protected:
         EXPECT_TRUE(good(store.create(GetParam(), live_.state, 1)));
         Trouble trouble;
         const BackupStore::KeeperLocation keeper{::getpid(), process_start_time(::getpid()), keeper_.fd()};
-        EXPECT_EQ(store.use_keeper(keeper, kMe, live_.state, trouble), Reach::opened) << trouble.what;
+        EXPECT_EQ(store.use_keeper(keeper, PeId(0), live_.state, trouble), Reach::opened) << trouble.what;
     }
     void checkpoint(std::uint32_t version) {
         static_cast<void>(owner_.replicate(Version(version), live_.state));
@@ -77,7 +76,7 @@ protected:
         }
     }
 
-    LiveMemory live_{kHeapBlocks};
+    LiveMemory live_{kWatchedBlocks};
     std::vector<std::uint64_t> notes_memory_ =
         std::vector<std::uint64_t>(ChangeNotes::bytes_for(live_.state.heap.bytes, live_.state.globals.bytes) / 8);
     ChangeNotes notes_{reinterpret_cast<std::byte*>(notes_memory_.data()), live_.state.heap, live_.state.globals};
@@ -102,7 +101,7 @@ TEST_P(LiveTracking, HasTheSameCopiesAsComparing) {
             write(random);
         }
         if (random() % 8 == 0) {
-            punch(random() % kHeapBlocks);
+            punch(random() % kWatchedBlocks);
         }
         switch (version == 0 ? 0 : random() % 4) {
             case 0:
@@ -124,7 +123,7 @@ TEST_P(LiveTracking, LooksAtNothingElse) {
     LiveTracker tracker(live_.state, notes_, 0);
     open(owner_);
     owner_.track_changes_by(tracker);
-    for (std::size_t block = 0; block < kHeapBlocks; ++block) {
+    for (std::size_t block = 0; block < kWatchedBlocks; ++block) {
         live_.heap.address()[block * kBlockBytes] = std::byte(1);
     }
     for (std::uint32_t version = 1; version <= 4; ++version) {
@@ -151,7 +150,7 @@ TEST_P(LiveTracking, AMissedChangeIsFoundIfItIsLookedFor) {
             LiveTracker tracker(live_.state, notes_, 0);
             open(owner_);
             owner_.track_changes_by(tracker, true);
-            for (std::size_t block = 0; block < kHeapBlocks; ++block) {
+            for (std::size_t block = 0; block < kWatchedBlocks; ++block) {
                 live_.heap.address()[block * kBlockBytes] = std::byte(1);
             }
             for (std::uint32_t version = 1; version <= 4; ++version) {
@@ -176,14 +175,14 @@ TEST_P(LiveTracking, IsOnWhileLittleChanges) {
         checkpoint(++version);
         return tracker.is_on();
     };
-    EXPECT_FALSE(change(kHeapBlocks));
-    EXPECT_FALSE(change(kHeapBlocks));
-    EXPECT_FALSE(change(kHeapBlocks));
+    EXPECT_FALSE(change(kWatchedBlocks));
+    EXPECT_FALSE(change(kWatchedBlocks));
+    EXPECT_FALSE(change(kWatchedBlocks));
     change(1);
     EXPECT_TRUE(change(1));
     EXPECT_TRUE(change(1));
     EXPECT_TRUE(change(1));
-    EXPECT_FALSE(change(kHeapBlocks));
+    EXPECT_FALSE(change(kWatchedBlocks));
     int n_until_on = 1;
     while (!change(1) && n_until_on < 100) {
         ++n_until_on;

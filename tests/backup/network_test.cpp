@@ -19,7 +19,7 @@ using Fetched = BackupStore::Fetched;
 constexpr int kOwner = 0;
 constexpr int kKeeper = 1;
 constexpr int kSubstitute = 2;
-constexpr PeId kMe{0};
+constexpr PeId kFirst{0};
 constexpr std::int32_t kPes = 3;
 
 // The state of a version is a function of its number, so every process knows what it has to be.
@@ -80,7 +80,7 @@ protected:
         await([&] { return node.board.values[0] == 1; });
         ASSERT_TRUE(good(owner.create(BackupMode::double_copy, live.state, kPes)));
         Trouble trouble;
-        ASSERT_EQ(owner.use_keeper(location(node), kMe, live.state, trouble), Reach::opened) << trouble.what;
+        ASSERT_EQ(owner.use_keeper(location(node), kFirst, live.state, trouble), Reach::opened) << trouble.what;
     }
 };
 
@@ -99,7 +99,7 @@ TEST_P(NetBackup, WhatIsShippedComesBack) {
             ASSERT_FALSE(owner.replicate(version, live.state).keeper_gone);
             owner.update_local_copy(version, live.state);
             Trouble trouble;
-            ASSERT_EQ(BackupStore::fetch(location(node), kMe, version, substitute.state, &trouble), Fetched::done)
+            ASSERT_EQ(BackupStore::fetch(location(node), kFirst, version, substitute.state, &trouble), Fetched::done)
                 << trouble.what;
             ASSERT_TRUE(State(substitute) == State(live)) << number;
         }
@@ -139,23 +139,23 @@ TEST_P(NetBackup, AnOwnerMayBeKilledWhileItShips) {
             const Version committed(static_cast<std::uint32_t>(node.board.values[2].load()));
             LiveMemory live(kBlocks);
             Trouble trouble;
-            ASSERT_EQ(BackupStore::fetch(location(node), kMe, committed, live.state, &trouble), Fetched::done)
+            ASSERT_EQ(BackupStore::fetch(location(node), kFirst, committed, live.state, &trouble), Fetched::done)
                 << trouble.what;
             EXPECT_TRUE(State(live) == KnownState::of(committed, kBlocks));
             const Version next = committed.next();
-            if (BackupStore::fetch(location(node), kMe, next, live.state) == Fetched::done) {
+            if (BackupStore::fetch(location(node), kFirst, next, live.state) == Fetched::done) {
                 EXPECT_TRUE(State(live) == KnownState::of(next, kBlocks));
             } else {
                 node.board.values[3] = 1;
             }
             // It goes on where its predecessor has ended.
-            ASSERT_EQ(BackupStore::fetch(location(node), kMe, committed, live.state), Fetched::done);
+            ASSERT_EQ(BackupStore::fetch(location(node), kFirst, committed, live.state), Fetched::done);
             BackupStore store;
             begin(node, store, live);
             store.update_local_copy(committed, live.state);
             ASSERT_FALSE(store.replicate(next, live.state).keeper_gone);
             LiveMemory again(kBlocks);
-            ASSERT_EQ(BackupStore::fetch(location(node), kMe, next, again.state, &trouble), Fetched::done)
+            ASSERT_EQ(BackupStore::fetch(location(node), kFirst, next, again.state, &trouble), Fetched::done)
                 << trouble.what;
             EXPECT_TRUE(State(again) == State(live));
             node.reach(3);
@@ -200,7 +200,7 @@ TEST_P(NetBackup, AKeeperMayBeKilledWhileAPeShips) {
         EXPECT_TRUE(owner.roll_back(committed, live.state)) << owner.explanation();
         EXPECT_TRUE(State(live) == KnownState::of(committed, kBlocks));
         LiveMemory substitute(kBlocks);
-        EXPECT_EQ(BackupStore::fetch(location(node), kMe, committed, substitute.state), Fetched::keeper_gone);
+        EXPECT_EQ(BackupStore::fetch(location(node), kFirst, committed, substitute.state), Fetched::keeper_gone);
         EXPECT_TRUE(owner.mend(live.state));
         EXPECT_EQ(owner.counters().bad, 0U);
     });

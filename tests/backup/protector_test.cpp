@@ -19,9 +19,8 @@
 namespace sft {
 namespace {
 
-constexpr PeId kMe{1};
 constexpr std::int32_t kPes = 3;
-constexpr std::size_t kBlocks = 20;
+constexpr std::size_t kHeapBlocksOfPe = 20;
 
 // A process that has its state, and its copies.
 struct Member {
@@ -30,7 +29,7 @@ struct Member {
         EXPECT_TRUE(created) << created.error().line;
     }
 
-    LiveMemory live{kBlocks};
+    LiveMemory live{kHeapBlocksOfPe};
     Protector protector{live.state};
 };
 

@@ -20,8 +20,7 @@ namespace {
 using Copy = BackupStore::Copy;
 using Fetched = BackupStore::Fetched;
 
-constexpr PeId kMe{1};
-constexpr std::size_t kBlocks = 30;
+constexpr std::size_t kHeapBlocksEach = 30;
 constexpr std::size_t kKeepers = 3;  // of more processes that could be
 
 class Replicas : public testing::Test {
@@ -66,7 +65,7 @@ protected:
         }
     }
     void expect_at(std::size_t process) {
-        LiveMemory substitute(kBlocks);
+        LiveMemory substitute(kHeapBlocksEach);
         std::mt19937 noise(3);
         substitute.scribble(noise, 50);
         Trouble trouble;
@@ -101,7 +100,7 @@ protected:
         ASSERT_FALSE(owner.replicate(version, live.state, left[number]).keeper_gone);
     }
 
-    LiveMemory live{kBlocks};
+    LiveMemory live{kHeapBlocksEach};
     std::vector<std::unique_ptr<FakeWire>> wires;
     std::vector<std::size_t> keepers;
     BackupStore owner;

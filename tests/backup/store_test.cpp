@@ -11,8 +11,6 @@
 namespace sft {
 namespace {
 
-constexpr PeId kMe{1};
-
 class StoreTest : public testing::TestWithParam<BackupMode> {
 protected:
     void SetUp() override {

@@ -14,15 +14,14 @@
 namespace sft {
 namespace {
 
-constexpr PeId kMe{1};
-constexpr std::size_t kHeapBlocks = 20;
+constexpr std::size_t kStoredBlocks = 20;
 
 // Keeps what it is given, as another process would read it.
 class Collection final : public VersionStore {
 public:
     void committed(PeId pe, Version version, const Image& copy) override {
         EXPECT_EQ(pe, kMe);
-        LiveMemory reader(kHeapBlocks);
+        LiveMemory reader(kStoredBlocks);
         Image image = copy;
         EXPECT_TRUE(image.load(version, reader.state).intact());
         heaps.insert_or_assign(version, reader.heap_bytes());
@@ -39,7 +38,7 @@ struct Case {
 class VersionStoreTest : public testing::TestWithParam<Case> {};
 
 TEST_P(VersionStoreTest, GetsWhatIsCommitted) {
-    LiveMemory live(kHeapBlocks);
+    LiveMemory live(kStoredBlocks);
     FakeWire wire(3 * 2 * Image::bytes_for(live.state));
     Collection collection;
     BackupStore keeper;

@@ -7,10 +7,10 @@ enum { STRIDE = 2 };
 /* Symmetric, the same on all PEs, never changed, no zero among them. */
 static long offered[STRIDE * SMALL] = {11, 21, 12, 22, 13, 23, 14, 24, 15, 25};
 
-/* step: which of the elements were asked for. */
-static void look(const long* got, size_t count, size_t step) {
+/* apart: which of the elements were asked for. */
+static void look(const long* got, size_t count, size_t apart) {
     for (size_t i = 0; i < count && !was_called(); i++) {
-        if (got[i] != offered[i * step]) {
+        if (got[i] != offered[i * apart]) {
             wrong("a get from a dead PE has brought nothing and met no fault");
         }
     }

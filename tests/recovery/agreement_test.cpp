@@ -10,11 +10,10 @@
 #include <vector>
 
 #include "recovery/rules.hpp"
+#include "tests/recovery/deaths.hpp"
 
 namespace sft {
 namespace {
-
-constexpr FailureReason kKilled{FailureKind::signal, 9};
 
 // A sleeping spare of a job of two PEs and two spares: process 2.
 class Spare : public ::testing::Test, public AgreementWorld {

@@ -10,12 +10,11 @@
 
 #include "recovery/membership/agreement.hpp"
 #include "recovery/rules.hpp"
+#include "tests/recovery/deaths.hpp"
 
 namespace sft {
 
-inline constexpr FailureReason kKilled{FailureKind::signal, 9};
-
-inline Death certain(int process) { return {ProcId(process), kKilled, true}; }
+inline Death certain(int process) { return death_of(process); }
 inline Death uncertain(int process) { return {ProcId(process), {FailureKind::node_lost, 0}, false}; }
 
 // A job of six PEs and two spares with version 1: process 0 has the children 1 to 4, process 1 has 5.

@@ -5,10 +5,11 @@
 
 #include <csignal>
 
+#include "tests/recovery/deaths.hpp"
+
 namespace sft {
 namespace {
 
-constexpr FailureReason kKilled{FailureKind::signal, SIGKILL};
 constexpr FailureReason kCrashed{FailureKind::signal, SIGSEGV};
 
 std::vector<Death> deaths_of(std::vector<int> processes) {

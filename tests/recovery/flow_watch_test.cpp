@@ -10,7 +10,7 @@ namespace sft {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kBound = 30 * kSecond;
+constexpr std::int64_t kFlowBound = 30 * kSecond;
 
 std::vector<NodeWeight> nodes(std::vector<std::int32_t> n_pes) {
     std::vector<NodeWeight> all;
@@ -28,7 +28,7 @@ FlowSample stuck(std::int32_t node, std::uint64_t n_moved = 7) {
 // One node and what it sees, second by second.
 class Watcher {
 public:
-    Watcher(std::int32_t self, std::vector<NodeWeight> all, std::int64_t bound_ns = kBound)
+    Watcher(std::int32_t self, std::vector<NodeWeight> all, std::int64_t bound_ns = kFlowBound)
         : watch_(NodeId(self), bound_ns), nodes_(std::move(all)) {}
 
     FlowWatch::Round see(const std::vector<FlowSample>& samples, const std::vector<Standstill>& told = {}) {

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "base/clock.hpp"
 #include "base/node_map.hpp"
 #include "recovery/detection/heartbeat.hpp"
 #include "tests/result.hpp"
@@ -13,7 +14,6 @@
 namespace sft {
 namespace {
 
-constexpr std::int64_t kSecondNs = 1'000'000'000;
 constexpr std::int32_t kProcesses = 4;
 
 // Two nodes of two processes each; this is the segment of the second one.
@@ -37,15 +37,15 @@ protected:
     [[nodiscard]] std::set<std::int32_t> killed_by(std::int32_t self) {
         Heartbeat heartbeat(control_.slot(ProcId(self)));
         std::set<std::int32_t> killed;
-        std::int64_t now_ns = kSecondNs;
+        std::int64_t now_ns = kNsPerSecond;
         HangWatch watch({.control = &control_,
                          .heartbeat = &heartbeat,
                          .self = ProcId(self),
-                         .bound_ns = kSecondNs,
+                         .bound_ns = kNsPerSecond,
                          .nodes = &nodes_},
                         now_ns);
         for (int i = 0; i < 100; ++i) {
-            now_ns += kSecondNs / 5;
+            now_ns += kNsPerSecond / 5;
             watch.tick({}, now_ns, [&](ProcId process) { killed.insert(process.value()); });
         }
         return killed;

@@ -7,24 +7,15 @@
 #include <random>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "recovery/detection/node_watch.hpp"
+#include "tests/recovery/deaths.hpp"
+#include "tests/recovery/node_bound.hpp"
 
 namespace sft {
 namespace {
 
-constexpr std::int64_t kMilli = 1'000'000;
-constexpr std::int64_t kBound = 2000 * kMilli;
-constexpr std::int64_t kPeriod = kBound / NodeWatch::kPeriodsPerBound;
-
 // Process p runs on node p mod n_nodes.
-NodeMap round_robin(std::int32_t n_nodes, std::int32_t n_processes) {
-    std::vector<NodeId> nodes;
-    for (std::int32_t process = 0; process < n_processes; ++process) {
-        nodes.emplace_back(process % n_nodes);
-    }
-    return NodeMap(std::move(nodes));
-}
-
 // Everybody of a job with pauses and delays, over simulated time.
 class Soak {
 public:
@@ -42,11 +33,11 @@ public:
         for (std::int32_t process = 0; process < n_processes; ++process) {
             Process& item = processes_[static_cast<std::size_t>(process)];
             item.watch = std::make_unique<NodeWatch>(
-                NodeWatch::Options{.shape = shape, .self = ProcId(process), .bound_ns = kBound});
+                NodeWatch::Options{.shape = shape, .self = ProcId(process), .bound_ns = kNodeBound});
             item.watch->update({}, {}, 0);
             push({.time = between(0, kPeriod), .process = process, .kind = Event::Kind::tick});
             if (pauses != Pauses::none) {
-                push({.time = between(0, kBound), .process = process, .kind = Event::Kind::pause});
+                push({.time = between(0, kNodeBound), .process = process, .kind = Event::Kind::pause});
             }
         }
     }
@@ -181,7 +172,7 @@ private:
     }
     // Up to half of the bound, of one process or of its whole node. It runs for two periods before the next one.
     void pause(const Event& event) {
-        const std::int64_t end = event.time + between(0, kBound / 2);
+        const std::int64_t end = event.time + between(0, kNodeBound / 2);
         const bool is_of_node = pauses_nodes_ && between(0, 3) == 0;
         for (std::size_t other = 0; other < processes_.size(); ++other) {
             const auto number = static_cast<std::int32_t>(other);
@@ -192,9 +183,11 @@ private:
                 }
             }
         }
-        push({.time = end + between(2 * kPeriod, 20 * kBound), .process = event.process, .kind = Event::Kind::pause});
+        push({.time = end + between(2 * kPeriod, 20 * kNodeBound),
+              .process = event.process,
+              .kind = Event::Kind::pause});
     }
-    std::int64_t delay() { return between(0, 9) == 0 ? between(0, kPeriod / 2) : between(10'000, kMilli); }
+    std::int64_t delay() { return between(0, 9) == 0 ? between(0, kPeriod / 2) : between(10'000, kNsPerMs); }
 
     std::mt19937_64 random_;
     std::int32_t n_nodes_;
@@ -212,7 +205,7 @@ private:
 };
 
 TEST(NodeWatchSoak, NobodyWhoLivesIsLostInAnHour) {
-    constexpr std::int64_t kHour = 3600LL * 1000 * kMilli;
+    constexpr std::int64_t kHour = 3600LL * 1000 * kNsPerMs;
     for (const std::int32_t n_nodes : {2, 3, 5}) {
         Soak soak(static_cast<std::uint64_t>(n_nodes), n_nodes, 4 * n_nodes, Soak::Pauses::of_nodes_too);
         EXPECT_EQ(soak.run(kHour), -1) << "node " << soak.called_lost() << " of " << n_nodes
@@ -227,26 +220,26 @@ std::int64_t detection_time(Soak::Pauses pauses, Soak::Witnesses witnesses = Soa
         const auto n_nodes = static_cast<std::int32_t>(2 + seed % 7);
         const auto lost = static_cast<std::int32_t>(seed) % n_nodes;
         Soak soak(seed, n_nodes, 3 * n_nodes, pauses, witnesses);
-        const auto when = static_cast<std::int64_t>(seed) * (kPeriod + kMilli);
+        const auto when = static_cast<std::int64_t>(seed) * (kPeriod + kNsPerMs);
         soak.lose(lost, when);
-        const std::int64_t found = soak.run(when + 10 * kBound);
+        const std::int64_t found = soak.run(when + 10 * kNodeBound);
         EXPECT_GT(found, when) << seed;
         EXPECT_EQ(soak.called_lost(), lost) << seed;
         EXPECT_EQ(soak.gave_way(), -1) << seed;
-        EXPECT_LE(soak.last_sign_ns(), when + kBound) << seed;
+        EXPECT_LE(soak.last_sign_ns(), when + kNodeBound) << seed;
         longest = std::max(longest, found - std::max(when, soak.last_sign_ns()));
     }
     return longest;
 }
 
 TEST(NodeWatchSoak, ALostNodeIsFoundWithinTheBoundAndTwoPeriods) {
-    EXPECT_LE(detection_time(Soak::Pauses::none), kBound + 2 * kPeriod);
+    EXPECT_LE(detection_time(Soak::Pauses::none), kNodeBound + 2 * kPeriod);
     // Who counts for less waits for those who could have heard it.
     const std::int64_t untold = detection_time(Soak::Pauses::none, Soak::Witnesses::say_nothing);
-    EXPECT_LE(untold, kBound + 6 * kPeriod);
-    EXPECT_GT(untold, kBound + 3 * kPeriod) << "witnesses have not been waited for";
+    EXPECT_LE(untold, kNodeBound + 6 * kPeriod);
+    EXPECT_GT(untold, kNodeBound + 3 * kPeriod) << "witnesses have not been waited for";
     // Who watches may have to start afresh on the way.
-    EXPECT_LE(detection_time(Soak::Pauses::of_processes), 3 * kBound);
+    EXPECT_LE(detection_time(Soak::Pauses::of_processes), 3 * kNodeBound);
 }
 
 }  // namespace

@@ -7,22 +7,14 @@
 #include <map>
 #include <optional>
 
+#include "base/clock.hpp"
+#include "tests/recovery/deaths.hpp"
+#include "tests/recovery/node_bound.hpp"
+
 namespace sft {
 namespace {
 
-constexpr std::int64_t kMilli = 1'000'000;
-constexpr std::int64_t kBound = 2000 * kMilli;
-constexpr std::int64_t kPeriod = kBound / NodeWatch::kPeriodsPerBound;
-
 // Process p runs on node p mod n_nodes.
-NodeMap round_robin(std::int32_t n_nodes, std::int32_t n_processes) {
-    std::vector<NodeId> nodes;
-    for (std::int32_t process = 0; process < n_processes; ++process) {
-        nodes.emplace_back(process % n_nodes);
-    }
-    return NodeMap(std::move(nodes));
-}
-
 class OneOfFour : public testing::Test {
 protected:
     // Nodes 0 ... 3 with three processes each.
@@ -31,7 +23,7 @@ protected:
     std::map<std::int32_t, std::uint32_t> beats_;
 
     [[nodiscard]] NodeWatch watch_of(std::int32_t self) const {
-        NodeWatch watch({.shape = shape_, .self = ProcId(self), .bound_ns = kBound});
+        NodeWatch watch({.shape = shape_, .self = ProcId(self), .bound_ns = kNodeBound});
         watch.update({}, {}, 0);
         return watch;
     }
@@ -77,23 +69,23 @@ TEST_F(OneOfFour, TheOthersAreSilentWhileTheLowestMoves) {
 
 TEST_F(OneOfFour, WhoSpeaksIfTheLowestIsDead) {
     NodeWatch watch = watch_of(4);
-    watch.update({}, dead({0}), kMilli);
+    watch.update({}, dead({0}), kNsPerMs);
     EXPECT_EQ(tick(watch, kPeriod).ask, (std::vector{ProcId(1), ProcId(2), ProcId(3)}));
 }
 
 TEST_F(OneOfFour, NodesWithoutALivingProcessAreSkipped) {
     NodeWatch watch = watch_of(0);
-    watch.update({}, dead({1, 5, 9, 2}), kMilli);
+    watch.update({}, dead({1, 5, 9, 2}), kNsPerMs);
     EXPECT_EQ(watch.watched(), (std::vector{NodeId(2), NodeId(3)}));
     EXPECT_EQ(tick(watch, kPeriod).ask, (std::vector{ProcId(6), ProcId(3)}));
-    watch.update({}, dead({1, 5, 9, 2, 6, 10, 3, 7, 11}), kMilli);
+    watch.update({}, dead({1, 5, 9, 2, 6, 10, 3, 7, 11}), kNsPerMs);
     EXPECT_FALSE(watch.is_needed());
 }
 
 TEST_F(OneOfFour, WhoHasNotAnsweredYetMayBeStarting) {
     NodeWatch watch = watch_of(0);
     std::int64_t now = 0;
-    while (now + kPeriod <= 10 * kBound) {
+    while (now + kPeriod <= 10 * kNodeBound) {
         now += kPeriod;
         ASSERT_TRUE(tick(watch, now).lost.empty());
     }
@@ -104,9 +96,9 @@ TEST_F(OneOfFour, NobodyIsStartingAnyMoreWhenSomethingHasBeenDecided) {
     NodeWatch watch = watch_of(0);
     JobState state;
     state.index = 1;
-    watch.update(state, {}, kMilli);
+    watch.update(state, {}, kNsPerMs);
     std::int64_t now = 0;
-    while (now <= kBound + 2 * kPeriod) {
+    while (now <= kNodeBound + 2 * kPeriod) {
         now += kPeriod;
         if (!tick(watch, now).lost.empty()) {
             return;
@@ -122,7 +114,7 @@ TEST_F(OneOfFour, SilenceMakesAllOfANodeDeadButNotCertainly) {
     std::vector<Death> lost;
     while (lost.empty()) {
         now += kPeriod;
-        ASSERT_LE(now, kBound + 2 * kPeriod);
+        ASSERT_LE(now, kNodeBound + 2 * kPeriod);
         watch.heard(ProcId(6), now);  // node 2 answers
         const NodeWatch::Round round = tick(watch, now);
         lost = round.lost;
@@ -132,7 +124,7 @@ TEST_F(OneOfFour, SilenceMakesAllOfANodeDeadButNotCertainly) {
                 << "everybody of the nodes that are silent";
         }
     }
-    EXPECT_GT(now, kBound);
+    EXPECT_GT(now, kNodeBound);
     const FailureReason reason{FailureKind::node_lost, 0};
     EXPECT_EQ(lost,
               (std::vector<Death>{{ProcId(1), reason, false}, {ProcId(5), reason, false}, {ProcId(9), reason, false}}));
@@ -143,20 +135,21 @@ TEST_F(OneOfFour, SilenceMakesAllOfANodeDeadButNotCertainly) {
 // there.
 bool is_lost_by_cut(std::int64_t begin, std::int64_t length) {
     const NodeMap map = round_robin(2, 2);
-    NodeWatch watch({.shape = {.n_pes = 2, .n_processes = 2, .nodes = &map}, .self = ProcId(0), .bound_ns = kBound});
+    NodeWatch watch(
+        {.shape = {.n_pes = 2, .n_processes = 2, .nodes = &map}, .self = ProcId(0), .bound_ns = kNodeBound});
     JobState state;
     state.index = 1;
     watch.update(state, {}, 0);
-    for (std::int64_t now = kPeriod; now < begin + length + 2 * kBound; now += kPeriod) {
+    for (std::int64_t now = kPeriod; now < begin + length + 2 * kNodeBound; now += kPeriod) {
         if (!watch.tick(now, [](ProcId) { return 0U; }).lost.empty()) {
             return true;
         }
         if (now < begin || now >= begin + length) {
-            watch.heard_datagram(ProcId(1), now + kMilli);
+            watch.heard_datagram(ProcId(1), now + kNsPerMs);
         }
         // Mail waits for as long again as the link was away.
         if (now < begin || now >= begin + 2 * length) {
-            watch.heard(ProcId(1), now + kMilli);
+            watch.heard(ProcId(1), now + kNsPerMs);
         }
     }
     return false;
@@ -164,11 +157,12 @@ bool is_lost_by_cut(std::int64_t begin, std::int64_t length) {
 
 TEST(NodeWatch, ACutShorterThanTheBoundIsNoLossWheneverItBegins) {
     for (std::int64_t phase = 0; phase < kPeriod; phase += kPeriod / 16) {
-        const std::int64_t begin = 3 * kBound + phase;
-        for (const std::int64_t length : {kBound / 4, kBound / 2, 3 * kBound / 4, 9 * kBound / 10, kBound - 1}) {
+        const std::int64_t begin = 3 * kNodeBound + phase;
+        for (const std::int64_t length :
+             {kNodeBound / 4, kNodeBound / 2, 3 * kNodeBound / 4, 9 * kNodeBound / 10, kNodeBound - 1}) {
             EXPECT_FALSE(is_lost_by_cut(begin, length)) << phase << " " << length;
         }
-        EXPECT_TRUE(is_lost_by_cut(begin, kBound + 2 * kPeriod)) << phase;
+        EXPECT_TRUE(is_lost_by_cut(begin, kNodeBound + 2 * kPeriod)) << phase;
     }
 }
 
@@ -180,7 +174,7 @@ TEST_F(OneOfFour, DatagramsAloneDoNotKeepANodeForEver) {
     }
     std::int64_t now = 0;
     std::vector<Death> lost;
-    while (lost.empty() && now < 10 * kBound) {
+    while (lost.empty() && now < 10 * kNodeBound) {
         now += kPeriod;
         watch.heard_datagram(ProcId(1), now);
         watch.heard(ProcId(2), now);
@@ -189,7 +183,7 @@ TEST_F(OneOfFour, DatagramsAloneDoNotKeepANodeForEver) {
     }
     ASSERT_EQ(lost.size(), 3U);
     EXPECT_EQ(lost.front().process, ProcId(1));
-    EXPECT_GT(now, 4 * kBound);
+    EXPECT_GT(now, 4 * kNodeBound);
 }
 
 TEST_F(OneOfFour, WhoHasNotRunAccusesNobody) {
@@ -205,7 +199,7 @@ TEST_F(OneOfFour, SparesThatHaveJoinedBelongToTheirNode) {
     NodeWatch watch = watch_of(0);
     JobState state;
     state.joined = {{ProcId(12), NodeId(1)}};
-    watch.update(state, dead({1, 5, 9}), kMilli);
+    watch.update(state, dead({1, 5, 9}), kNsPerMs);
     EXPECT_EQ(tick(watch, kPeriod).ask, (std::vector{ProcId(12), ProcId(2), ProcId(3)}));
 }
 
@@ -222,7 +216,7 @@ protected:
         JobState state;
         state.index = 1;
         watch.update(state, {}, 0);
-        for (std::int64_t now = kPeriod; now < 5 * kBound; now += kPeriod) {
+        for (std::int64_t now = kPeriod; now < 5 * kNodeBound; now += kPeriod) {
             for (std::int32_t other = 1; other < 4; ++other) {
                 watch.heard(ProcId(other), now);
             }
@@ -241,8 +235,8 @@ protected:
 TEST_F(OneOfTwoGoes, WhoCountsForLessGivesWayIfSomebodyHearsTheOther) {
     const Course course = miss_node_0(3, Testimony::heard);
     EXPECT_EQ(course.lost_ns, -1);
-    EXPECT_GT(course.gave_way_ns, 2 * kBound) << "the others may have said so before";
-    EXPECT_LT(course.gave_way_ns, 3 * kBound);
+    EXPECT_GT(course.gave_way_ns, 2 * kNodeBound) << "the others may have said so before";
+    EXPECT_LT(course.gave_way_ns, 3 * kNodeBound);
 }
 
 // Of two nodes that cannot reach each other, and that all others hear.
@@ -270,13 +264,13 @@ TEST(NodeWatch, TheNodeThatCountsForLessGoes) {
         const JobShape shape{
             .n_pes = item.n_pes, .n_processes = static_cast<std::int32_t>(item.nodes.size()), .nodes = &map};
         for (const auto& [self, silent] : {std::pair(item.stays, item.goes), std::pair(item.goes, item.stays)}) {
-            NodeWatch watch({.shape = shape, .self = ProcId(self), .bound_ns = kBound});
+            NodeWatch watch({.shape = shape, .self = ProcId(self), .bound_ns = kNodeBound});
             JobState state;
             state.index = 1;
             watch.update(state, {}, 0);
             bool is_lost = false;
             bool gives_way = false;
-            for (std::int64_t now = 0; now < 4 * kBound && !is_lost && !gives_way; now += kPeriod) {
+            for (std::int64_t now = 0; now < 4 * kNodeBound && !is_lost && !gives_way; now += kPeriod) {
                 for (std::int32_t other = 0; other < shape.n_processes; ++other) {
                     if (now == 0 || map.node_of(ProcId(other)) != map.node_of(ProcId(silent))) {
                         watch.heard(ProcId(other), now);
@@ -294,43 +288,44 @@ TEST(NodeWatch, TheNodeThatCountsForLessGoes) {
 }
 
 TEST_F(OneOfTwoGoes, WhomNobodyHearsIsLost) {
-    EXPECT_LE(miss_node_0(3, Testimony::silent).lost_ns, kBound + 2 * kPeriod);
+    EXPECT_LE(miss_node_0(3, Testimony::silent).lost_ns, kNodeBound + 2 * kPeriod);
     for (const std::optional<Testimony> testimony : {std::optional(Testimony::none), std::optional<Testimony>()}) {
         const std::int64_t lost_ns = miss_node_0(3, testimony).lost_ns;
-        EXPECT_GT(lost_ns, kBound + 4 * kPeriod) << "who may know is waited for";
-        EXPECT_LE(lost_ns, kBound + 6 * kPeriod) << "but not for long";
+        EXPECT_GT(lost_ns, kNodeBound + 4 * kPeriod) << "who may know is waited for";
+        EXPECT_LE(lost_ns, kNodeBound + 6 * kPeriod) << "but not for long";
     }
 }
 
 TEST_F(OneOfTwoGoes, WhoIsAskedTellsWhatItKnows) {
     NodeWatch watch = watch_of(0);
     NodeWatch other = watch_of(4);
-    for (std::int64_t now = kPeriod; now <= kBound; now += kPeriod) {
+    for (std::int64_t now = kPeriod; now <= kNodeBound; now += kPeriod) {
         ++beats_[0];
         static_cast<void>(tick(watch, now));
         static_cast<void>(tick(other, now));
         watch.heard(ProcId(1), now);
         // It has listened since its first tick.
-        const Testimony expected = now > kPeriod + kBound / 2 ? Testimony::silent : Testimony::none;
+        const Testimony expected = now > kPeriod + kNodeBound / 2 ? Testimony::silent : Testimony::none;
         EXPECT_EQ(watch.testimony_about(NodeId(2), now), expected) << now / kPeriod;
         EXPECT_EQ(watch.testimony_about(NodeId(1), now), Testimony::heard) << now / kPeriod;
         EXPECT_EQ(watch.testimony_about(NodeId(7), now), Testimony::none) << "it is no neighbour";
         EXPECT_EQ(other.testimony_about(NodeId(2), now), Testimony::none) << "it does not ask, so it does not hear";
     }
-    EXPECT_EQ(watch.testimony_about(NodeId(1), kBound + kBound / 2), Testimony::heard);
-    EXPECT_EQ(watch.testimony_about(NodeId(1), kBound + kBound / 2 + 1), Testimony::silent);
+    EXPECT_EQ(watch.testimony_about(NodeId(1), kNodeBound + kNodeBound / 2), Testimony::heard);
+    EXPECT_EQ(watch.testimony_about(NodeId(1), kNodeBound + kNodeBound / 2 + 1), Testimony::silent);
 }
 
 TEST(NodeWatch, IsNotNeededOnOneNodeOrWhenOff) {
     const NodeMap one;
-    NodeWatch watch({.shape = {.n_pes = 2, .n_processes = 2, .nodes = &one}, .self = ProcId(0), .bound_ns = kBound});
+    NodeWatch watch(
+        {.shape = {.n_pes = 2, .n_processes = 2, .nodes = &one}, .self = ProcId(0), .bound_ns = kNodeBound});
     watch.update({}, {}, 0);
     EXPECT_FALSE(watch.is_needed());
     const NodeMap two = round_robin(2, 2);
     NodeWatch off({.shape = {.n_pes = 2, .n_processes = 2, .nodes = &two}, .self = ProcId(0), .bound_ns = 0});
     off.update({}, {}, 0);
     EXPECT_FALSE(off.is_needed());
-    EXPECT_TRUE(off.tick(100 * kBound, [](ProcId) { return 0U; }).lost.empty());
+    EXPECT_TRUE(off.tick(100 * kNodeBound, [](ProcId) { return 0U; }).lost.empty());
 }
 
 // Whoever has not been heard for a bound by those that watch it may have been called lost.
@@ -338,49 +333,49 @@ class Presence : public OneOfFour {
 protected:
     static bool has_lease(const NodeWatch& watch, std::int64_t now) {
         return sft::has_lease(
-            ProcId(0), [&](ProcId) { return watch.lease_ns(); }, now, kBound);
+            ProcId(0), [&](ProcId) { return watch.lease_ns(); }, now, kNodeBound);
     }
 };
 
 TEST_F(Presence, LastsForABoundAfterTheQuestionThatWasAnswered) {
     NodeWatch watch = watch_of(0);  // nodes 2 and 3 watch it
-    EXPECT_TRUE(has_lease(watch, kBound - 1));
-    EXPECT_FALSE(has_lease(watch, kBound)) << "nobody has answered";
-    watch.heard(ProcId(2), kBound, kBound - kMilli);
-    EXPECT_FALSE(has_lease(watch, kBound)) << "node 3 may have called it lost";
-    watch.heard(ProcId(3), kBound, 2 * kPeriod);
-    EXPECT_TRUE(has_lease(watch, kBound));
-    EXPECT_TRUE(has_lease(watch, 2 * kPeriod + kBound - 1));
-    EXPECT_FALSE(has_lease(watch, 2 * kPeriod + kBound)) << "since the question, not since the answer";
-    watch.heard(ProcId(3), 2 * kBound);
-    EXPECT_FALSE(has_lease(watch, 2 * kBound)) << "what comes without a question proves nothing";
-    watch.heard(ProcId(1), 2 * kBound, 2 * kBound);
-    EXPECT_FALSE(has_lease(watch, 2 * kBound)) << "node 1 does not watch it";
+    EXPECT_TRUE(has_lease(watch, kNodeBound - 1));
+    EXPECT_FALSE(has_lease(watch, kNodeBound)) << "nobody has answered";
+    watch.heard(ProcId(2), kNodeBound, kNodeBound - kNsPerMs);
+    EXPECT_FALSE(has_lease(watch, kNodeBound)) << "node 3 may have called it lost";
+    watch.heard(ProcId(3), kNodeBound, 2 * kPeriod);
+    EXPECT_TRUE(has_lease(watch, kNodeBound));
+    EXPECT_TRUE(has_lease(watch, 2 * kPeriod + kNodeBound - 1));
+    EXPECT_FALSE(has_lease(watch, 2 * kPeriod + kNodeBound)) << "since the question, not since the answer";
+    watch.heard(ProcId(3), 2 * kNodeBound);
+    EXPECT_FALSE(has_lease(watch, 2 * kNodeBound)) << "what comes without a question proves nothing";
+    watch.heard(ProcId(1), 2 * kNodeBound, 2 * kNodeBound);
+    EXPECT_FALSE(has_lease(watch, 2 * kNodeBound)) << "node 1 does not watch it";
 }
 
 TEST_F(Presence, IsNotMovedByTimesThatAreNotOfThisNode) {
     NodeWatch watch = watch_of(0);
-    watch.heard(ProcId(2), kPeriod, 100 * kBound);
-    watch.heard(ProcId(3), kPeriod, 100 * kBound);
-    EXPECT_FALSE(has_lease(watch, kBound));
+    watch.heard(ProcId(2), kPeriod, 100 * kNodeBound);
+    watch.heard(ProcId(3), kPeriod, 100 * kNodeBound);
+    EXPECT_FALSE(has_lease(watch, kNodeBound));
 }
 
 TEST_F(Presence, WhoWatchesFromNowOnKnowsNothingYet) {
     NodeWatch watch = watch_of(0);
-    watch.heard(ProcId(2), 2 * kBound, 2 * kBound - kMilli);
-    watch.heard(ProcId(3), 2 * kBound, 2 * kBound - kMilli);
-    watch.heard(ProcId(1), 2 * kBound, 2 * kBound - kMilli);
+    watch.heard(ProcId(2), 2 * kNodeBound, 2 * kNodeBound - kNsPerMs);
+    watch.heard(ProcId(3), 2 * kNodeBound, 2 * kNodeBound - kNsPerMs);
+    watch.heard(ProcId(1), 2 * kNodeBound, 2 * kNodeBound - kNsPerMs);
     // Node 3 is dead: node 1 watches now.
-    watch.update({}, dead({3, 7, 11}), 2 * kBound + kMilli);
-    EXPECT_TRUE(has_lease(watch, 3 * kBound - 2 * kMilli));
-    watch.heard(ProcId(2), 3 * kBound, 3 * kBound);
-    EXPECT_FALSE(has_lease(watch, 3 * kBound)) << "node 1 has not answered since";
+    watch.update({}, dead({3, 7, 11}), 2 * kNodeBound + kNsPerMs);
+    EXPECT_TRUE(has_lease(watch, 3 * kNodeBound - 2 * kNsPerMs));
+    watch.heard(ProcId(2), 3 * kNodeBound, 3 * kNodeBound);
+    EXPECT_FALSE(has_lease(watch, 3 * kNodeBound)) << "node 1 has not answered since";
 }
 
 TEST_F(Presence, IsCertainWhenNobodyElseLives) {
     NodeWatch watch = watch_of(0);
-    watch.update({}, dead({1, 5, 9, 2, 6, 10, 3, 7, 11}), kMilli);
-    EXPECT_TRUE(has_lease(watch, 100 * kBound));
+    watch.update({}, dead({1, 5, 9, 2, 6, 10, 3, 7, 11}), kNsPerMs);
+    EXPECT_TRUE(has_lease(watch, 100 * kNodeBound));
 }
 
 // Whoever has called this node lost may be lost itself before this node runs again.
@@ -390,28 +385,28 @@ TEST_F(Presence, DoesNotRiseBecauseAWatcherIsTakenForLost) {
     watch.heard(ProcId(3), kPeriod, kPeriod);
     std::vector<Death> lost = dead({1, 5, 9, 2, 6, 10, 3, 7});
     insert_sorted(lost, {ProcId(11), {FailureKind::node_lost, 0}, false});
-    watch.update({}, lost, 2 * kBound);
-    EXPECT_FALSE(has_lease(watch, 2 * kBound)) << "node 3 has not heard it for long, and may have said so";
+    watch.update({}, lost, 2 * kNodeBound);
+    EXPECT_FALSE(has_lease(watch, 2 * kNodeBound)) << "node 3 has not heard it for long, and may have said so";
     JobState agreed;
     agreed.index = 1;
     agreed.deaths = lost;
-    watch.update(agreed, lost, 2 * kBound);
-    EXPECT_TRUE(has_lease(watch, 100 * kBound));
+    watch.update(agreed, lost, 2 * kNodeBound);
+    EXPECT_TRUE(has_lease(watch, 100 * kNodeBound));
 }
 
 // Its node may have been called lost before it came, and all who said so may be gone.
 TEST_F(Presence, ASpareThatComesLaterProvesNothingBeforeItIsAnswered) {
-    NodeWatch watch({.shape = shape_, .self = ProcId(12), .bound_ns = kBound});
-    watch.update({}, {}, kBound);
-    EXPECT_FALSE(has_lease(watch, kBound));
+    NodeWatch watch({.shape = shape_, .self = ProcId(12), .bound_ns = kNodeBound});
+    watch.update({}, {}, kNodeBound);
+    EXPECT_FALSE(has_lease(watch, kNodeBound));
     JobState joined;
     joined.index = 1;
     joined.joined = {{ProcId(12), NodeId(0)}};
-    watch.update(joined, {}, kBound);
-    EXPECT_FALSE(has_lease(watch, kBound));
-    watch.heard(ProcId(2), kBound, kBound);
-    watch.heard(ProcId(3), kBound, kBound);
-    EXPECT_TRUE(has_lease(watch, kBound));
+    watch.update(joined, {}, kNodeBound);
+    EXPECT_FALSE(has_lease(watch, kNodeBound));
+    watch.heard(ProcId(2), kNodeBound, kNodeBound);
+    watch.heard(ProcId(3), kNodeBound, kNodeBound);
+    EXPECT_TRUE(has_lease(watch, kNodeBound));
 }
 
 // It came there, was counted in and died while nobody had heard of it.
@@ -431,21 +426,22 @@ TEST_F(OneOfFour, WhoHasJoinedOnALostNodeIsLostAsWell) {
         }
         return lost;
     };
-    const std::vector<Death> first = lost_until(2 * kBound);
+    const std::vector<Death> first = lost_until(2 * kNodeBound);
     ASSERT_EQ(first.size(), 3U);
     state.joined = {{ProcId(12), NodeId(1)}};
     watch.update(state, first, now);
-    const std::vector<Death> second = lost_until(15 * kBound);
+    const std::vector<Death> second = lost_until(15 * kNodeBound);
     ASSERT_EQ(second.size(), 1U);
     EXPECT_EQ(second.front().process, ProcId(12));
 }
 
 TEST_F(Presence, IsProvenByThoseOfLowerNumbersOnly) {
-    const auto lease_of = [](ProcId process) { return process == ProcId(12) ? 5 * kBound : NodeWatch::kNever; };
-    EXPECT_FALSE(sft::has_lease(ProcId(4), lease_of, 5 * kBound, kBound)) << "12 came when 4 had been called lost";
-    EXPECT_TRUE(sft::has_lease(ProcId(12), lease_of, 5 * kBound, kBound));
-    EXPECT_TRUE(sft::has_lease(ProcId(14), lease_of, 5 * kBound, kBound)) << "who knew 14 knew 12";
-    EXPECT_TRUE(sft::has_lease(ProcId(4), lease_of, 5 * kBound, 0)) << "no node is ever called lost";
+    const auto lease_of = [](ProcId process) { return process == ProcId(12) ? 5 * kNodeBound : NodeWatch::kNever; };
+    EXPECT_FALSE(sft::has_lease(ProcId(4), lease_of, 5 * kNodeBound, kNodeBound))
+        << "12 came when 4 had been called lost";
+    EXPECT_TRUE(sft::has_lease(ProcId(12), lease_of, 5 * kNodeBound, kNodeBound));
+    EXPECT_TRUE(sft::has_lease(ProcId(14), lease_of, 5 * kNodeBound, kNodeBound)) << "who knew 14 knew 12";
+    EXPECT_TRUE(sft::has_lease(ProcId(4), lease_of, 5 * kNodeBound, 0)) << "no node is ever called lost";
 }
 
 }  // namespace

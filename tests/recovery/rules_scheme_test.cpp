@@ -2,17 +2,16 @@
 #include <gtest/gtest.h>
 
 #include "recovery/rules.hpp"
+#include "tests/recovery/deaths.hpp"
 #include "tests/recovery/two_partners.hpp"
 
 namespace sft {
 namespace {
 
-constexpr FailureReason kKilled{FailureKind::signal, 9};
-
 std::vector<Death> deaths_of(std::initializer_list<int> processes) {
     std::vector<Death> deaths;
     for (const int process : processes) {
-        insert_sorted(deaths, {ProcId(process), kKilled, true});
+        insert_sorted(deaths, death_of(process));
     }
     return deaths;
 }

@@ -2,14 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/recovery/deaths.hpp"
 #include "tests/recovery/keeper.hpp"
 
 namespace sft {
 namespace {
-
-constexpr FailureReason kKilled{FailureKind::signal, 9};
-
-Death death_of(int process) { return {ProcId(process), kKilled, true}; }
 
 // Four PEs, two spares, version 7.
 class Rules4 : public ::testing::Test {

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "recovery/membership/memory_holder.hpp"
+#include "tests/recovery/deaths.hpp"
 #include "tests/recovery/two_partners.hpp"
 
 namespace sft {
 namespace {
-
-Death death_of(int process) { return {ProcId(process), {FailureKind::signal, 9}, true}; }
 
 std::vector<int> holders(const std::vector<Share>& shares) {
     std::vector<int> numbers;

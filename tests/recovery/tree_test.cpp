@@ -6,10 +6,10 @@
 #include <random>
 #include <set>
 
+#include "tests/recovery/deaths.hpp"
+
 namespace sft {
 namespace {
-
-Death death_of(std::int32_t process) { return {ProcId(process), {FailureKind::signal, 9}, true}; }
 
 // Who takes part, in order, worked out without any cleverness.
 std::vector<ProcId> participants(const JobShape& shape, const JobState& state, const std::vector<Death>& dead) {

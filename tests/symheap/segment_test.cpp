@@ -6,22 +6,23 @@
 
 #include <cstring>
 
+#include "base/pages.hpp"
 #include "tests/result.hpp"
 
 namespace sft {
 namespace {
 
-constexpr std::size_t kBytes = 64 * 1024;
+constexpr std::size_t kSegmentBytes = 64 * 1024;
 
 TEST(Window, ShowsAnotherSegmentAtTheSameAddress) {
     Segment first;
     Segment second;
-    ASSERT_TRUE(good(first.create("first", kBytes)));
+    ASSERT_TRUE(good(first.create("first", kSegmentBytes)));
     ASSERT_TRUE(good(first.map_at(nullptr)));
-    ASSERT_TRUE(good(second.create("second", kBytes)));
+    ASSERT_TRUE(good(second.create("second", kSegmentBytes)));
     ASSERT_TRUE(good(second.map_at(nullptr)));
     Window window;
-    ASSERT_TRUE(good(window.reserve(kBytes)));
+    ASSERT_TRUE(good(window.reserve(kSegmentBytes)));
     ASSERT_TRUE(good(window.show(first.fd(), 0)));
     std::byte* const pointer = window.address() + 100;
     *pointer = std::byte{1};
@@ -37,10 +38,10 @@ TEST(Segment, ATakenAddressIsAnError) {
     std::string error;
     Segment first;
     Segment second;
-    ASSERT_TRUE(good(first.create("first", kBytes)));
+    ASSERT_TRUE(good(first.create("first", kSegmentBytes)));
     ASSERT_TRUE(good(first.map_at(nullptr)));
-    std::memset(first.address(), 5, kBytes);
-    ASSERT_TRUE(good(second.create("second", kBytes)));
+    std::memset(first.address(), 5, kSegmentBytes);
+    ASSERT_TRUE(good(second.create("second", kSegmentBytes)));
     error = line_of(second.map_at(first.address()));
     EXPECT_NE(error, "");
     EXPECT_NE(error.find("cannot map"), std::string::npos) << error;

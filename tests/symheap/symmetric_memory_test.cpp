@@ -16,13 +16,13 @@ namespace sft {
 namespace {
 
 constexpr std::uintptr_t kBase = kHeapBaseUnderThreadSanitizer;  // free without it as well
-constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kMegabyte = std::size_t{1} << 20;
 
 SymmetricMemory::Options plain() {
     SymmetricMemory::Options options;
     options.globals = GlobalsMode::no;
     options.heap_base = kBase;
-    options.heap_bytes = kMiB;
+    options.heap_bytes = kMegabyte;
     return options;
 }
 
@@ -58,7 +58,7 @@ TEST(SymmetricMemory, AProgramWithoutCheckpointsAndChecksHasAHeapAlone) {
     EXPECT_EQ(memory.heap_segment().bytes(), memory.live().heap.bytes);
     EXPECT_FALSE(memory.has_startup_record());
     EXPECT_TRUE(memory.startup_record().empty());
-    EXPECT_NE(memory.allocate(kMiB - kBlockBytes), nullptr) << "what the library needs comes on top";
+    EXPECT_NE(memory.allocate(kMegabyte - kBlockBytes), nullptr) << "what the library needs comes on top";
 }
 
 TEST(SymmetricMemory, RecordHeapTableAndMarksLieOneBehindTheOther) {
@@ -109,7 +109,7 @@ TEST(SymmetricMemory, TheTableFollowsTheHeapCalls) {
     EXPECT_EQ(block_at(first)->is_freed, 1U);
     EXPECT_EQ(block_at(moved)->bytes, 64U * 1024);
     // What fails leaves the block.
-    EXPECT_EQ(memory.carry_out(HeapCall::realloc, memory.offset_of(moved), 64 * kMiB), nullptr);
+    EXPECT_EQ(memory.carry_out(HeapCall::realloc, memory.offset_of(moved), 64 * kMegabyte), nullptr);
     EXPECT_EQ(block_at(moved)->is_freed, 0U);
     memory.free(moved);
     EXPECT_EQ(block_at(moved)->is_freed, 1U);
@@ -120,12 +120,13 @@ TEST(SymmetricMemory, WhatWasCarriedOutIsAnsweredAgainInOrder) {
     const std::byte* const first = memory.allocate(100);
     void* const second = memory.carry_out(HeapCall::align, 200, 4096);
     memory.free(first);
-    EXPECT_EQ(memory.carry_out(HeapCall::malloc, 64 * kMiB, 0), nullptr);
+    EXPECT_EQ(memory.carry_out(HeapCall::malloc, 64 * kMegabyte, 0), nullptr);
 
     EXPECT_EQ(memory.recorded_result(0, HeapCall::malloc, 100, 0).value(), first);
     EXPECT_EQ(memory.recorded_result(1, HeapCall::align, 200, 4096).value(), second);
     EXPECT_EQ(memory.recorded_result(2, HeapCall::free, memory.offset_of(first), 0).value(), nullptr);
-    EXPECT_EQ(memory.recorded_result(3, HeapCall::malloc, 64 * kMiB, 0).value(), nullptr) << "failed then, fails now";
+    EXPECT_EQ(memory.recorded_result(3, HeapCall::malloc, 64 * kMegabyte, 0).value(), nullptr)
+        << "failed then, fails now";
     EXPECT_EQ(memory.recorded_result(1, HeapCall::align, 200, 4096).value(), second) << "asking changes nothing";
 }
 

@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "base/pages.hpp"
 #include "symheap/segment.hpp"
 #include "tests/result.hpp"
 

@@ -15,9 +15,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/clock.hpp"
 #include "base/process_watch.hpp"
 #include "tools/common/text.hpp"
-#include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/ending.hpp"
 #include "tools/oshrun/line_pump.hpp"
 #include "tools/oshrun/preflight.hpp"

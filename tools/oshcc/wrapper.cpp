@@ -13,15 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "tools/common/exit_codes.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshcc/compiler_command.hpp"
 #include "tools/oshcc/static_libs.hpp"
 
 namespace sft::tools {
 namespace {
-
-constexpr int kExitUsage = 2;
-constexpr int kExitNotFound = 127;
 
 constexpr const char* kHelp = R"(Usage: {tool} [OPTIONS OF THE COMPILER] FILES...
 

@@ -15,9 +15,9 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/realtime.hpp"
 #include "tools/oshrun/agent_impl.hpp"
-#include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"
 #include "tools/oshrun/host_judge.hpp"
 #include "tools/oshrun/joining.hpp"
@@ -26,7 +26,6 @@
 namespace sft::tools {
 namespace {
 
-constexpr std::int64_t kNsPerMs = 1'000'000;
 // More than that is not sent to a guardian whose reader takes nothing: who writes must wait.
 constexpr std::size_t kOutputUntakenMax = 1U << 20;
 // Then another connection is tried; the old one may still come to life.

@@ -7,8 +7,8 @@
 
 #include <csignal>
 
+#include "base/clock.hpp"
 #include "tools/oshrun/agent_impl.hpp"
-#include "tools/oshrun/clock.hpp"
 
 namespace sft::tools {
 namespace {

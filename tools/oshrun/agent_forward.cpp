@@ -11,7 +11,7 @@
 #include <list>
 #include <vector>
 
-#include "tools/oshrun/clock.hpp"
+#include "base/clock.hpp"
 #include "tools/oshrun/tcp.hpp"
 
 namespace sft::tools {
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kSecretWithin_ns = 2'000'000'000;
 constexpr int kConnectWithin_ms = 1'000;
-constexpr std::size_t kStrangersMax = 64;
+constexpr std::size_t kNewWaysMax = 64;
 constexpr std::size_t kAheadMax = 1U << 16;
 
 // What has been read at one end and not written at the other.
@@ -94,7 +94,7 @@ void drop_oldest_stranger(std::list<Way>& ways, std::size_t left_max) {
 
 void accept_ways(const Fd& listener, std::list<Way>& ways) {
     std::string from;
-    for (std::size_t i = 0; i < kStrangersMax; ++i) {
+    for (std::size_t i = 0; i < kNewWaysMax; ++i) {
         errno = 0;
         Fd fd = accept_from(listener, from);
         if (!fd && (errno == EMFILE || errno == ENFILE)) {
@@ -148,7 +148,7 @@ void AgentForward::run() {
             }
         }
         ways.remove_if([](const Way& way) { return way.is_over; });
-        drop_oldest_stranger(ways, kStrangersMax);
+        drop_oldest_stranger(ways, kNewWaysMax);
     }
 }
 

@@ -8,15 +8,14 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/clock.hpp"
 #include "tools/common/text.hpp"
-#include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/host_judge.hpp"
 #include "tools/oshrun/tcp.hpp"
 
 namespace sft::tools {
 namespace {
 
-constexpr std::int64_t kNsPerMs = 1'000'000;
 // An agent that takes nothing for so long that this much waits for it is as good as gone.
 constexpr std::size_t kWaitingMax = 64U << 20;
 // Whether an agent has ended; a port of a host that is there answers at once.

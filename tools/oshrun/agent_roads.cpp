@@ -9,7 +9,7 @@
 #include <chrono>
 #include <utility>
 
-#include "tools/oshrun/clock.hpp"
+#include "base/clock.hpp"
 #include "tools/oshrun/tcp.hpp"
 
 namespace sft::tools {
@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds kBetweenRounds{50};
 
 Reply greet_guardian(FrameStream& stream, const HelloFrame& hello, const GuardianAddress& guardian, int patience_ms,
                      std::string& error_line) {
-    const std::int64_t deadline_ns = now_ns() + patience_ms * std::int64_t{1'000'000};
+    const std::int64_t deadline_ns = now_ns() + patience_ms * kNsPerMs;
     stream.send(FrameKind::hello, hello);
     while (true) {
         const FrameStream::State state = stream.receive();
@@ -36,7 +36,7 @@ Reply greet_guardian(FrameStream& stream, const HelloFrame& hello, const Guardia
             error_line = "somebody else than the job's oshrun answers there";
             return {frame->kind == FrameKind::end ? Reply::Kind::dismissed : Reply::Kind::refused, {}};
         }
-        const std::int64_t left_ms = (deadline_ns - now_ns()) / 1'000'000;
+        const std::int64_t left_ms = (deadline_ns - now_ns()) / kNsPerMs;
         if (state != FrameStream::State::open || stream.is_broken()) {
             error_line =
                 "the connection has been closed there: the job's oshrun has gone, does not know this process, or is "

@@ -17,10 +17,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/clock.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshrun/agent.hpp"
 #include "tools/oshrun/agent_roads.hpp"
-#include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/options.hpp"
 #include "tools/oshrun/process_tree.hpp"
 #include "tools/oshrun/tcp.hpp"
@@ -125,8 +125,8 @@ Result<> start_agent(JobSocket socket, const GuardianAddress& guardian, int node
 }
 
 Result<> find_agent(const std::string& name, const GuardianAddress& guardian, int node, JobChannel& channel) {
-    constexpr timespec kBetweenBindAndListen{.tv_sec = 0, .tv_nsec = 1'000'000};
-    const std::int64_t deadline_ns = now_ns() + kHandshake_ms * std::int64_t{1'000'000};
+    constexpr timespec kBetweenBindAndListen{.tv_sec = 0, .tv_nsec = kNsPerMs};
+    const std::int64_t deadline_ns = now_ns() + kHandshake_ms * kNsPerMs;
     while (true) {
         if (channel.connect(name)) {
             return {};

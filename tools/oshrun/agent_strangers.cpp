@@ -12,9 +12,9 @@
 #include <cerrno>
 #include <map>
 
+#include "base/clock.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshrun/agent_hub.hpp"
-#include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/tcp.hpp"
 
 namespace sft::tools {

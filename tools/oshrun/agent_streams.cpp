@@ -10,8 +10,8 @@
 #include <array>
 #include <cerrno>
 
+#include "base/clock.hpp"
 #include "tools/oshrun/agent_hub.hpp"
-#include "tools/oshrun/clock.hpp"
 
 namespace sft::tools {
 namespace {
@@ -113,7 +113,7 @@ int AgentHub::lost_output(int descriptor) const {
 }
 
 void AgentHub::wait_for_output(int patience_ms) {
-    const std::int64_t deadline_ns = now_ns() + std::int64_t{patience_ms} * 1'000'000;
+    const std::int64_t deadline_ns = now_ns() + patience_ms * kNsPerMs;
     for (auto& [descriptor, relay] : relays_) {
         while (relay.pump && !relay.waiting.empty() && now_ns() < deadline_ns) {
             pollfd entry{.fd = relay.pipe.get(), .events = POLLOUT, .revents = 0};

@@ -19,6 +19,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/job_channel.hpp"
 #include "tools/common/fd.hpp"
 
@@ -61,7 +62,7 @@ inline constexpr std::int64_t kBeatsPerBound = 8;
 // Without such a time.
 inline constexpr std::int64_t kBeatOfNone_ns = 1'000'000'000;
 [[nodiscard]] constexpr std::int64_t beat_period_ns(std::uint32_t silence_ms) noexcept {
-    return silence_ms == 0 ? kBeatOfNone_ns : silence_ms * std::int64_t{1'000'000} / kBeatsPerBound;
+    return silence_ms == 0 ? kBeatOfNone_ns : silence_ms * kNsPerMs / kBeatsPerBound;
 }
 
 inline constexpr std::size_t kFramePayloadMax = 1U << 20;

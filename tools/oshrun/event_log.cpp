@@ -6,7 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "tools/oshrun/clock.hpp"
+#include "base/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"
 #include "tools/oshrun/joining.hpp"
 

@@ -10,9 +10,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/clock.hpp"
 #include "base/realtime.hpp"
 #include "tools/common/text.hpp"
-#include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/exec_pe.hpp"
 #include "tools/oshrun/guardian_impl.hpp"
 #include "tools/oshrun/joining.hpp"

@@ -10,8 +10,8 @@
 #include <set>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "tools/common/text.hpp"
-#include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/guardian_impl.hpp"
 #include "tools/oshrun/launcher_watch.hpp"
 #include "tools/oshrun/process_tree.hpp"

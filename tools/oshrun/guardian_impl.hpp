@@ -29,7 +29,6 @@
 
 namespace sft::tools {
 
-inline constexpr std::int64_t kNsPerMs = 1'000'000;
 // Between SIGTERM and SIGKILL to what nobody waits for any more.
 inline constexpr std::int64_t kLeftoverPatience_ns = 2'000'000'000;
 

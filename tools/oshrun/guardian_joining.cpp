@@ -9,8 +9,8 @@
 #include <cstring>
 #include <set>
 
+#include "base/clock.hpp"
 #include "tools/common/text.hpp"
-#include "tools/oshrun/clock.hpp"
 #include "tools/oshrun/guardian_impl.hpp"
 #include "tools/oshrun/joining.hpp"
 #include "tools/oshrun/tcp.hpp"

@@ -6,13 +6,13 @@
 #include <cstring>
 
 #include "base/report.hpp"
+#include "tools/common/exit_codes.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshrun/options.hpp"
 
 namespace sft::tools {
 namespace {
 
-constexpr int kExitSomethingWrong = 1;
 constexpr int kSignalBase = 128;
 
 std::string signal_name(int signal) {
@@ -41,7 +41,7 @@ int exit_code_of(FailureReason reason) {
     switch (reason.kind) {
         case FailureKind::signal: return kSignalBase + reason.code;
         case FailureKind::exited: return reason.code;
-        default: return kExitSomethingWrong;
+        default: return kExitFailed;
     }
 }
 
@@ -139,8 +139,8 @@ void JobLedger::exec_failed(int rank, int error_number) {
 void JobLedger::nobody_can_join(int pe, const std::string& why) {
     const auto dead = pe >= 0 && pe < shape_.pes ? static_cast<std::size_t>(holder_[static_cast<std::size_t>(pe)]) : 0;
     const auto end = processes_[dead].end ? processes_[dead].end : processes_[dead].seen_dead;
-    const int code = end ? exit_code_of(*end) : kExitSomethingWrong;
-    decide({code == 0 ? kExitSomethingWrong : code,
+    const int code = end ? exit_code_of(*end) : kExitFailed;
+    decide({code == 0 ? kExitFailed : code,
             fmt::format("PE {}{} and no spare is left to take over, nor can one be started: {}", pe,
                         end ? " " + describe_end(*end) : " has failed", why)});
 }
@@ -244,7 +244,7 @@ void JobLedger::host_lost(std::int32_t host, std::int64_t now_ns) {
         }
     }
     if (!have_all_been_launched()) {
-        decide({kExitSomethingWrong, "a host was lost before all processes of the job had been started"});
+        decide({kExitFailed, "a host was lost before all processes of the job had been started"});
     }
 }
 
@@ -278,7 +278,7 @@ void JobLedger::told_to_end(int signal) {
 
 void JobLedger::front_lost() {
     is_told_to_end_ = true;
-    decide({kExitSomethingWrong, "was killed while the job ran: the job has been ended"});
+    decide({kExitFailed, "was killed while the job ran: the job has been ended"});
 }
 
 void JobLedger::decide(Outcome outcome) {
@@ -341,7 +341,7 @@ std::optional<std::int64_t> JobLedger::next_deadline_ns() const {
 std::optional<Outcome> JobLedger::failure_of(std::size_t rank) const {
     const Process& item = processes_[rank];
     if (!item.end) {
-        return Outcome{kExitSomethingWrong, fmt::format("{} did not end", name(rank))};
+        return Outcome{kExitFailed, fmt::format("{} did not end", name(rank))};
     }
     const FailureReason reason = *item.end;
     const int code = exit_code_of(reason);
@@ -355,8 +355,7 @@ std::optional<Outcome> JobLedger::failure_of(std::size_t rank) const {
         return Outcome{code, fmt::format("{} {}{}", name(rank), describe_end(reason), when)};
     }
     const char* what = reason.kind == FailureKind::exited ? " without calling shmem_finalize" : "";
-    return Outcome{code == 0 ? kExitSomethingWrong : code,
-                   fmt::format("{} {}{}", name(rank), describe_end(reason), what)};
+    return Outcome{code == 0 ? kExitFailed : code, fmt::format("{} {}{}", name(rank), describe_end(reason), what)};
 }
 
 std::optional<Outcome> JobLedger::first_failure() const {
@@ -399,9 +398,9 @@ Outcome JobLedger::outcome_without_init() const {
         if (auto failure = launcher_failure()) {
             return *failure;
         }
-        return {kExitSomethingWrong, fmt::format("{} ended without calling shmem_init: is it linked with the library "
-                                                 "(see oshcc)?",
-                                                 program)};
+        return {kExitFailed, fmt::format("{} ended without calling shmem_init: is it linked with the library "
+                                         "(see oshcc)?",
+                                         program)};
     }
     // With that status the library ends a process, behind a line that says why: a call in front of shmem_init, say.
     const bool has_library = first->end->kind == FailureKind::exited && first->end->code == kExitError;
@@ -418,9 +417,9 @@ Outcome JobLedger::unrecoverable(const JobEvent& event) const {
     const auto teller = static_cast<std::size_t>(event.rank);
     // What is wrong with the start is wrong on the host of whoever says it, as a rule.
     const std::string where = has_started_ ? "" : on_host(teller);
-    Outcome outcome{kExitSomethingWrong,
+    Outcome outcome{kExitFailed,
                     where.empty() ? text_of(event) : fmt::format("{}{}: {}", name(teller), where, text_of(event))};
-    outcome.exit_code = (event.code & 0xff) == 0 ? kExitSomethingWrong : event.code & 0xff;
+    outcome.exit_code = (event.code & 0xff) == 0 ? kExitFailed : event.code & 0xff;
     // The first PE that has died and not been replaced is the one it is about; not those that the library has ended
     // because of it, with the status of the report.
     const FailureReason consequence{FailureKind::exited, static_cast<std::uint16_t>(event.code & 0xff)};
@@ -433,7 +432,7 @@ Outcome JobLedger::unrecoverable(const JobEvent& event) const {
         if (end && !item.is_finalized && *end != consequence && order < first_order) {
             first_order = order;
             const int code = exit_code_of(*end);
-            outcome.exit_code = code == 0 ? kExitSomethingWrong : code;
+            outcome.exit_code = code == 0 ? kExitFailed : code;
         }
     }
     return outcome;
@@ -443,7 +442,7 @@ Outcome JobLedger::outcome() const {
     Outcome outcome = outcome_of_processes();
     if (outcome.exit_code == 0 && !is_output_whole_) {
         return {
-            kExitSomethingWrong,
+            kExitFailed,
             fmt::format("the launcher {} hangs after all processes have ended: what they have printed may be missing",
                         shape_.launcher)};
     }

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <set>
 
+#include "base/clock.hpp"
+#include "tools/common/exit_codes.hpp"
 #include "tools/oshrun/job_ledger.hpp"
 
 namespace sft::tools {
 namespace {
 
-constexpr int kExitSomethingWrong = 1;
-constexpr std::int64_t kNsPerMs = 1'000'000;
 // What processes say of themselves when the time is over gets that long.
 constexpr std::int64_t kLatePatience_ns = 1'000 * kNsPerMs;
 constexpr std::size_t kNamesMax = 6;
@@ -87,8 +87,8 @@ void JobLedger::check_start(std::int64_t now_ns) {
     }
     const FailureReason reason = *processes_[*first].end;
     const int code = exit_code_of(reason);
-    decide({code == 0 ? kExitSomethingWrong : code, fmt::format("{}{} {} before shmem_init was complete on all PEs",
-                                                                name(*first), on_host(*first), describe_end(reason))});
+    decide({code == 0 ? kExitFailed : code, fmt::format("{}{} {} before shmem_init was complete on all PEs",
+                                                        name(*first), on_host(*first), describe_end(reason))});
 }
 
 // Somebody waits: the launcher for a host, or a process in shmem_init for another one. A program that never calls
@@ -109,7 +109,7 @@ void JobLedger::check_time_of_start(std::int64_t now_ns) {
     }
     const auto deadline = start_deadline_ns();
     if (deadline && now_ns >= *deadline) {
-        decide({kExitSomethingWrong, have_all_been_launched() ? late_in_init() : late_for_launcher()});
+        decide({kExitFailed, have_all_been_launched() ? late_in_init() : late_for_launcher()});
     }
 }
 

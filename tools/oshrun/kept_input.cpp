@@ -26,24 +26,6 @@ constexpr std::size_t kUnderWayMax = 1U << 18U;
 
 std::string path_of(int fd) { return fmt::format("/proc/self/fd/{}", fd); }
 
-struct Pipe {
-    Fd theirs;  // read end for PE 0
-    Fd ours;    // another one, which does not block: what a dead one has not read is taken back by it
-    Fd in;      // does not block
-};
-
-bool open_pipe(Pipe& pipe) {
-    std::array<int, 2> ends{-1, -1};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-        return false;
-    }
-    pipe.theirs = Fd(ends[0]);
-    pipe.in = Fd(ends[1]);
-    // Opened anew and not doubled: the flag would be theirs too.
-    pipe.ours = Fd(open(path_of(ends[0]).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-    return pipe.ours && fcntl(pipe.in.get(), F_SETFL, O_NONBLOCK) == 0;
-}
-
 std::string drain(const Fd& fd) {
     std::string all;
     std::array<char, 16384> buffer;
@@ -128,6 +110,24 @@ public:
     }
 
 private:
+    struct Pipe {
+        Fd theirs;  // read end for PE 0
+        Fd ours;    // another one, which does not block: what a dead one has not read is taken back by it
+        Fd in;      // does not block
+    };
+
+    static bool open_pipe(Pipe& pipe) {
+        std::array<int, 2> ends{-1, -1};
+        if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+            return false;
+        }
+        pipe.theirs = Fd(ends[0]);
+        pipe.in = Fd(ends[1]);
+        // Opened anew and not doubled: the flag would be theirs too.
+        pipe.ours = Fd(::open(path_of(ends[0]).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+        return pipe.ours && fcntl(pipe.in.get(), F_SETFL, O_NONBLOCK) == 0;
+    }
+
     pollfd wish() {
         const Locked lock(mutex_);
         if (!pending_.empty()) {

@@ -11,14 +11,13 @@
 #include <string>
 #include <utility>
 
-#include "tools/oshrun/clock.hpp"
+#include "base/clock.hpp"
 #include "tools/oshrun/poller.hpp"
 #include "tools/oshrun/write_out.hpp"
 
 namespace sft::tools {
 namespace {
 
-constexpr std::int64_t kNsPerMs = 1'000'000;
 constexpr std::int64_t kPartialMax_ns = 100 * kNsPerMs;
 constexpr std::size_t kPartialBytesMax = 1 << 16U;
 

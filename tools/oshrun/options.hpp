@@ -5,15 +5,12 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "tools/common/exit_codes.hpp"
 
 namespace sft::tools {
 
 // What the library's tables and the process ids of a launch are sized for.
 inline constexpr long kProcessesMax = 4094;
-
-inline constexpr int kExitUsage = 2;
-inline constexpr int kExitCannotRun = 126;  // as shells do
-inline constexpr int kExitNotFound = 127;
 
 // -x NAME: pass it on as it is; -x NAME=VALUE: set it.
 struct ExportedVariable {

@@ -21,9 +21,9 @@
 #include <memory>
 #include <string_view>
 
+#include "base/clock.hpp"
 #include "base/process_watch.hpp"
 #include "tools/common/fd.hpp"
-#include "tools/oshrun/clock.hpp"
 
 namespace sft::tools {
 namespace {

@@ -7,13 +7,13 @@
 
 #include "base/config.hpp"
 #include "base/docs.hpp"
+#include "tools/common/exit_codes.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
 
 namespace sft::tools {
 namespace {
 
-constexpr int kExitUsage = 2;
 constexpr std::size_t kTextWidth = 92;
 
 // Breaks a text at blanks, every line indented.

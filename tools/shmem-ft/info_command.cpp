@@ -15,6 +15,7 @@
 
 #include "base/build_info.hpp"
 #include "base/config.hpp"
+#include "tools/common/exit_codes.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
 #include "transport/net/signed_ways.hpp"
@@ -46,7 +47,6 @@ bool can_switch_randomisation_off() {
     return true;
 }
 
-constexpr int kExitUsage = 2;
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 // Ordered as it is printed.

@@ -27,20 +27,14 @@
 #include "tools/shmem-ft/lab_causes.hpp"
 #include "tools/shmem-ft/lab_draw.hpp"
 #include "tools/shmem-ft/lab_report.hpp"
+#include "tools/shmem-ft/refusal.hpp"
 
 namespace sft::tools {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kExitFailures = 1;
-constexpr int kExitUsage = 2;
 constexpr int kExitCancelled = 130;
-
-int refuse(const std::string& line) {
-    print_line("shmem-ft: error: " + line);
-    return kExitUsage;
-}
 
 void print_now(const std::string& text) {
     fmt::print("{}", text);
@@ -329,7 +323,7 @@ private:
             std::count_if(done_.begin(), done_.end(), [&](const LabRun& run) { return is_failure(run, options_); });
         if (failures != 0) {
             print_line(fmt::format("shmem-ft: error: {} of {} runs failed", failures, done_.size()));
-            return kExitFailures;
+            return kExitFailed;
         }
         return EXIT_SUCCESS;
     }

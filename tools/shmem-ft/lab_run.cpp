@@ -107,7 +107,7 @@ enum class Awaited { ended, timeout, cancelled };
 Awaited await_end(int pidfd, int cancel_fd, double seconds) {
     const std::int64_t deadline_ns = now_ns() + static_cast<std::int64_t>(seconds * 1e9);
     for (;;) {
-        const std::int64_t left_ms = (deadline_ns - now_ns()) / 1'000'000;
+        const std::int64_t left_ms = (deadline_ns - now_ns()) / kNsPerMs;
         if (left_ms <= 0) {
             return Awaited::timeout;
         }

@@ -15,11 +15,11 @@
 #include "tools/common/text.hpp"
 #include "tools/common/version.hpp"
 #include "tools/shmem-ft/commands.hpp"
+#include "tools/shmem-ft/refusal.hpp"
 
 namespace sft::tools {
 namespace {
 
-constexpr int kExitUsage = 2;
 constexpr int kProcessesMax = 4095;
 constexpr double kWatchSecondsMin = 0.1;
 constexpr double kWatchSecondsMax = 86400;
@@ -61,11 +61,6 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
 Exit status: 0; 1 when a program cannot be read, a run of the lab failed or no job is running; 2 for wrong options or
 settings.
 )";
-
-int refuse(const std::string& line) {
-    print_line("shmem-ft: error: " + line);
-    return kExitUsage;
-}
 
 // What is given to the commands besides lab.
 struct Commands {

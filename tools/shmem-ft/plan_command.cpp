@@ -9,18 +9,14 @@
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
 #include "tools/shmem-ft/plan.hpp"
+#include "tools/shmem-ft/refusal.hpp"
 
 namespace sft::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kExitUsage = 2;
-
-int refuse(const std::string& line) {
-    print_line("shmem-ft: error: plan: " + line);
-    return kExitUsage;
-}
+int refused(const std::string& line) { return refuse("plan: " + line); }
 
 Json json_of(const Plan& plan) {
     Json json = {{"pes", plan.n_pes}, {"spares", plan.n_spares}, {"copies", plan.copies}, {"apart", plan.apart}};
@@ -60,10 +56,10 @@ int run_plan(const PlanCommand& command) {
     }
     Config config;
     if (const Result<> loaded = load_config(config); !loaded) {
-        return refuse(loaded.error().line);
+        return refused(loaded.error().line);
     }
     if (command.hosts.empty()) {
-        return refuse(
+        return refused(
             "on which hosts? shmem-ft plan --hosts node[1-4]:2 (each name or range with its number of slots)");
     }
     PlanTask task;
@@ -71,12 +67,12 @@ int run_plan(const PlanCommand& command) {
     std::string line;
     const auto hosts = parse_host_list(command.hosts, line);
     if (!hosts) {
-        return refuse(line);
+        return refused(line);
     }
     if (!config.topology.empty()) {
         Result<Topology> read = Topology::read(config.topology);
         if (!read) {
-            return refuse(read.error().line);
+            return refused(read.error().line);
         }
         task.topology = std::move(*read);
     }
@@ -87,11 +83,11 @@ int run_plan(const PlanCommand& command) {
     const int spares = command.spares >= 0 ? command.spares : static_cast<int>(config.spares);
     const int pes = command.pes != 0 ? command.pes : n_slots - spares;
     if (pes < 1) {
-        return refuse(fmt::format("--spares: {} spare{} no slot for a PE on hosts with {} slot{}", spares,
-                                  spares == 1 ? " leaves" : "s leave", n_slots, n_slots == 1 ? "" : "s"));
+        return refused(fmt::format("--spares: {} spare{} no slot for a PE on hosts with {} slot{}", spares,
+                                   spares == 1 ? " leaves" : "s leave", n_slots, n_slots == 1 ? "" : "s"));
     }
     if (command.spare_nodes >= static_cast<int>(hosts->size())) {
-        return refuse(
+        return refused(
             fmt::format("--spare-nodes: {} of {} hosts leave none for PEs", command.spare_nodes, hosts->size()));
     }
     task.placement = {.hosts = *hosts,
@@ -100,7 +96,7 @@ int run_plan(const PlanCommand& command) {
                       .spare_nodes = command.spare_nodes,
                       .is_by_node = command.is_by_node};
     if (const auto lack = lack_of_room(task.placement)) {
-        return refuse(*lack);
+        return refused(*lack);
     }
     const Plan plan = make_plan(task);
     fmt::print("{}", command.as_json ? json_of(plan).dump(2) + "\n" : text_of(plan, task.backup));

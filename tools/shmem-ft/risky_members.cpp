@@ -10,7 +10,7 @@ namespace sft::tools {
 namespace {
 
 constexpr std::size_t kShownMax = 8;
-constexpr int kDepthMax = 6;
+constexpr int kNestingMax = 6;
 
 bool is_struct(Dwarf_Die& type) {
     const int tag = dwarf_tag(&type);
@@ -21,7 +21,7 @@ class Members {
 public:
     // `path` leads to an object of the type; a dot or an arrow is added to it.
     void look_into(Dwarf_Die type, const std::string& path, int depth) {
-        if (depth > kDepthMax || found.size() > kShownMax) {
+        if (depth > kNestingMax || found.size() > kShownMax) {
             return;
         }
         switch (dwarf_tag(&type)) {

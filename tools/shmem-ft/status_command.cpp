@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "tools/common/exit_codes.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
 #include "tools/shmem-ft/status_report.hpp"
@@ -17,7 +18,6 @@
 namespace sft::tools {
 namespace {
 
-constexpr int kExitNothing = 1;
 constexpr int kMsPerSecond = 1000;
 
 // A pid of the job or of its oshrun, or the program's name or path.
@@ -102,7 +102,7 @@ int run_status(const StatusCommand& command) {
             }
         }
         if (is_over) {
-            return is_first ? kExitNothing : 0;  // what was watched has ended
+            return is_first ? kExitFailed : 0;  // what was watched has ended
         }
         if (command.watch_seconds <= 0) {
             return 0;

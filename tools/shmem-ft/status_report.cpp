@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/status_summary.hpp"
 
@@ -13,8 +14,6 @@ namespace sft::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr double kNsPerSecond = 1e9;
 
 std::optional<double> seconds_since(const SeenJob& job, std::int64_t begin_ns) {
     if (begin_ns == 0) {

@@ -16,7 +16,7 @@ namespace {
 
 // How long what the kernel gives no sign for is left alone: a full queue of connections, no descriptors. Each time in
 // vain it is left alone for longer: many processes that try often keep the one they wait for from the processor.
-constexpr std::int64_t kRetryFirstNs = 1'000'000;
+constexpr std::int64_t kRetryFirstNs = kNsPerMs;
 constexpr std::int64_t kRetryLastNs = 32'000'000;
 
 }  // namespace

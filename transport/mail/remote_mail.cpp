@@ -23,7 +23,6 @@
 namespace sft {
 namespace {
 
-constexpr std::int64_t kNsPerMs = 1'000'000;
 constexpr std::int64_t kTickNs = 50 * kNsPerMs;
 // A connection that has not come about by then is tried anew: the kernel's own second try comes after a whole second.
 constexpr std::int64_t kAttemptNs = 400 * kNsPerMs;

@@ -20,7 +20,6 @@
 namespace sft {
 namespace {
 
-constexpr std::int64_t kNsPerMs = 1'000'000;
 // Who has connected and not said who it is: how long, and how many of them.
 constexpr std::int64_t kHelloWithinNs = 10'000 * kNsPerMs;
 constexpr std::size_t kStrangersMax = 256;

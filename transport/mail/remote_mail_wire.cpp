@@ -1,7 +1,7 @@
 #include "transport/mail/remote_mail_wire.hpp"
 
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <unistd.h>
 
 #include "base/assert.hpp"

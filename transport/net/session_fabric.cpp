@@ -13,12 +13,11 @@
 namespace sft {
 namespace {
 
-constexpr std::int64_t kMsNs = 1'000'000;
 // Without a word about what was sent, until it is asked for; doubled each time.
-constexpr std::int64_t kPatienceNs = 1000 * kMsNs;
-constexpr std::int64_t kPatienceNsMax = 8000 * kMsNs;
-constexpr std::int64_t kLookNs = 5 * kMsNs;
-constexpr std::int64_t kLingerNs = 1000 * kMsNs;
+constexpr std::int64_t kPatienceNs = 1000 * kNsPerMs;
+constexpr std::int64_t kPatienceNsMax = 8000 * kNsPerMs;
+constexpr std::int64_t kLookNs = 5 * kNsPerMs;
+constexpr std::int64_t kLingerNs = 1000 * kNsPerMs;
 
 // Payloads up to this are copied when they have to wait, if few do, so that their owner need not wait as well.
 constexpr std::size_t kCopiedBytes = 8192;
@@ -363,7 +362,7 @@ void SessionFabric::look(std::int64_t now) {
 
 void SessionFabric::look_at(Peer& peer, std::int64_t now) {
     SFT_ASSERT(!peer.is_retired && !peer.has_left);
-    if (peer.broken_since_ns != 0 && !peer.is_lost && now - peer.broken_since_ns > options_.lost_ms * kMsNs) {
+    if (peer.broken_since_ns != 0 && !peer.is_lost && now - peer.broken_since_ns > options_.lost_ms * kNsPerMs) {
         peer.is_lost = true;
         if (options_.receiver != nullptr) {
             options_.receiver->lost(peer.process);

@@ -10,11 +10,10 @@
 namespace sft {
 namespace {
 
-constexpr std::int64_t kMsNs = 1'000'000;
 // Before a connection is made again. The first attempt waits as long as the death of a process mostly takes to become
 // known.
-constexpr std::int64_t kRetryNs = 20 * kMsNs;
-constexpr std::int64_t kRetryNsMax = 500 * kMsNs;
+constexpr std::int64_t kRetryNs = 20 * kNsPerMs;
+constexpr std::int64_t kRetryNsMax = 500 * kNsPerMs;
 static_assert(kRetryNs > 0 && kRetryNs < kRetryNsMax);
 
 }  // namespace

@@ -150,7 +150,7 @@ void OfiFabric::linger() noexcept {
     const auto is_under_way = [](const std::unique_ptr<Peer>& peer) {
         return peer != nullptr && !peer->is_gone && (peer->n_with_provider > 0 || peer->has_queue());
     };
-    const std::int64_t end_ns = now_ns() + kLingerMs * 1'000'000;
+    const std::int64_t end_ns = now_ns() + kLingerMs * kNsPerMs;
     while (std::any_of(peers_.begin(), peers_.end(), is_under_way) && now_ns() < end_ns) {
         if (!read_queue()) {
             pollfd fd{.fd = epoll_fd_, .events = POLLIN, .revents = 0};
@@ -225,7 +225,7 @@ bool OfiFabric::arm() {
     }
     // The provider does not say when it takes packets again that it has refused: it is asked again after a while.
     if ((is_refused_ || !busy_.empty() || !buffers_to_post_.empty()) && !is_timer_set_) {
-        const itimerspec when{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = retry_ms_ * 1'000'000}};
+        const itimerspec when{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = retry_ms_ * kNsPerMs}};
         is_timer_set_ = ::timerfd_settime(timer_fd_, 0, &when, nullptr) == 0;
         retry_ms_ = std::min(retry_ms_ * 2, kRetryMsMax);
     }

@@ -195,7 +195,7 @@ bool OfiFabric::has_no_connection(Peer& peer) const noexcept {
         peer.refused_since_ns = peer.n_with_provider != 0 ? 0 : now;
         return false;
     }
-    return now - peer.refused_since_ns > 2 * options_.lost_ms * 1'000'000;
+    return now - peer.refused_since_ns > 2 * options_.lost_ms * kNsPerMs;
 }
 
 void OfiFabric::give_packet(Packet& packet) noexcept {

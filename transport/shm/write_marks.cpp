@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/pages.hpp"
+
 namespace sft {
 namespace {
 

@@ -24,6 +24,7 @@
 #include <cstdint>
 
 #include "base/assert.hpp"
+#include "base/pages.hpp"
 #include "transport/shm/peer_table.hpp"
 
 namespace sft {
@@ -31,7 +32,6 @@ namespace sft {
 class WriteMarks {
 public:
     static constexpr std::size_t kWordBytes = 8;
-    static constexpr std::size_t kPageBytes = 4096;
     static constexpr std::size_t kChunkBytes = std::size_t{2} << 20;
 
     WriteMarks() = default;

@@ -1,0 +1,13 @@
+// What the fuzz targets run of the library, in one translation unit: compiled once for all of them.
+#include "base/assert.cpp"
+#include "base/config.cpp"
+#include "base/faults/fault_parser.cpp"
+#include "base/faults/fault_schedule.cpp"
+#include "base/instruments.cpp"
+#include "base/report.cpp"
+#include "recovery/membership/job_state.cpp"
+#include "recovery/membership/memory_holder.cpp"
+#include "recovery/membership/message.cpp"
+#include "recovery/membership/partner_scheme.cpp"
+#include "recovery/membership/placement.cpp"
+#include "recovery/membership/scheme.cpp"
