@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
+#include "recovery/membership/quorum.hpp"
 #include "recovery/membership/scheme.hpp"
 #include "recovery/rules.hpp"
 
@@ -114,9 +115,9 @@ private:
 };
 
 NodeLoss judge(const OnNode& node, const OnNodes& all, std::int32_t n_on_demand) {
-    const std::int32_t n_left = all.n_voters - node.voters;
-    SFT_ASSERT(n_left >= 0);
-    if (node.voters > 0 && (n_left < node.voters || (n_left == node.voters && node.has_lowest_voter))) {
+    SFT_ASSERT(node.voters >= 0 && node.voters <= all.n_voters);
+    if (node.voters > 0 && !is_quorum(static_cast<std::size_t>(all.n_voters - node.voters),
+                                      static_cast<std::size_t>(all.n_voters), !node.has_lowest_voter)) {
         return NodeLoss::majority;
     }
     if (node.pes == 0 && !node.keeps_last_shares) {

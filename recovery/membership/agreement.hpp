@@ -5,7 +5,7 @@
 // sooner or later. Messages between two living processes arrive once and in order; nothing is said about different
 // pairs. A dead process's messages may or may not arrive. Nobody lies. Under a partition at most one side decides
 // anything, the one that has more than half of the participants, or half of them with the lowest one among these
-// (has_quorum); the other side stops itself.
+// (quorum.hpp); the other side stops itself.
 //
 // Participants are the living holders of the PEs, in the order of their process numbers (a job of one PE adds the spare
 // that keeps its copy). The first one leads; since the dead do not come back and substitutes have higher numbers than

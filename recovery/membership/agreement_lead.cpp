@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/faults/fault_points.hpp"
 #include "recovery/membership/agreement.hpp"
+#include "recovery/membership/quorum.hpp"
 #include "recovery/membership/state_invariants.hpp"
 
 namespace sft {
@@ -65,10 +66,9 @@ Agreement::Votes Agreement::count_votes() const {
     const Tree reachable(shape_, state_, dead_, fan_out_);
     Votes votes{.n_reachable = reachable.size(), .n_all = all.size(), .is_enough = true};
     if (is_anybody_elsewhere && !is_mutated(Mutation::minority_decides)) {
-        const bool is_half_with_lowest = votes.n_reachable > 0 && 2 * votes.n_reachable == votes.n_all &&
-                                         (reachable.root() == all.root() || is_mutated(Mutation::tie_for_both));
+        const bool has_lowest = reachable.root() == all.root() || is_mutated(Mutation::tie_for_both);
         votes.is_enough =
-            (2 * votes.n_reachable > votes.n_all || is_half_with_lowest) && !is_mutated(Mutation::majority_stops);
+            is_quorum(votes.n_reachable, votes.n_all, has_lowest) && !is_mutated(Mutation::majority_stops);
     }
     SFT_ASSERT(votes.n_reachable <= votes.n_all);  // whom the value lists as dead is dead to this process
     return votes;
