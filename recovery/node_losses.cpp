@@ -116,8 +116,7 @@ private:
 
 NodeLoss judge(const OnNode& node, const OnNodes& all, std::int32_t n_on_demand) {
     SFT_ASSERT(node.voters >= 0 && node.voters <= all.n_voters);
-    if (node.voters > 0 && !is_quorum(static_cast<std::size_t>(all.n_voters - node.voters),
-                                      static_cast<std::size_t>(all.n_voters), !node.has_lowest_voter)) {
+    if (node.voters > 0 && !is_quorum(all.n_voters - node.voters, all.n_voters, !node.has_lowest_voter)) {
         return NodeLoss::majority;
     }
     if (node.pes == 0 && !node.keeps_last_shares) {

@@ -10,11 +10,11 @@ namespace {
 
 // Of two parts, however a job of up to twelve participants is cut, exactly one goes on.
 TEST(Quorum, OneOfTwoPartsGoesOn) {
-    for (std::size_t n = 1; n <= 12; ++n) {
+    for (std::int32_t n = 1; n <= 12; ++n) {
         const std::uint32_t all = (1U << n) - 1;
         for (std::uint32_t part = 0; part <= all; ++part) {
             const auto goes_on = [n](std::uint32_t members) {
-                return is_quorum(static_cast<std::size_t>(std::popcount(members)), n, (members & 1U) != 0);
+                return is_quorum(std::popcount(members), n, (members & 1U) != 0);
             };
             EXPECT_NE(goes_on(part), goes_on(all & ~part)) << n << " participants, part " << part;
         }

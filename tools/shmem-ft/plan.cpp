@@ -219,7 +219,7 @@ private:
             }
         }
         const std::int32_t n_left = task_.placement.pes - n_lost;
-        if (!is_quorum(static_cast<std::size_t>(n_left), static_cast<std::size_t>(task_.placement.pes), !lost(0))) {
+        if (!is_quorum(n_left, task_.placement.pes, !lost(0))) {
             return fmt::format("{}: {} of {} PEs are left, which cannot tell whether they are the part that is cut off",
                                fmt::join(names, ", "), n_left, task_.placement.pes);
         }
