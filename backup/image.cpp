@@ -27,7 +27,7 @@ void clear(const SparseMemory& sparse, std::size_t begin, std::size_t end) {
     SFT_ASSERT(begin <= end && end <= sparse.memory.bytes);
     static constexpr std::byte kZeros[kPageBytes] = {};
     const auto write_zeros = [&](std::size_t from, std::size_t to) {
-        const std::size_t base = from / kPageBytes * kPageBytes;
+        const std::size_t base = page_floor(from);
         each_existing(sparse.fd, sparse.file_offset + base, whole_pages(to) - base,
                       [&](std::size_t first, std::size_t last) {
                           for (std::size_t page = base + first; page < base + last; page += kPageBytes) {
@@ -38,7 +38,7 @@ void clear(const SparseMemory& sparse, std::size_t begin, std::size_t end) {
                       });
     };
     const std::size_t first_page = whole_pages(begin);
-    const std::size_t end_page = end / kPageBytes * kPageBytes;
+    const std::size_t end_page = page_floor(end);
     if (first_page >= end_page || ::fallocate(sparse.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                               static_cast<off_t>(sparse.file_offset + first_page),
                                               static_cast<off_t>(end_page - first_page)) != 0) {

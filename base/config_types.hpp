@@ -28,7 +28,6 @@ inline constexpr std::size_t kTextMax = 65536;
 static_assert(kHeapBaseMin % kPageBytes == 0 && kHeapBaseMax % kPageBytes == 0 && kHeapBaseMin < kHeapBaseMax);
 
 namespace size {
-
 inline constexpr const char* kName = "size";
 inline constexpr bool kIsInternal = false;
 
@@ -93,7 +92,6 @@ inline std::string print(std::uint64_t value) {
 // The specification lets a heap be of no size: it then has the smallest that the library works with. A limit of 0 is
 // none.
 namespace size_or_zero {
-
 inline constexpr const char* kName = "size";
 inline constexpr bool kIsInternal = false;
 
@@ -102,7 +100,6 @@ inline std::string print(std::uint64_t value) { return size::print(value); }
 }  // namespace size_or_zero
 
 namespace presence {
-
 inline constexpr const char* kName = "set or unset";
 inline constexpr bool kIsInternal = false;
 
@@ -114,7 +111,6 @@ inline std::string print(bool value) { return value ? "set" : "unset"; }
 }  // namespace presence
 
 namespace flag {
-
 inline constexpr const char* kName = "0 or 1";
 inline constexpr bool kIsInternal = false;
 
@@ -140,7 +136,6 @@ inline bool parse_whole(std::string_view text, std::uint32_t maximum, std::uint3
 }
 
 namespace count {
-
 inline constexpr const char* kName = "number";
 inline constexpr bool kIsInternal = false;
 
@@ -149,7 +144,6 @@ inline std::string print(std::uint32_t value) { return std::to_string(value); }
 }  // namespace count
 
 namespace milliseconds {
-
 inline constexpr const char* kName = "number";
 inline constexpr bool kIsInternal = false;
 
@@ -161,7 +155,6 @@ inline std::string print(std::uint32_t value) { return std::to_string(value); }
 
 // A whole number with a unit.
 namespace duration {
-
 inline constexpr const char* kName = "duration";
 inline constexpr bool kIsInternal = false;
 
@@ -203,7 +196,6 @@ inline std::string print(std::int64_t value) {
 }  // namespace duration
 
 namespace interval {
-
 inline constexpr const char* kName = "interval";
 inline constexpr bool kIsInternal = false;
 inline constexpr std::uint32_t kCallsMax = 1'000'000'000;
@@ -235,7 +227,6 @@ inline std::string print(const CheckpointInterval& value) {
 }  // namespace interval
 
 namespace address {
-
 inline constexpr const char* kName = "address";
 inline constexpr bool kIsInternal = false;
 
@@ -287,7 +278,6 @@ inline std::string chosen(T value, const Choice<T> (&choices)[kCount]) {
 }
 
 namespace backup {
-
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<BackupMode> kChoices[] = {
@@ -314,7 +304,6 @@ inline std::string print(const Backup& value) {
 }  // namespace backup
 
 namespace fault_action {
-
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<FaultAction> kChoices[] = {
@@ -325,7 +314,6 @@ inline std::string print(FaultAction value) { return chosen(value, kChoices); }
 }  // namespace fault_action
 
 namespace unreplaced {
-
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<Unreplaced> kChoices[] = {
@@ -336,7 +324,6 @@ inline std::string print(Unreplaced value) { return chosen(value, kChoices); }
 }  // namespace unreplaced
 
 namespace transport {
-
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<Transport> kChoices[] = {
@@ -347,7 +334,6 @@ inline std::string print(Transport value) { return chosen(value, kChoices); }
 }  // namespace transport
 
 namespace port_guard {
-
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<PortGuard> kChoices[] = {
@@ -358,7 +344,6 @@ inline std::string print(PortGuard value) { return chosen(value, kChoices); }
 }  // namespace port_guard
 
 namespace globals {
-
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<GlobalsMode> kChoices[] = {
@@ -369,7 +354,6 @@ inline std::string print(GlobalsMode value) { return chosen(value, kChoices); }
 }  // namespace globals
 
 namespace check {
-
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<CheckMode> kChoices[] = {
@@ -380,7 +364,6 @@ inline std::string print(CheckMode value) { return chosen(value, kChoices); }
 }  // namespace check
 
 namespace tracking {
-
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr Choice<Tracking> kChoices[] = {
@@ -391,7 +374,6 @@ inline std::string print(Tracking value) { return chosen(value, kChoices); }
 }  // namespace tracking
 
 namespace text {
-
 inline constexpr const char* kName = "text";
 inline constexpr bool kIsInternal = false;
 
@@ -406,7 +388,6 @@ inline std::string print(const std::string& value) { return value; }
 }  // namespace text
 
 namespace internal_count {
-
 inline constexpr const char* kName = count::kName;
 inline constexpr bool kIsInternal = true;
 
@@ -415,7 +396,6 @@ inline std::string print(std::uint32_t value) { return count::print(value); }
 }  // namespace internal_count
 
 namespace internal_text {
-
 inline constexpr const char* kName = "text";
 inline constexpr bool kIsInternal = true;
 

@@ -164,7 +164,7 @@ Heap::Pages Heap::inner_pages(const void* address, std::size_t bytes) const noex
     const std::size_t begin = reinterpret_cast<std::uintptr_t>(address) - range_.begin;
     const std::size_t first = whole_pages(begin);
     SFT_ASSERT(begin >= kAllocatorOffset && begin <= range_.bytes && bytes <= range_.bytes - begin);
-    return {first, std::max(first, (begin + bytes) / kPageBytes * kPageBytes)};
+    return {first, std::max(first, page_floor(begin + bytes))};
 }
 
 bool Heap::return_pages(Pages pages) noexcept {

@@ -58,7 +58,6 @@ SFT_LIBRARY_STATE FaultLab* g_lab = nullptr;
 }  // namespace
 
 namespace detail {
-
 SFT_LIBRARY_STATE std::atomic<bool> g_fault_points_on{false};
 }
 

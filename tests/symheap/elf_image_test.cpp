@@ -2,13 +2,13 @@
 #include "symheap/elf_image.hpp"
 
 #include <gtest/gtest.h>
-#include <link.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
 
 #include "base/private_data.hpp"
+#include "symheap/load_bias.hpp"
 #include "tests/result.hpp"
 
 // Objects of every kind, with external linkage so that nothing is optimised away.
@@ -35,22 +35,11 @@ int* elf_test_lazy_and_saved() {
 namespace sft {
 namespace {
 
-std::uint64_t bias() {
-    std::uint64_t result = 0;
-    ::dl_iterate_phdr(
-        [](dl_phdr_info* info, std::size_t, void* out) {
-            *static_cast<std::uint64_t*>(out) = info->dlpi_addr;
-            return 1;
-        },
-        &result);
-    return result;
-}
-
 class ElfImageTest : public testing::Test {
 protected:
     void SetUp() override { ASSERT_TRUE(good(read_elf_image("/proc/self/exe", image))); }
     [[nodiscard]] bool is_saved(const void* object, std::size_t bytes) const {
-        const std::uint64_t address = reinterpret_cast<std::uintptr_t>(object) - bias();
+        const std::uint64_t address = reinterpret_cast<std::uintptr_t>(object) - load_bias();
         for (const ElfRange& range : image.saved) {
             if (address >= range.begin && address + bytes <= range.end) {
                 return true;
@@ -79,7 +68,7 @@ TEST_F(ElfImageTest, WhatTheLoaderTakesFromLibrariesIsLeftOut) {
     EXPECT_TRUE(is_saved(static_cast<const void*>(&elf_test_of_program), sizeof elf_test_of_program));
     for (const ElfSymbol& symbol : read_data_symbols("/proc/self/exe")) {
         EXPECT_FALSE(symbol.name == "DW.ref.__gxx_personality_v0" &&
-                     is_saved(reinterpret_cast<const void*>(symbol.address + bias()), symbol.bytes))
+                     is_saved(reinterpret_cast<const void*>(symbol.address + load_bias()), symbol.bytes))
             << symbol.name;
     }
 }
@@ -91,7 +80,7 @@ TEST_F(ElfImageTest, GuardsOfPrivateVariablesArePrivate) {
         const bool is_private = symbol.name == "_ZGVZ13elf_test_lazyvE4made";
         if (is_private || symbol.name == "_ZGVZ23elf_test_lazy_and_savedvE4made") {
             ++n_found;
-            EXPECT_EQ(is_saved(reinterpret_cast<const void*>(symbol.address + bias()), symbol.bytes), !is_private);
+            EXPECT_EQ(is_saved(reinterpret_cast<const void*>(symbol.address + load_bias()), symbol.bytes), !is_private);
         }
     }
     EXPECT_EQ(n_found, 2);
