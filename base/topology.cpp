@@ -142,6 +142,7 @@ private:
             return wrong(*wanted, "apart", "not one of the levels in this file: " + names);
         }
         apart = static_cast<std::size_t>(found - levels.begin());
+        SFT_ASSERT(apart < levels.size());
         return {};
     }
 
@@ -239,6 +240,7 @@ Result<std::vector<std::string>> expand_hosts(std::string_view pattern) {
                 longer.push_back(host + part);
             }
         }
+        SFT_ASSERT(longer.size() == all.size() * parts->size() && longer.size() <= kHostsMax);
         all = std::move(longer);
         pattern.remove_prefix(close + 1);
     }
@@ -289,6 +291,7 @@ std::vector<std::int32_t> Topology::areas_of(const std::vector<std::string>& hos
     for (const std::string& host : hosts) {
         areas.push_back(domain_of(host).value_or(n_domains + static_cast<std::int32_t>(areas.size())));
     }
+    SFT_ASSERT(areas.size() == hosts.size());
     return areas;
 }
 

@@ -157,10 +157,17 @@ void subtract_left_out(ElfImage& image, std::vector<ElfRange>& candidates) {
                 image.saved.push_back({at, hole.begin, candidate.what});
             }
             at = std::max(at, hole.end);
+            SFT_ASSERT(at > candidate.begin);
         }
         if (at < candidate.end) {
             image.saved.push_back({at, candidate.end, candidate.what});
         }
+    }
+    for (const ElfRange& range : image.saved) {
+        SFT_ASSERT(range.begin < range.end && range.begin >= image.begin && range.end <= image.end);
+        SFT_ASSERT_SLOW(std::none_of(image.left_out.begin(), image.left_out.end(), [&](const ElfRange& hole) {
+            return hole.begin < range.end && range.begin < hole.end;
+        }));
     }
 }
 

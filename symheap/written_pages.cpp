@@ -121,6 +121,7 @@ Result<> WrittenPages::scan(const Memory& memory, const Scan& scan, const Visit&
             return refused("PAGEMAP_SCAN");
         }
         for (int i = 0; i < n; ++i) {
+            SFT_ASSERT(regions[i].begin >= begin && regions[i].begin < regions[i].end && regions[i].end <= end);
             visit(regions[i].begin - memory.range.begin, regions[i].end - memory.range.begin,
                   (regions[i].categories & kIsPresent) != 0);
         }
@@ -147,6 +148,7 @@ Result<> WrittenPages::look(const Memory& memory, const Visit& visit) {
         each_existing(memory.fd, memory.file_offset + begin, end - begin, [&](std::size_t from, std::size_t to) {
             const std::size_t first = std::max(done, begin + from / kPageBytes * kPageBytes);
             const std::size_t last = std::min(end, begin + whole_pages(to));
+            SFT_ASSERT(first <= last);
             if (done < first) {
                 visit(done, first, false);
             }

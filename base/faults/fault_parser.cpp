@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "base/edit_distance.hpp"
 #include "base/faults/fault_schedule.hpp"
 
@@ -75,6 +76,7 @@ private:
         return is_next;
     }
     bool fail(std::string problem) {
+        SFT_ASSERT(!problem.empty());
         problem_ = std::move(problem);
         return false;
     }
@@ -380,6 +382,7 @@ Result<> parse_fault_schedule(std::string_view text, FaultSchedule& schedule) {
             if (!parser.parse(entry)) {
                 return fails("entry " + std::to_string(number) + " " + quoted(entry_text) + ": " + parser.problem());
             }
+            SFT_ASSERT(parser.problem().empty() && entry.visit != 0 && entry.duration_ms >= kForEver);
             parsed.push_back(entry);
         }
     }

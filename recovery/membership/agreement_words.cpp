@@ -45,6 +45,7 @@ bool Agreement::are_all_words_there() const {
 void Agreement::vote() {
     if (!has_word(self_)) {
         world_->write_ready_word(word_of(state_));
+        SFT_ASSERT(has_word(self_));
         fault_point(FaultPoint::word_written);
     }
     if (are_all_words_there()) {
@@ -55,6 +56,7 @@ void Agreement::vote() {
 
 void Agreement::look() {
     if ((is_open() || is_mutated(Mutation::vote_in_ballot)) && !is_over() && are_all_words_there()) {
+        SFT_ASSERT_SLOW(missing_words().empty());
         adopt(rules_->after_ready(state_, goal_by_words(state_.stage)));
         progress();
     }
@@ -62,6 +64,7 @@ void Agreement::look() {
 
 // This process is ready for something that words cannot say.
 void Agreement::want_ballot() {
+    SFT_ASSERT(is_participant_ && own_ready_.goal != Goal::none);
     const ProcId leading = leader();
     if (leading == self_) {
         progress();
@@ -72,6 +75,7 @@ void Agreement::want_ballot() {
 
 // Who asks may be further than this process, which comes there without anybody's help.
 void Agreement::take_ballot_wanted(const Message& message) {
+    SFT_ASSERT(message.kind == MessageKind::ballot_wanted);
     if (message.index >= state_.index) {
         wanted_index_ = std::max(wanted_index_.value_or(0), message.index);
         progress();

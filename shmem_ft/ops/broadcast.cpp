@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/assert.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/links.hpp"
 
@@ -19,7 +20,9 @@ public:
           group_(group),
           lane_(links.lane()),
           root_(root),
-          rank_(group.me - root + (group.me < root ? group.size : 0)) {}
+          rank_(group.me - root + (group.me < root ? group.size : 0)) {
+        SFT_ASSERT_SLOW(root >= 0 && root < group.size && rank_ >= 0 && rank_ < group.size);
+    }
 
     [[nodiscard]] bool is_root() const noexcept { return rank_ == 0; }
 
@@ -66,6 +69,7 @@ private:
     }
 
     [[nodiscard]] PeId pe_of_rank(std::int32_t rank) const noexcept {
+        SFT_ASSERT_SLOW(rank >= 0 && rank < group_.size);
         const std::int32_t index = rank + root_;
         return group_.pe(index < group_.size ? index : index - group_.size);
     }
@@ -112,6 +116,7 @@ public:
     // data: the root's source, or the own destination.
     [[nodiscard]] bool pass_memory(void* dest, const void* data, std::size_t bytes) const noexcept {
         constexpr std::size_t kChunkBytes = std::size_t{512} << 10;
+        static_assert(kChunkBytes > kChannelPayloadBytes);
         const auto& lane = links_.lane();
         SFT_ASSERT(is_root_ || parent_ != kNoPe);
         for (std::size_t offset = 0; offset < bytes; offset += kChunkBytes) {
@@ -136,6 +141,7 @@ private:
              std::int32_t instead) {
         const auto size = static_cast<std::int32_t>(list.size());
         const std::int32_t rank = mine - first + (mine < first ? size : 0);
+        SFT_ASSERT(first >= 0 && first < size && rank >= 0 && rank < size);  // all of them are in the list
         const auto pe_of = [&](std::int32_t at_rank) {
             const std::int32_t member = list[static_cast<std::size_t>((at_rank + first) % size)];
             return group_.pe(member == replaced ? instead : member);

@@ -1,4 +1,5 @@
 // Which thread calls, and which handles it may use.
+#include "base/assert.hpp"
 #include "shmem_ft/ops/check.hpp"
 
 namespace sft {
@@ -85,6 +86,7 @@ void Checker::leave_context(CtxId context) noexcept {
 }
 
 void Checker::note_creator(CtxId context) noexcept {
+    SFT_ASSERT(context == kCtxInvalid || context.index() < kContextsMax);
     if (context.index() < kContextsMax) {
         uses_[context.index()].creator.store(::pthread_self());
         uses_[context.index()].inside.store(pthread_t{});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "shmem_ft/ops/links.hpp"
 #include "shmem_ft/ops/order.hpp"
 
@@ -74,6 +75,7 @@ bool exchange_data(const Links& links, const PeGroup& group, Push&& push) noexce
         return sync_crowd(e, group);
     }
     const Channels::Lane lane = e.channels.lane(group.lane);
+    SFT_ASSERT_SLOW(group.me >= 0 && group.me < group.size);
     for (std::int32_t distance = 1; distance < group.size; distance *= 2) {
         if (!lane.notify(member_after(group, distance)) || !lane.await(group.pe(index_before(group, distance)))) {
             return false;
@@ -93,6 +95,7 @@ bool sync_wide(Engine& e, const PeGroup& group) noexcept {
     const auto leader = [&](std::int32_t node) { return group.pe(view.leaders[static_cast<std::size_t>(node)]); };
     const auto n_here = static_cast<std::int32_t>(view.here.size());
     const auto n_nodes = static_cast<std::int32_t>(view.leaders.size());
+    SFT_ASSERT(view.place >= 0 && view.place < n_here && n_nodes > 1);
     const std::int32_t first_child = std::min(n_here, view.place * kBranches + 1);
     const std::int32_t last_child = std::min(n_here, first_child + kBranches);
     for (std::int32_t child = first_child; child < last_child; ++child) {
@@ -180,6 +183,7 @@ bool collect(Engine& e, const PeGroup& group, void* dest, const void* source, st
         if (!sizes_known) {
             return false;
         }
+        SFT_ASSERT(group.me != 0 || offset == 0);
         if (bytes != 0) {
             copy_own(e, at(dest, offset), source, bytes);
         }

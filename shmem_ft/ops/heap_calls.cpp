@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/assert.hpp"
 #include "base/report.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/job.hpp"
@@ -53,9 +54,11 @@ void* HeapCalls::carry_out(HeapCall call, std::uint64_t first, std::uint64_t sec
         return replay(call, first, second);
     }
     if (call == HeapCall::free || call == HeapCall::realloc) {
+        SFT_ASSERT(first != 0);  // offset + 1 of a block
         barrier(engine_, world(engine_));
     }
     void* const result = memory_.carry_out(call, first, second);
+    SFT_ASSERT(result == nullptr || (call != HeapCall::free && memory_.heap().contains(result)));
     if (call != HeapCall::free) {
         barrier(engine_, world(engine_));
     }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/nodes.hpp"
 #include "shmem_ft/ops/remote.hpp"
@@ -121,6 +122,7 @@ private:
 // Calls on_node(links) or, in a group that spans nodes, wide(links); false when a fault is pending.
 template <class OnNode, class Wide>
 [[gnu::always_inline]] inline bool with_links(Engine& e, const PeGroup& group, OnNode&& on_node, Wide&& wide) noexcept {
+    SFT_ASSERT_SLOW(group.size > 0 && group.me >= 0 && group.me < group.size);
     if (!e.gate.is_plain()) [[unlikely]] {
         if (e.waiter.fault_pending()) {
             return false;

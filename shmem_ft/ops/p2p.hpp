@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/assert.hpp"
 #include "shmem_ft/ops/target.hpp"
 
 namespace sft {
@@ -109,6 +110,7 @@ struct WatchedSet {
 
     // SIZE_MAX when none holds. Starting elsewhere each time lets every element be found sooner or later.
     [[nodiscard]] std::size_t find(std::size_t start) const noexcept {
+        SFT_ASSERT_SLOW(start < nelems || nelems == 0);
         for (std::size_t n = 0, i = start; n < nelems; ++n, i = i + 1 == nelems ? 0 : i + 1) {
             if (contains(i) && holds(i)) {
                 return i;

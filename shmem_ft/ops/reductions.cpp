@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/assert.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/links.hpp"
 #include "shmem_ft/ops/reduction_parts.hpp"
@@ -43,6 +44,7 @@ bool reduce(Engine& e, const PeGroup& group, void* dest, const void* source, std
     if (count == 0) {
         return true;
     }
+    SFT_ASSERT_SLOW(kind.combine != nullptr && kind.bytes != 0 && kind.bytes <= kChunkBytes);
     const std::size_t bytes = count * kind.bytes;
     if (group.size == 1) {
         std::memmove(dest, source, bytes);

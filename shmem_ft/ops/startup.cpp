@@ -63,6 +63,7 @@ void Startup::compare_exposed() noexcept {
     for (Exposed& item : exposed_) {
         const auto* now = reinterpret_cast<const std::byte*>(item.place.address);
         const std::size_t bytes = item.place.bytes;
+        SFT_ASSERT(item.seen.size() == bytes && bytes != 0);
         if (std::memcmp(now, item.seen.data(), bytes) == 0) {
             continue;
         }
@@ -100,6 +101,7 @@ void Startup::write_changes() noexcept {
         for (++i; i < changes_.size() && changes_[i].begin <= all.end; ++i) {
             all.end = std::max(all.end, changes_[i].end);
         }
+        SFT_ASSERT(all.begin < all.end);
         write_change(all.begin, all.end - all.begin);
     }
     changes_.clear();
@@ -156,6 +158,7 @@ void Startup::note_size(const CallKey& key, const StartupCall& call, std::size_t
 }
 
 void Startup::give_up(StartupState why) noexcept {
+    SFT_ASSERT(why == StartupState::many_threads || why == StartupState::too_large);
     StartupState none = StartupState::none;
     given_up_.compare_exchange_strong(none, why);
     memory_.queues.stop_reading();
@@ -171,6 +174,7 @@ void Startup::record(const StartupCall& call, const void* result, std::size_t re
     }
     fault_point(FaultPoint::startup_call);
     CallEntry entry;
+    SFT_ASSERT(call.where.routine != nullptr && (result != nullptr || result_bytes == 0));
     entry.kind = call.kind;
     entry.key = key_of(call);
     if (call.kind == CallKind::light) {
@@ -184,6 +188,7 @@ void Startup::record(const StartupCall& call, const void* result, std::size_t re
     write_filled(call, result, result_bytes);
     take_changes(call);
     const std::size_t grown = writer_.end();
+    SFT_ASSERT(changes_.empty());  // each is in this call's entry
     n_light_ = 0;
     note_size(entry.key, call, grown);
     if (writer_.is_full()) {
@@ -236,6 +241,7 @@ void Startup::expose_pointed(const StartupCall& call) const noexcept {
 }
 
 void Startup::close_record() noexcept {
+    SFT_ASSERT(mode_ == Mode::recording);
     const StartupState why = given_up_.load();
     writer_.close(why == StartupState::none ? StartupState::complete : why, memory_.marks.is_exposed_unseen());
     mode_ = Mode::off;

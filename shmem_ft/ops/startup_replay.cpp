@@ -109,6 +109,7 @@ void Startup::fill_block(const StartupCall& call, const RecordedCall& recorded) 
     }
     const auto old = blocks_.find(call.allocation.moved_from);
     if (call.allocation.is_zeroed) {
+        SFT_ASSERT(memory_.symmetric->heap().contains(block));
         memory_.symmetric->zero(block, call.allocation.bytes);
     } else if (old != blocks_.end() && old->first != block) {
         std::memmove(block, old->first, std::min(old->second, call.allocation.bytes));
@@ -155,6 +156,7 @@ void Startup::deliver(const StartupCall& call, void* result, std::size_t result_
     const std::byte* from = recorded.filled();
     auto* to = static_cast<std::byte*>(call.out.address);
     const std::size_t piece_bytes = call.out_per_result != 0 ? left : call.out.bytes;
+    SFT_ASSERT(to == nullptr || left == 0 || piece_bytes != 0);
     for (; left != 0 && to != nullptr && piece_bytes != 0; to += call.out.step) {
         const std::size_t bytes = std::min(left, piece_bytes);
         std::memcpy(to, from, bytes);
@@ -214,6 +216,7 @@ bool Startup::light_call(CallSite where) noexcept {
 }
 
 void Startup::end_replay(End how, CallSite where) noexcept {
+    SFT_ASSERT(how == End::restart || where.routine != nullptr);
     if (mode_ == Mode::replaying && how == End::checkpoint) {
         while (!reader_.at_end() && may_be_skipped(reader_.call().entry())) {
             pass(reader_.call());

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/assert.hpp"
 #include "base/private_data.hpp"
 #include "base/report.hpp"
 #include "shmem_ft/ops/collectives.hpp"
@@ -61,6 +62,7 @@ void wait_for_nobody(int status) {
 }
 
 void be_no_member() {
+    SFT_ASSERT(is_running());
     g_runtime->memory().privatize_after_fork();
     JobExit::ignore_defects();  // the line to oshrun is the parent's
     g_runtime = nullptr;
@@ -70,6 +72,7 @@ void be_no_member() {
 
 // False: it has failed, as has been said.
 bool start(const job::InitOptions& options) {
+    SFT_ASSERT(g_runtime == nullptr && g_engine == nullptr && g_generation >= g_connections);
     install_hooks({.exit_seen = &see_exit,
                    .exit_ends = &end_exit,
                    .leaves = &wait_for_nobody,
@@ -94,6 +97,7 @@ bool start(const job::InitOptions& options) {
 }
 
 void set_thread_level(int level) noexcept {
+    SFT_ASSERT(level >= 0 && level <= job::kThreadMultiple && g_runtime != nullptr);
     g_thread_level.store(level);
     g_engine->thread_level = static_cast<std::uint64_t>(level);
     g_runtime->checks().set_thread_level(level);
@@ -132,6 +136,7 @@ void finalize() noexcept {
     if (g_engine == nullptr) {
         report_not_initialized("shmem_finalize");
     }
+    SFT_ASSERT(g_runtime != nullptr && g_engine->init_depth >= 1);
     if (g_engine->init_depth > 1) {
         --g_engine->init_depth;
         barrier(*g_engine, world(*g_engine));
@@ -163,7 +168,10 @@ void global_exit(int status) noexcept {
     g_runtime->job_exit().global_exit(status);
 }
 
-void fail(const char* line) noexcept { g_runtime->job_exit().fail_job(line); }
+void fail(const char* line) noexcept {
+    SFT_ASSERT(is_running());
+    g_runtime->job_exit().fail_job(line);
+}
 
 bool is_initialized() noexcept { return g_is_initialized; }
 int thread_level() noexcept { return g_thread_level.load(); }

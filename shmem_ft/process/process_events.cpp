@@ -43,6 +43,7 @@ void ProcessEvents::end_with_mpi(const Death& death) {
 }
 
 void ProcessEvents::decided(const JobState& before, const JobState& after) {
+    SFT_ASSERT(after.index > before.index && after.view >= before.view && after.version >= before.version);
     if (before.joined.size() != after.joined.size()) {
         o_.service->wake();  // this may be the application's thread
     }
@@ -64,6 +65,7 @@ void ProcessEvents::decided(const JobState& before, const JobState& after) {
 }
 
 void ProcessEvents::must_stop(const Stop& why) {
+    SFT_ASSERT(why.n_reachable <= why.n_all);
     const PeId pe = own_pe();
     const std::string who = pe == kNoPe ? format("process %d", o_.self.value()) : format("PE %d", pe.value());
     if (why.reason == Stop::Reason::gives_way) {

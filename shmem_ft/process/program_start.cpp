@@ -28,7 +28,10 @@ void ProgramStart::open(Options options) {
     o_ = std::move(options);
 }
 
-void ProgramStart::enter() noexcept { begin_ns_ = now_ns(); }
+void ProgramStart::enter() noexcept {
+    SFT_ASSERT(begin_ns_ == 0);  // a process takes one PE in its life
+    begin_ns_ = now_ns();
+}
 
 Startup::Memory ProgramStart::memory() const noexcept {
     const std::span<std::byte> record = o_.memory->startup_record();
@@ -42,12 +45,14 @@ Startup::Memory ProgramStart::memory() const noexcept {
 }
 
 void ProgramStart::begin() {
+    SFT_ASSERT(startup_ != nullptr && o_.engine->startup == nullptr);
     show();
     o_.engine->startup = startup_.get();
     take_input();
 }
 
 void ProgramStart::record() {
+    SFT_ASSERT(!o_.me->is_substitute());
     if (o_.memory->has_startup_record()) {
         startup_ = std::make_unique<Startup>();
         startup_->begin_recording(*o_.engine, memory());
@@ -56,6 +61,7 @@ void ProgramStart::record() {
 }
 
 void ProgramStart::repeat() {
+    SFT_ASSERT(o_.me->is_substitute());
     if (o_.memory->has_startup_record()) {
         startup_ = std::make_unique<Startup>();
         startup_->begin_replay(*o_.engine, memory());

@@ -78,6 +78,7 @@ int RecoveryCalls::checkpoint_all() noexcept {
     const JobState state = o_.coordinator->state();
     switch (outcome) {
         case Participant::Do::committed:
+            SFT_ASSERT(state.version != kNoVersion);
             pace_.committed(begin, now_ns());
             o_.status->set_costs(pace_.costs(), best_interval(state.view));
             report_span("checkpoint", begin, now_ns(), state.version.value());
@@ -85,6 +86,7 @@ int RecoveryCalls::checkpoint_all() noexcept {
             return 0;
         case Participant::Do::fault:
             o_.engine->gate.pending.store(true);
+            SFT_ASSERT(!state.failed.empty());
             o_.fault_policy->set_failed(state.failed);
             report_span("agree", begin, now_ns(), state.version.value());
             return kFailure;
@@ -161,6 +163,7 @@ bool RecoveryCalls::has_room_for_copies() noexcept {
     if (!verdict) {
         return true;  // a fault, which the checkpoint is going to tell
     }
+    SFT_ASSERT(verdict->is_there || verdict->n_pes > 0);  // somebody's copies have no room
     o_.status->set_room(room.used + room.most, left.may_be_taken());
     room_ = {.is_for_ever = verdict->is_there_for_ever, .pause = verdict->pause, .asked_ns = now, .n_paused = 0};
     if (!verdict->is_there && !has_told_of_room_ && o_.me->get() == PeId(0)) {
@@ -245,6 +248,7 @@ void RecoveryCalls::show_list(const std::vector<FailedPe>& list, int** pes, int*
         die("shmem_query_fault: out of memory");
     }
     for (std::size_t i = 0; i < list.size(); ++i) {
+        SFT_ASSERT(list[i].pe.value() >= 0 && list[i].pe.value() < o_.coordinator->shape().n_pes);
         (*pes)[i] = list[i].pe.value();
         (*pes_status)[i] = list[i].reason.status();
     }
@@ -356,6 +360,7 @@ void RecoveryCalls::resume() noexcept {
         }
     }
     o_.me->join();
+    SFT_ASSERT(o_.coordinator->state().version != kNoVersion);  // there was one to go back to
     o_.engine->replay.active = false;
     o_.program_start->end(o_.coordinator->state().version);
     o_.peers->end_fault();
@@ -400,6 +405,7 @@ void RecoveryCalls::finish(const std::function<void()>& leave) noexcept {
 
 void RecoveryCalls::report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns,
                                 std::uint64_t value) noexcept {
+    SFT_ASSERT(begin_ns <= end_ns);
     if (o_.config->events) {
         JobEvent event{
             .kind = JobEventKind::span, .pe = o_.me->value(), .begin_ns = begin_ns, .end_ns = end_ns, .value = value};

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/faults/fault_points.hpp"
 #include "base/raw_memory.hpp"
@@ -35,6 +36,7 @@ Result<> Runtime::start(int generation) {
     if (Result<> met = meet_others(generation); !met) {
         return met;
     }
+    SFT_ASSERT(self().value() < control_.n_slots() && first_spare() >= 1 && first_spare() <= control_.n_processes());
     const bool starts_as_spare = self().value() >= first_spare();
     open_peers();  // before the service thread exists, which retires dead peers also while a substitute takes its PE
     create_coordinator();
@@ -106,6 +108,7 @@ Result<> Runtime::use_node_memory() {
     if (node_memory_.fd() < 0 || rendezvous_.domains() != nullptr) {
         return {};
     }
+    SFT_ASSERT(control_.header().n_nodes == 1);  // on several the copies are with processes of other nodes
     if (Result<> used = node_memory_.use(self()); !used) {
         return used;
     }
@@ -133,6 +136,7 @@ Result<> Runtime::create_memory() {
     }
     const auto* library = reinterpret_cast<std::byte*>(&engine_.teams);
     const auto* library_end = reinterpret_cast<std::byte*>(&engine_.contexts + 1);
+    SFT_ASSERT(library < library_end);  // what of the engine belongs to a version lies side by side
     may_checkpoint_ = keeps_copies() && ProgramStart::may_checkpoint();
     return memory_.create(
         {.globals = config_.globals,
@@ -167,6 +171,7 @@ Result<Rendezvous::File> Runtime::make_node_file(std::int32_t n_pes) {
 }
 
 Result<Rendezvous::Files> Runtime::make_store(std::int32_t n_pes) {
+    SFT_ASSERT(n_pes == first_spare());
     if (Result<> created = protector_.create(config_.backup.mode, n_pes); !created) {
         return fails(created.error());
     }
@@ -246,6 +251,7 @@ void Runtime::stop_service() noexcept {
 // ---- a PE, and a spare ----
 
 Result<> Runtime::take_pe(PeId pe) {
+    SFT_ASSERT(pe.value() >= 0 && pe.value() < first_spare());
     me_.take(pe);
     program_start_.enter();
     if (me_.is_substitute()) {
@@ -293,6 +299,7 @@ Result<> Runtime::become_substitute() {
 }
 
 PeId Runtime::sleep_as_spare() noexcept {
+    SFT_ASSERT(self().value() >= first_spare());
     const JobShape& shape = coordinator_->shape();
     const JobState state = coordinator_->wait_until(
         [&](const JobState& now) { return shape.held_by(now, self()) != kNoPe || is_over(now); });
@@ -313,6 +320,7 @@ PeId Runtime::sleep_as_spare() noexcept {
 }
 
 void Runtime::ask_to_join() {
+    SFT_ASSERT(self().value() >= control_.n_processes());
     coordinator_->request_join(rendezvous_.everybody_else(), NodeId(control_.header().node));
     // oshrun lets the next one in when this one is counted in.
     coordinator_->wait_until([this](const JobState& now) { return has_joined(now, self()) || is_over(now); });
@@ -326,6 +334,7 @@ void Runtime::enter_program() {
 // ---- the end ----
 
 void Runtime::finish() noexcept {
+    SFT_ASSERT(me_.get() != kNoPe && service_ != nullptr);
     calls_.finish([this] {
         control_.slot(self()).state.store(ProcessState::finalized);
         job_exit_.note_finished();

@@ -1,4 +1,5 @@
 // Runtime: how its owners are made and told of each other, in the order of what they need.
+#include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "recovery/membership/memory_holder.hpp"
 #include "recovery/membership/scheme.hpp"
@@ -7,6 +8,7 @@
 
 namespace sft {
 void Runtime::open_policies(int generation) {
+    SFT_ASSERT(generation >= 0);
     life_ = static_cast<std::uint32_t>(generation) + 1;
     job_exit_.hear_of_defects();
     fault_policy_.open({.action = config_.on_fault,
@@ -35,6 +37,7 @@ void Runtime::open_peers() {
 // With what shows to onlookers what it knows.
 void Runtime::create_coordinator() {
     const bool aborts = config_.unreplaced == Unreplaced::abort;
+    SFT_ASSERT(coordinator_ == nullptr && first_spare() <= bootstrap_.n_processes());
     if (links_.nodes() == nullptr && first_spare() > 1) {
         words_.emplace(control_, self(), engine_.waiter);
     }
@@ -71,6 +74,7 @@ void Runtime::create_coordinator() {
 
 // What tells the coordinator of deaths, and what hears of them.
 void Runtime::create_service() {
+    SFT_ASSERT(service_ == nullptr && coordinator_ != nullptr && status_ != nullptr);
     service_ =
         std::make_unique<FailureService>(FailureService::Options{.control = &control_,
                                                                  .coordinator = coordinator_.get(),
@@ -111,6 +115,7 @@ void Runtime::create_service() {
 }
 
 void Runtime::open_actions() {
+    SFT_ASSERT(coordinator_ != nullptr && status_ != nullptr && life_ != 0);
     engine_links_.open({.engine = &engine_,
                         .control = &control_,
                         .coordinator = coordinator_.get(),
@@ -158,6 +163,7 @@ void Runtime::open_actions() {
 }
 
 void Runtime::open_calls() {
+    SFT_ASSERT(coordinator_ != nullptr && status_ != nullptr && engine_.fault_calls == nullptr);
     calls_.open({.config = &config_,
                  .start_idle_work = [this] { return start_idle_work(); },
                  .me = &me_,
@@ -181,6 +187,7 @@ void Runtime::open_calls() {
 }
 
 void Runtime::open_exit() {
+    SFT_ASSERT(coordinator_ != nullptr && service_ != nullptr);
     job_exit_.open({.self = self(),
                     .slot = &control_.slot(self()),
                     .gate = &engine_.gate,

@@ -54,6 +54,7 @@ Result<> Rendezvous::say_hello() {
 }
 
 void Rendezvous::watch_start() {
+    SFT_ASSERT(watch_ == nullptr);
     watch_ = std::make_unique<StartWatch>(o_.config->start_timeout_ms, [this](StartStep step) {
         if (o_.channel->is_connected()) {
             JobEvent event{
@@ -98,6 +99,7 @@ Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment, const Ow
     if (!created) {
         return created;
     }
+    SFT_ASSERT(nodes.size() == static_cast<std::size_t>(o_.bootstrap->n_processes()));
     o_.control->header().node = nodes[self().index()].value();
     o_.control->header().n_nodes = NodeMap(nodes).n_nodes();
     if (Result<> made = make_node_file(own); !made) {
@@ -228,6 +230,7 @@ Result<> Rendezvous::tell_others(int generation) {
 Result<> Rendezvous::publish_slot(const Files& files) {
     ProcessSlot& slot = o_.control->slot(self());
     slot.pid = ::getpid();
+    SFT_ASSERT(slot.state.load() != ProcessState::ready);  // published once
     slot.start_time = process_start_time(slot.pid);
     if (slot.start_time == 0) {
         return fails(format("cannot read /proc/%d/stat: %s", slot.pid, describe_error(errno).c_str()));
@@ -270,6 +273,7 @@ void Rendezvous::read_domains() {
     std::vector<DomainId> domains;
     for (std::int32_t process = 0; process < o_.control->n_processes(); ++process) {
         domains.emplace_back(o_.control->slot(ProcId(process)).memory_domain - 1);
+        SFT_ASSERT(domains.back() == kNoDomain || domains.back().value() >= 0);
     }
     domains_ = DomainMap(std::move(domains));
 }
@@ -311,6 +315,7 @@ Result<> Rendezvous::check_segment(int pid) const {
 
 Result<> Rendezvous::join(const Own& own) {
     JobCard first;
+    static_assert(std::is_trivially_copyable_v<JobCard>);
     std::memcpy(&first, o_.control->header().card, sizeof first);
     if (Result<> compared =
             compare_cards(own_card(*o_.config, own.heap, own.globals, o_.links->topology_fingerprint()), first, self());
