@@ -2,7 +2,7 @@
 // process's connections, and how the mailbox fares, goes into FlowWatch; what it finds is said in one line for each
 // pair of nodes, and acted on.
 //
-// Why it is right: recovery/membership/flow_watch.hpp.
+// Why it is right: flow_watch.hpp.
 //
 // Threads: the service thread only.
 #pragma once

@@ -214,6 +214,13 @@ class Documents(Base):
         files = {"docs/a.md": "[b](b.md), [c](../c.md#part), [d](https://d.org/x), [e](e.md)\n", "docs/b.md": "", "c.md": ""}
         self.assert_one(found(doc_rules.check_links, files), "docs/a.md:1:", "e.md")
 
+    def test_file_that_is_gone(self):
+        files = {"base/a.hpp": "// Why: base/b.hpp, tools/c.hpp, docs/d.md.\n", "base/b.hpp": "// x86/y.hpp\n", "tools/e.py": ""}
+        files["base/tools/c.hpp"] = ""
+        self.assertEqual(found(doc_rules.check_links, files), [])  # there is no folder docs, whose files could be missing
+        files["docs/f.md"] = "`base/a.hpp`\n"
+        self.assert_one(found(doc_rules.check_links, files), "base/a.hpp:1:", "docs/d.md")
+
     def test_shown_program(self):
         files = {"apps/hello.c": "/* What. */\nint a;\n", "README.md": "# X\n```c\nint a;\n```\n"}
         self.assertEqual(found(doc_rules.check_shown_program, files), [])
