@@ -260,8 +260,12 @@ class Built(Base):
     def test_header_that_needs_another(self):
         files = {
             "tools/good.hpp": "#pragma once\n#include <string>\nstd::string f();\n",
+            "tools/shown.hpp": "#pragma once\nstd::string h();\n",
+            "tools/shown.cpp": '// Why.\n#include "tools/shown.hpp"\n',
             "tools/bad.hpp": "#pragma once\nstd::string f();\n",
         }
+        self.assert_one(found(lambda tree: built_rules.check_headers(tree, []), files), "tools/bad.hpp", "compile alone")
+        files = {"tools/bad.hpp": "std::string g();\n", "tools/bad.cpp": '#include <string>\n#include "tools/bad.hpp"\n'}
         self.assert_one(found(lambda tree: built_rules.check_headers(tree, []), files), "tools/bad.hpp", "compile alone")
 
 
