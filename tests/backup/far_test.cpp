@@ -11,6 +11,7 @@
 #include "tests/backup/fake_wire.hpp"
 #include "tests/backup/live_memory.hpp"
 #include "tests/result.hpp"
+#include "tests/rounds.hpp"
 
 namespace sft {
 namespace {
@@ -77,7 +78,7 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
     auto other = std::make_unique<FakeWire>(store_bytes(live.state), 2);
     FakeWire* keeper = &wire;
     FakeWire* unused = other.get();
-    for (int i = 0; i < 400; ++i) {
+    for (int i = 0; i < rounds(400); ++i) {
         change();
         checkpoint();
         const State stored(live);
@@ -343,7 +344,7 @@ TEST_P(Far, FlippedBitsAreNamedOrMended) {
     const State stored(live);
     const std::vector<std::byte> memory = wire.memory;
     const bool has_both = GetParam() == BackupMode::double_copy;
-    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    for (std::uint64_t seed = 0; seed < rounds(300U); ++seed) {
         const std::string what = owner.flip_bit(Copy::shadow, seed, live.state);
         ASSERT_NE(what, "");
         ASSERT_NE(wire.memory, memory) << what;
@@ -383,7 +384,7 @@ TEST_F(FarDamage, ALocalCopyIsMendedFromAFarShadow) {
     live.scribble(random, 200);
     checkpoint();
     const State stored(live);
-    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    for (std::uint64_t seed = 0; seed < rounds(200U); ++seed) {
         const std::string what = owner.flip_bit(Copy::local, seed, live.state);
         live.scribble(random, 20);
         if (seed % 2 == 0) {
@@ -401,7 +402,7 @@ TEST_F(FarDamage, AFlipThatEqualsTheNextChangeIsStillSent) {
     std::memset(live.heap.address(), 1, live.heap.bytes());
     checkpoint();
     checkpoint();
-    for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    for (std::uint64_t seed = 0; seed < rounds(400U); ++seed) {
         const State stored(live);
         const std::string what = owner.flip_bit(Copy::local, seed, live.state);
         unsigned bit = 0;
@@ -440,7 +441,7 @@ TEST_F(FarDamage, ScrubbingGoesWithCheckpoints) {
     use(BackupMode::double_copy);
     Scrubber scrubber;
     ASSERT_TRUE(scrubber.start(owner, live.state, Scrubber::Pace{std::chrono::milliseconds(1), 1ULL << 40}));
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < rounds(200); ++i) {
         change();
         checkpoint();
     }

@@ -12,11 +12,12 @@
 #include "backup/store.hpp"
 #include "tests/backup/live_memory.hpp"
 #include "tests/result.hpp"
+#include "tests/rounds.hpp"
 
 namespace sft {
 namespace {
 
-constexpr int kFlips = 1000;
+const std::uint64_t kFlips = rounds(1000U);
 
 // ---- one image ----
 
@@ -36,8 +37,8 @@ protected:
 TEST_F(ImageDamage, EveryFlipThatMattersIsCaught) {
     image.store(Version(1), live.state);
     const auto whole = memory;
-    int headers = 0;
-    int tables = 0;
+    std::uint64_t headers = 0;
+    std::uint64_t tables = 0;
     for (std::uint64_t seed = 0; seed < kFlips; ++seed) {
         const std::string what = image.flip_bit(Version(1), seed);
         headers += what.find("header") != std::string::npos ? 1 : 0;
@@ -46,16 +47,16 @@ TEST_F(ImageDamage, EveryFlipThatMattersIsCaught) {
         ASSERT_FALSE(image.load(Version(1), live.state).intact()) << what;
         memory = whole;
     }
-    EXPECT_GT(headers, 50);
-    EXPECT_GT(tables, 50);
+    EXPECT_GT(headers, kFlips / 20);
+    EXPECT_GT(tables, kFlips / 20);
     EXPECT_TRUE(image.verify(Version(1)).intact());
 }
 
 TEST_F(ImageDamage, AnyFlipIsCaughtOrChangesNothing) {
     image.store(Version(1), live.state);
     const State stored(live);
-    int caught = 0;
-    for (int i = 0; i < kFlips; ++i) {
+    std::uint64_t caught = 0;
+    for (std::uint64_t i = 0; i < kFlips; ++i) {
         // Half of them in header and table, which are a small part of the memory.
         const std::size_t byte = random() % (i % 2 == 0 ? memory.size() : 2 * 4096U);
         const auto bit = std::byte(1U << (random() % 8));
@@ -191,7 +192,7 @@ TEST_F(Damage, TheShadowIsMendedFromTheLocalCopy) {
             << trouble.what;
         ASSERT_EQ(State(substitute), stored) << what;
     }
-    EXPECT_EQ(owner.counters().repaired, static_cast<std::uint64_t>(kFlips));
+    EXPECT_EQ(owner.counters().repaired, kFlips);
 }
 
 TEST_F(Damage, TheSamePlaceInBothCopiesIsNamed) {

@@ -13,6 +13,7 @@
 #include "tests/backup/fake_wire.hpp"
 #include "tests/backup/live_memory.hpp"
 #include "tests/result.hpp"
+#include "tests/rounds.hpp"
 
 namespace sft {
 namespace {
@@ -110,7 +111,7 @@ protected:
 };
 
 TEST_F(Replicas, AllHaveWhatWasReplicated) {
-    for (int i = 0; i < 250; ++i) {
+    for (int i = 0; i < rounds(250); ++i) {
         change();
         ASSERT_NO_FATAL_FAILURE(checkpoint());
         ASSERT_NO_FATAL_FAILURE(expect_at_all());
@@ -155,7 +156,7 @@ TEST_F(Replicas, AllHaveWhatWasReplicated) {
 TEST_F(Replicas, WhatIsBadInOneIsMendedFromAnother) {
     live.scribble(random, 200);
     checkpoint();
-    for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    for (std::uint64_t seed = 0; seed < rounds(100U); ++seed) {
         // The same bit of the local copy and of the first shadow.
         const std::string of_local = owner.flip_bit(Copy::local, seed, live.state);
         const std::string of_shadow = owner.flip_bit(Copy::shadow, seed, live.state);

@@ -7,6 +7,7 @@
 #include "base/report.hpp"
 #include "tests/backup/live_memory.hpp"
 #include "tests/result.hpp"
+#include "tests/rounds.hpp"
 
 namespace sft {
 namespace {
@@ -133,7 +134,7 @@ TEST_F(LocalCopy, IsThatOfLiveMemoryWhateverHasChanged) {
         live.library[random() % live.library.size()] = std::byte(random() % 2);
     };
     std::uint32_t version = 0;
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < rounds(3000); ++round) {
         for (int i = 0; i < 3; ++i) {
             write_one();
         }

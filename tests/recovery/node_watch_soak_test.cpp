@@ -11,6 +11,7 @@
 #include "recovery/detection/node_watch.hpp"
 #include "tests/recovery/deaths.hpp"
 #include "tests/recovery/node_bound.hpp"
+#include "tests/rounds.hpp"
 
 namespace sft {
 namespace {
@@ -205,18 +206,18 @@ private:
 };
 
 TEST(NodeWatchSoak, NobodyWhoLivesIsLostInAnHour) {
-    constexpr std::int64_t kHour = 3600LL * 1000 * kNsPerMs;
+    const std::int64_t long_enough = rounds(std::int64_t{3600}) * kNsPerSecond;
     for (const std::int32_t n_nodes : {2, 3, 5}) {
         Soak soak(static_cast<std::uint64_t>(n_nodes), n_nodes, 4 * n_nodes, Soak::Pauses::of_nodes_too);
-        EXPECT_EQ(soak.run(kHour), -1) << "node " << soak.called_lost() << " of " << n_nodes
-                                       << ", gave way: " << soak.gave_way();
+        EXPECT_EQ(soak.run(long_enough), -1)
+            << "node " << soak.called_lost() << " of " << n_nodes << ", gave way: " << soak.gave_way();
     }
 }
 
 // The longest time from the last sign of life of a lost node until it was called lost.
 std::int64_t detection_time(Soak::Pauses pauses, Soak::Witnesses witnesses = Soak::Witnesses::tell) {
     std::int64_t longest = 0;
-    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    for (std::uint64_t seed = 1; seed <= rounds(200U); ++seed) {
         const auto n_nodes = static_cast<std::int32_t>(2 + seed % 7);
         const auto lost = static_cast<std::int32_t>(seed) % n_nodes;
         Soak soak(seed, n_nodes, 3 * n_nodes, pauses, witnesses);
