@@ -49,7 +49,7 @@ std::size_t bytes_of(const HeapRecord& record) {
 }  // namespace
 
 Result<> SymmetricMemory::create(const Options& options) {
-    SFT_ASSERT(heap_segment_.fd() < 0 && options.heap_base != 0 && options.heap_bytes != 0);
+    SFT_ASSERT(heap_segment_.fd() < 0 && options.heap_base != 0);
     if (Result<> done = globals_.share(options.globals); !done) {
         return done;
     }
