@@ -39,8 +39,8 @@ def expected(bench):
 
 
 def fail_node(job, nodes, node, how):
-    """All processes of a node, as nearly at once as can be."""
-    victims = [(*job.holder(pe), pe) for pe in range(job.shape.pes)] + [(*sleeper, -1) for sleeper in job.sleepers()]
+    """All processes of a node, as nearly at once as can be; its spares first, lest one is chosen that is about to die."""
+    victims = [(*sleeper, -1) for sleeper in job.sleepers()] + [(*job.holder(pe), pe) for pe in range(job.shape.pes)]
     for rank, pid, pe in victims:
         if rank % nodes == node:
             job.fail(rank, pid, pe, how)
@@ -150,6 +150,16 @@ def dies_before_its_copy_is_sent(spares):
     return case
 
 
+def joins_while_others_protect(bench):
+    """As above, with time between the spare's joining and the new plan: whoever has its memory protected does it again."""
+    results = expected(bench)
+    schedule = "kill pe 1 at checkpoint_enter visit 6; delay 300 ms process 4 at protect_begin; " \
+               "kill process 4 at protect_begin; delay 50 ms pe 0 at ballot_begin every"
+    outcome = job_on(bench, 5, 4, 1, "jacobi1d", *JACOBI, SHMEM_FT_FAULTS=schedule, SHMEM_FT_UNREPLACED="wait").finish()
+    check_success(outcome, results)
+    check(any(e.kind == "pe_taken" and e.rank == 5 for e in outcome.events), "nobody came", outcome)
+
+
 def short_cut(bench):
     """A link that is away for less than the bound, with all connections reset, is no failure."""
     results = expected(bench)
@@ -243,6 +253,7 @@ CASES = {
     "spares-on-the-lost-node": spares_on_the_lost_node,
     "substitute-dies-unprotected": dies_before_its_copy_is_sent(2),
     "waits-without-a-copy": dies_before_its_copy_is_sent(1),
+    "joins-while-others-protect": joins_while_others_protect,
     "short-cut": short_cut,
     "cut-among-messages": cut_among_messages,
     "minority": minority,

@@ -12,6 +12,7 @@
 // Threads: the network's lock, except that one thread per lane takes messages out while others put them in.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -76,6 +77,13 @@ struct Lanes {
             outbox = std::make_unique<LaneOutbox>();
         }
         return *outbox;
+    }
+    // Nothing has been sent or has come since the last reset.
+    [[nodiscard]] bool is_unused() const noexcept {
+        return std::all_of(owned.begin(), owned.end(),
+                           [](const auto& inbox) { return inbox->n_arrived.load() == 0; }) &&
+               std::all_of(outboxes.get(), outboxes.get() + kLanesMax * n_pes,
+                           [](const auto& outbox) { return outbox == nullptr; });
     }
 };
 

@@ -103,8 +103,8 @@ public:
     // `process` is dead. When this returns, nothing that it has sent can change memory any more, everything that waits
     // for it has been told, and what it sends is dropped.
     void retire_peer(ProcId process);
-    // The fault is over: channels begin at zero. `epoch` is the same on all PEs and larger than at any reset before;
-    // at first it is 0. What was sent in an earlier epoch is dropped, whenever it arrives; what others send that are
+    // The fault is over: channels begin at zero. `epoch` is the same on all PEs and larger than at any reset before, or
+    // the same again while nobody has used the channels since; at first it is 0. What was sent in an earlier epoch is dropped, whenever it arrives; what others send that are
     // ahead waits for this PE's reset. Not while a thread is in send() or try_receive().
     void reset_channels(std::uint32_t epoch);
     // Memory that others may read and write by read_store and write_store: the shadows that this process keeps. When
