@@ -1,11 +1,12 @@
 /* Every PE appends lines to a file of its own, and none is lost or written twice, whoever is killed when.
  *
  *  - How long the file was at the checkpoint is a global, so it goes back with the data. Before a checkpoint everything
- * is written that the stream still holds (fflush): a position that ftell gives for what is only in the stream's buffer
+ *    is written that the stream still holds (fflush): a position that ftell gives for what is only in the stream's buffer
  *    would be one that the file does not have if the process dies now.
  *  - After a recovery the file is opened anew, without emptying it ("r+", never "w"), and cut to that length: what was
  *    written since is written once more, half a line that a killed process has left is gone. Survivors do that, too;
- * they close the old stream first, because what it has buffered comes to the file then.
+ *    they close the old stream first, because what it has buffered comes to the file then.
+ *  - A handler of shmem_ft_on_version does both, so the rest of the program need not know.
  *  - The stream itself belongs to the process: SHMEM_FT_PRIVATE.
  *
  * The files outlive processes, not hosts. On several nodes they belong on a file system that all share, and fsync
@@ -36,8 +37,8 @@ static const char *my_path(const Options *options) {
     return path;
 }
 
-/* Behind a recovery or at the beginning: the file is as it was at the checkpoint. */
-static void open_file(const Options *options) {
+/* Behind a recovery or at the beginning: the file is as it was at the checkpoint. 0, or an error of errno.h. */
+static int open_file(const Options *options) {
     const char *path = my_path(options);
     if (file != NULL) {
         fclose(file); /* with what it still holds, which is cut off below */
@@ -48,23 +49,26 @@ static void open_file(const Options *options) {
     }
     struct stat status;
     if (file == NULL || fstat(fileno(file), &status) != 0) {
-        app_fail(kProgram, strerror(errno));
-        return;
+        return errno;
     }
-    if (status.st_size < bytes) { /* cutting would fill it up with zeros */
-        app_fail(kProgram, "the file is shorter than it was at the checkpoint");
+    if (status.st_size < bytes) {
+        return ENODATA; /* cutting would fill it up with zeros */
     }
-    if (ftruncate(fileno(file), bytes) != 0 || fseek(file, 0, SEEK_END) != 0) {
-        app_fail(kProgram, strerror(errno));
-    }
+    return ftruncate(fileno(file), bytes) != 0 || fseek(file, 0, SEEK_END) != 0 ? errno : 0;
 }
 
-/* In front of every checkpoint behind which the lines shall be there. */
-static void note_length(void) {
-    if (fflush(file) != 0) {
-        app_fail(kProgram, strerror(errno));
+static int on_version(int event, unsigned long long version, void *context) {
+    (void)version;
+    if (event == SHMEM_FT_AFTER_RESTORE) {
+        return open_file(context);
     }
-    bytes = ftell(file);
+    if (event == SHMEM_FT_BEFORE_CHECKPOINT) {
+        if (fflush(file) != 0) {
+            return errno;
+        }
+        bytes = ftell(file);
+    }
+    return 0;
 }
 
 /* A few hundred bytes: not all of it is written before the process may die. */
@@ -113,19 +117,20 @@ int main(int argc, char **argv) {
         return 0;
     }
 
+    shmem_ft_on_version(on_version, &options);
     shmem_ft_on_fault(SHMEM_FT_ON_FAULT_JUMP, NULL, NULL);
-    if (SHMEM_FT_ROLLBACK_POINT()) {
+    if (SHMEM_FT_ROLLBACK_POINT()) { /* a substitute joins here, before it touches a file */
         app_recover();
+    } else if (open_file(&options) != 0) {
+        app_fail(kProgram, strerror(errno));
     }
-    shmem_checkpoint_all(); /* a substitute joins here, before it touches a file */
-    open_file(&options);
+    shmem_checkpoint_all();
     while (step < options.steps) {
         append();
         step++;
         app_leave_if_asked();
         app_sleep_ms(options.pace_ms);
         if (step % 3 == 0 || step == options.steps) {
-            note_length();
             shmem_checkpoint_all();
         }
     }

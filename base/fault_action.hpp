@@ -1,5 +1,5 @@
 // What a program can choose for a fault: what a call does that meets it, and what the job does if nobody is left to
-// take over. The values are those of SHMEM_FT_ON_FAULT_* and of shmem_ft_on_unreplaced.
+// take over; and what it does itself when a version is made or gone back to. The values are those of shmem_ft.h.
 #pragma once
 
 #include <setjmp.h>
@@ -29,5 +29,13 @@ struct WayOut {
 using UnreplacedHandler = int (*)(int reason, const int* pes, std::size_t numpes, void* context);
 inline constexpr int kNoSpare = 1;
 inline constexpr int kDataLost = 2;
+
+enum class VersionEvent : int {
+    before_checkpoint = 1,
+    after_checkpoint = 2,
+    after_restore = 3,
+};
+// Not 0: it cannot, and the job ends.
+using VersionHandler = int (*)(int event, unsigned long long version, void* context);
 
 }  // namespace sft

@@ -33,6 +33,7 @@ enum class MutexRank : std::uint8_t {
     blocks,       // BlockTable: held while a wrong call ends the job
     checks,       // Checker: held while a wrong call ends the job
     peers,        // PeerMap
+    handlers,     // VersionHandlers
     list,         // FaultPolicy
     waiting,      // SpareWait
     status,       // StatusPublisher

@@ -134,6 +134,26 @@ int shmem_ft_must_recover(void);
 typedef int (*shmem_ft_unreplaced_handler_t)(int reason, const int *pes, size_t numpes, void *context);
 int shmem_ft_on_unreplaced(shmem_ft_unreplaced_handler_t handler, void *context);
 
+/* Local. For state that lies outside of symmetric memory: files, devices, the memory of accelerators. The handler is
+ * called on this PE, by the thread that makes the call, and told which version it is:
+ *
+ * - SHMEM_FT_BEFORE_CHECKPOINT, in shmem_checkpoint_all: this version is going to be made. What the handler stores to
+ *   symmetric memory belongs to it. If it is not made after all, because a PE has failed, nothing else is told.
+ * - SHMEM_FT_AFTER_CHECKPOINT, in shmem_checkpoint_all: the version is committed.
+ * - SHMEM_FT_AFTER_RESTORE, in shmem_restart_pes, on survivors and substitutes: this PE has its memory of the version
+ *   back.
+ *
+ * Several handlers are called in the order in which they were registered, and before a checkpoint in the opposite one.
+ * A handler returns 0, or non-zero if it cannot do its part: then the job ends with one line. It makes no calls of
+ * OpenSHMEM. Register straight after shmem_init, so that a substitute has registered the same before it is asked;
+ * registrations end with shmem_finalize. Calls that make no version (SHMEM_FT_INTERVAL) do not call it.
+ * Returns 0, or non-zero without a handler or memory for it. Example: shmem_ft_on_version(3). */
+#define SHMEM_FT_BEFORE_CHECKPOINT 1
+#define SHMEM_FT_AFTER_CHECKPOINT 2
+#define SHMEM_FT_AFTER_RESTORE 3
+typedef int (*shmem_ft_version_handler_t)(int event, unsigned long long version, void *context);
+int shmem_ft_on_version(shmem_ft_version_handler_t handler, void *context);
+
 /* What a status from shmem_query_fault means. */
 int shmem_ft_status_kind(int status);      /* SHMEM_FT_KILLED_BY_SIGNAL ... */
 int shmem_ft_status_signal(int status);    /* the signal, or 0 */
@@ -149,6 +169,7 @@ int pshmem_ft_algo_init(void);
 int pshmem_ft_protected(void);
 int pshmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *context);
 int pshmem_ft_on_unreplaced(shmem_ft_unreplaced_handler_t handler, void *context);
+int pshmem_ft_on_version(shmem_ft_version_handler_t handler, void *context);
 jmp_buf *pshmem_ft_rollback_point(void);
 int pshmem_ft_must_recover(void);
 

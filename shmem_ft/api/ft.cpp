@@ -22,6 +22,9 @@ static_assert(SHMEM_FT_UNREACHABLE == static_cast<int>(FailureKind::unreachable)
 static_assert(SHMEM_FT_DIED == static_cast<int>(FailureKind::died));
 static_assert(SHMEM_FT_NO_SPARE == sft::kNoSpare);
 static_assert(SHMEM_FT_DATA_LOST == sft::kDataLost);
+static_assert(SHMEM_FT_BEFORE_CHECKPOINT == static_cast<int>(sft::VersionEvent::before_checkpoint));
+static_assert(SHMEM_FT_AFTER_CHECKPOINT == static_cast<int>(sft::VersionEvent::after_checkpoint));
+static_assert(SHMEM_FT_AFTER_RESTORE == static_cast<int>(sft::VersionEvent::after_restore));
 static_assert(SHMEM_FT_ON_FAULT_RETURN == static_cast<int>(sft::FaultAction::go_on));
 static_assert(SHMEM_FT_ON_FAULT_CALL == static_cast<int>(sft::FaultAction::call));
 static_assert(SHMEM_FT_ON_FAULT_JUMP == static_cast<int>(sft::FaultAction::jump));
@@ -76,6 +79,8 @@ SFT_ENTRY(int, shmem_ft_on_fault, (int action, shmem_ft_fault_handler_t handler,
           (calls("shmem_ft_on_fault").on_fault(static_cast<sft::FaultAction>(action), handler, context) ? 0 : 1))
 SFT_ENTRY(int, shmem_ft_on_unreplaced, (shmem_ft_unreplaced_handler_t handler, void* context),
           (calls("shmem_ft_on_unreplaced").on_unreplaced(handler, context), 0))
+SFT_ENTRY(int, shmem_ft_on_version, (shmem_ft_version_handler_t handler, void* context),
+          (calls("shmem_ft_on_version").on_version(handler, context) ? 0 : 1))
 SFT_ENTRY(jmp_buf*, shmem_ft_rollback_point, (void), (calls("shmem_ft_rollback_point").rollback_point()))
 SFT_ENTRY(int, shmem_ft_must_recover, (void), (calls("shmem_ft_must_recover").must_recover() ? 1 : 0))
 

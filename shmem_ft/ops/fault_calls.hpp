@@ -27,6 +27,8 @@ public:
     // False: no such action, or one that needs a handler without one.
     [[nodiscard]] virtual bool on_fault(FaultAction action, FaultHandler handler, void* context) noexcept = 0;
     virtual void on_unreplaced(UnreplacedHandler handler, void* context) noexcept = 0;
+    // False: no handler, or no memory is left.
+    [[nodiscard]] virtual bool on_version(VersionHandler handler, void* context) noexcept = 0;
     // For setjmp in the caller's own frame: where a jump goes, from this thread.
     [[nodiscard]] virtual jmp_buf* rollback_point() noexcept = 0;
     // A substitute that has not joined has passed its rollback point: as if it had jumped there.

@@ -73,6 +73,7 @@ int RecoveryCalls::checkpoint_all() noexcept {
     if (!has_room_for_copies()) {
         return kOutOfMemory;  // still a barrier
     }
+    tell_program(VersionEvent::before_checkpoint, o_.coordinator->state().version.next());
     const Participant::Do outcome = o_.coordinator->carry_out({Call::Kind::checkpoint});
     fault_point(FaultPoint::checkpoint_leave);
     const JobState state = o_.coordinator->state();
@@ -83,6 +84,7 @@ int RecoveryCalls::checkpoint_all() noexcept {
             o_.status->set_costs(pace_.costs(), best_interval(state.view));
             report_span("checkpoint", begin, now_ns(), state.version.value());
             o_.checks->look_for_stray_words();
+            tell_program(VersionEvent::after_checkpoint, state.version);
             return 0;
         case Participant::Do::fault:
             o_.engine->gate.pending.store(true);
@@ -91,6 +93,18 @@ int RecoveryCalls::checkpoint_all() noexcept {
             report_span("agree", begin, now_ns(), state.version.value());
             return kFailure;
         default: o_.job_exit->leave_ended_job();
+    }
+}
+
+void RecoveryCalls::tell_program(VersionEvent event, Version version) noexcept {
+    if (handlers_.is_empty()) {
+        return;
+    }
+    constexpr const char* kWhen[] = {"before", "after", "after going back to"};
+    if (const int refused = handlers_.call(event, version); refused != 0) {
+        o_.job_exit->fail_job(format("PE %d: a handler of shmem_ft_on_version returned %d %s version %llu",
+                                     o_.me->value(), refused, kWhen[static_cast<std::size_t>(event) - 1],
+                                     static_cast<unsigned long long>(version.value())));
     }
 }
 
@@ -305,6 +319,7 @@ void RecoveryCalls::restart_pes(const int* pes, std::size_t numpes) noexcept {
         return;
     }
     resume();
+    tell_program(VersionEvent::after_restore, o_.coordinator->state().version);
     const Coordinator::Times times = o_.coordinator->times();
     const std::uint64_t version = o_.coordinator->state().version.value();
     report_span("restart", begin, now_ns(), version);

@@ -26,6 +26,7 @@
 #include "shmem_ft/process/job_exit.hpp"
 #include "shmem_ft/process/program_start.hpp"
 #include "shmem_ft/process/status_publisher.hpp"
+#include "shmem_ft/process/version_handlers.hpp"
 #include "shmem_ft/start/node_links.hpp"
 #include "symheap/peer_map.hpp"
 
@@ -69,6 +70,9 @@ public:
     void on_unreplaced(UnreplacedHandler handler, void* context) noexcept override {
         o_.spare_wait->set_handler(handler, context);
     }
+    [[nodiscard]] bool on_version(VersionHandler handler, void* context) noexcept override {
+        return handlers_.add(handler, context);
+    }
     [[nodiscard]] jmp_buf* rollback_point() noexcept override { return o_.fault_policy->rollback_point(); }
     [[nodiscard]] bool must_recover() noexcept override { return o_.fault_policy->must_recover(); }
     [[nodiscard]] WayOut meet_fault(const char* routine) noexcept override SFT_EXCLUDES(calls_mutex_);
@@ -92,11 +96,13 @@ private:
     void take_list();
     void show_list(const std::vector<FailedPe>& list, int** pes, int** pes_status) const;
     void give_advice() const noexcept SFT_REQUIRES(calls_mutex_);
+    void tell_program(VersionEvent event, Version version) noexcept;
     void prepare_restart() noexcept;
     [[nodiscard]] bool has_resumed(Participant::Do outcome, bool is_list_right) noexcept;
     void resume() noexcept SFT_REQUIRES(calls_mutex_);
 
     Options o_;
+    VersionHandlers handlers_;
     Mutex calls_mutex_{MutexRank::calls};
     // The last answer to whether there is room for copies, in this view.
     struct Room {

@@ -25,6 +25,11 @@ static int on_unreplaced(int reason, const int* pes, size_t numpes, void* contex
     return SHMEM_FT_UNREPLACED_ABORT;
 }
 
+static int on_version(int event, unsigned long long version, void* context) {
+    (void)event, (void)version, (void)context;
+    return 0;
+}
+
 static void choose_actions(void) {
     const int action = step < JUMPS_FROM ? SHMEM_FT_ON_FAULT_CALL : SHMEM_FT_ON_FAULT_JUMP;
     if (shmem_ft_on_fault(action, on_fault, &handler_calls) != 0 || shmem_ft_on_unreplaced(on_unreplaced, NULL) != 0) {
@@ -80,6 +85,9 @@ int main(int argc, char** argv) {
     };
     const AppCommandLine line = app_parse(argc, argv, table);
     app_stop_on_error(kProgram, line.error);
+    if (shmem_ft_on_version(on_version, NULL) != 0) {
+        app_fail(kProgram, "a handler is refused");
+    }
     char* const heap = shmem_malloc((size_t)PAGES * PAGE);
     const bool is_first = shmem_ft_algo_init() != 0;
     volatile bool has_joined = is_first;
