@@ -335,13 +335,14 @@ void Runtime::enter_program() {
 
 void Runtime::finish() noexcept {
     SFT_ASSERT(me_.get() != kNoPe && service_ != nullptr);
+    // Scrubbing waits for answers of those who have the copies. All are there until everybody has come to the end.
+    protector_.stop_idle_work();
     calls_.finish([this] {
         control_.slot(self()).state.store(ProcessState::finalized);
         job_exit_.note_finished();
         Bootstrap::forget_launcher();
         leave_job();
         mailbox_.close();
-        protector_.stop_idle_work();
         links_.close();  // others may still be checking what is in the store
         protector_.release();
     });

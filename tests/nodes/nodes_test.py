@@ -160,6 +160,15 @@ def joins_while_others_protect(bench):
     check(any(e.kind == "pe_taken" and e.rank == 5 for e in outcome.events), "nobody came", outcome)
 
 
+def scrubs_until_the_end(bench):
+    """The copy of PE 3 on the other node is being checked, a block every 64 ms, and who keeps it leaves the job first."""
+    job = ["--cells", "20000", "--steps", "640", "--halo", "16", "--pace", "10"]
+    results = bench.run(4, 0, "jacobi1d", *job).results()
+    outcome = job_on(bench, 2, 4, 0, "jacobi1d", *job, SHMEM_FT_SCRUB="1", SHMEM_FT_SCRUB_RATE="256k",
+                     SHMEM_FT_FAULTS="delay 600 ms pe 3 at finish_decided").finish()
+    check_success(outcome, results)
+
+
 def short_cut(bench):
     """A link that is away for less than the bound, with all connections reset, is no failure."""
     results = expected(bench)
@@ -254,6 +263,7 @@ CASES = {
     "substitute-dies-unprotected": dies_before_its_copy_is_sent(2),
     "waits-without-a-copy": dies_before_its_copy_is_sent(1),
     "joins-while-others-protect": joins_while_others_protect,
+    "scrubs-until-the-end": scrubs_until_the_end,
     "short-cut": short_cut,
     "cut-among-messages": cut_among_messages,
     "minority": minority,
