@@ -22,9 +22,9 @@ WaitStyle style_of_job(const ControlSegment& control) {
     return first.is_crowded != 0 ? kCrowded : kAlone;
 }
 
-// Larger in every attempt of every restart: attempts are counted anew in each view. In one attempt channels may be reset
-// several times, when a spare joins meanwhile (Participant protects under each value): nobody has used them in between,
-// because a restart returns nowhere before all have protected under the last one.
+// Larger in every attempt of every restart: attempts are counted anew in each view. In one attempt channels may be
+// reset several times, when a spare joins meanwhile (Participant protects under each value): nobody has used them in
+// between, because a restart returns nowhere before all have protected under the last one.
 std::uint32_t channel_epoch(const JobState& state) {
     constexpr std::uint32_t kAttemptsMax = 1U << 12;
     return (state.view + 1) * kAttemptsMax + state.attempt;

@@ -104,8 +104,9 @@ public:
     // for it has been told, and what it sends is dropped.
     void retire_peer(ProcId process);
     // The fault is over: channels begin at zero. `epoch` is the same on all PEs and larger than at any reset before, or
-    // the same again while nobody has used the channels since; at first it is 0. What was sent in an earlier epoch is dropped, whenever it arrives; what others send that are
-    // ahead waits for this PE's reset. Not while a thread is in send() or try_receive().
+    // the same again while nobody has used the channels since; at first it is 0. What was sent in an earlier epoch is
+    // dropped, whenever it arrives; what others send that are ahead waits for this PE's reset. Not while a thread is in
+    // send() or try_receive().
     void reset_channels(std::uint32_t epoch);
     // Memory that others may read and write by read_store and write_store: the shadows that this process keeps. When
     // this returns, nobody writes to what was the store before, unless it is part of the new one. What is being read
