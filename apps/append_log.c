@@ -1,8 +1,8 @@
 /* Every PE appends lines to a file of its own, and none is lost or written twice, whoever is killed when.
  *
  *  - How long the file was at the checkpoint is a global, so it goes back with the data. Before a checkpoint everything
- *    is written that the stream still holds (fflush): a position that ftell gives for what is only in the stream's
- * buffer would be one that the file does not have if the process dies now.
+ *    is written that the stream still holds (fflush): a length that counts what is only in the stream's buffer would be
+ *    one that the file does not have if the process dies now.
  *  - After a recovery the file is opened anew, without emptying it ("r+", never "w"), and cut to that length: what was
  *    written since is written once more, half a line that a killed process has left is gone. Survivors do that, too;
  *    they close the old stream first, because what it has buffered comes to the file then.

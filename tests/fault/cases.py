@@ -32,6 +32,7 @@ import roomy_cases  # noqa: E402
 import scarce_cases  # noqa: E402
 import schedule_cases  # noqa: E402
 import stop_cases  # noqa: E402
+import version_cases  # noqa: E402
 
 BLOCKING_MODES = ["barrier_all", "sync_all", "barrier", "broadcast", "reduce", "fcollect", "alltoall", "wait_until",
                   "test", "set_lock", "quiet", "allocate", "checkpoint"]
@@ -363,7 +364,7 @@ CASES |= {
     "oshrun-sigkill": end_by_signal(signal.SIGKILL),
 }
 CASES |= POLICY_CASES | stop_cases.CASES | schedule_cases.CASES | handle_cases.CASES | scarce_cases.CASES
-CASES |= roomy_cases.CASES | crowded_cases.CASES | interval_cases.CASES
+CASES |= roomy_cases.CASES | crowded_cases.CASES | interval_cases.CASES | version_cases.CASES
 CASES |= program_cases.CASES
 
 

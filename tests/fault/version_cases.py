@@ -1,0 +1,49 @@
+"""shmem_ft_on_version: handlers are told of each version, in order, on survivors and in substitutes."""
+
+import re
+
+from bench import check, check_error, check_success
+
+PES = 4
+
+
+def results(made, restores):
+    return [f"result versions PE {pe} made {made} committed {made} restores {restores}" for pe in range(PES)]
+
+
+def told(made, restores=(1, 1, 1, 1), spares=1, **env):
+    def case(bench):
+        outcome = bench.run(PES, spares, "versions", **env)
+        check_success(outcome, outcome.results())
+        found = sorted(outcome.results())
+        expected = [results(made, count)[pe] for pe, count in enumerate(restores)]
+        check(found == expected, f"told {found}", outcome)
+
+    return case
+
+
+# 20 steps, the call at the end, and the first call behind each recovery.
+CASES = {
+    "versions-told": told(22),
+    "versions-told-between-nodes": told(22, SHMEM_FT_PRETEND_NODES="2"),
+    "versions-told-where-due": told(8, SHMEM_FT_INTERVAL="3"),
+    # Nothing comes of version 5, whose number the next one has.
+    "versions-told-of-none": told(23, (2, 1, 2, 2), 2, SHMEM_FT_FAULTS="kill pe 3 at replicate_end visit 5"),
+}
+
+
+def refused(event, version, when):
+    def case(bench):
+        outcome = bench.run(PES, 1, "versions", "--refuse", str(event), "--at", str(version))
+        check_error(outcome, rf"PE 2: a handler of shmem_ft_on_version returned 7 {when} version {version}$")
+        check(not outcome.results(), "a result", outcome)
+        check(len(re.findall("a handler of", outcome.stderr)) == 1, "said more than once", outcome)
+
+    return case
+
+
+CASES |= {
+    "versions-refused-before": refused(1, 9, "before"),
+    "versions-refused-after": refused(2, 9, "after"),
+    "versions-refused-restored": refused(3, 10, "after going back to"),
+}
