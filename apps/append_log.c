@@ -30,16 +30,10 @@ static long bytes; /* of my file, at the checkpoint */
 static uint64_t digest, digests, n_lines, n_lines_of_all;
 
 static FILE *file SHMEM_FT_PRIVATE;
-
-static const char *my_path(const Options *options) {
-    static char path[4096] SHMEM_FT_PRIVATE;
-    snprintf(path, sizeof path, "%s.%d", options->path, shmem_my_pe());
-    return path;
-}
+static char path[4096] SHMEM_FT_PRIVATE;
 
 /* Behind a recovery or at the beginning: the file is as it was at the checkpoint. 0, or an error of errno.h. */
-static int open_file(const Options *options) {
-    const char *path = my_path(options);
+static int open_file(void) {
     if (file != NULL) {
         fclose(file); /* with what it still holds, which is cut off below */
     }
@@ -58,9 +52,9 @@ static int open_file(const Options *options) {
 }
 
 static int on_version(int event, unsigned long long version, void *context) {
-    (void)version;
+    (void)version, (void)context;
     if (event == SHMEM_FT_AFTER_RESTORE) {
-        return open_file(context);
+        return open_file();
     }
     if (event == SHMEM_FT_BEFORE_CHECKPOINT) {
         if (fflush(file) != 0) {
@@ -117,12 +111,16 @@ int main(int argc, char **argv) {
         return 0;
     }
 
-    shmem_ft_on_version(on_version, &options);
+    snprintf(path, sizeof path, "%s.%d", options.path, shmem_my_pe());
+    shmem_ft_on_version(on_version, NULL);
     shmem_ft_on_fault(SHMEM_FT_ON_FAULT_JUMP, NULL, NULL);
     if (SHMEM_FT_ROLLBACK_POINT()) { /* a substitute joins here, before it touches a file */
         app_recover();
-    } else if (open_file(&options) != 0) {
-        app_fail(kProgram, strerror(errno));
+    } else {
+        const int error = open_file();
+        if (error != 0) {
+            app_fail(kProgram, strerror(error));
+        }
     }
     shmem_checkpoint_all();
     while (step < options.steps) {

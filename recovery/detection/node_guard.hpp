@@ -1,8 +1,8 @@
 // The service thread's part in watching other nodes: what has been heard goes into NodeWatch, its questions go out, and
 // nodes that have fallen silent are reported.
 //
-// Fault model and traffic: node_watch.hpp. A process whose port refuses connections has been
-// reported as certainly dead before (transport/mail/remote_mail.hpp), because the questions go through the mailbox.
+// Fault model and traffic: node_watch.hpp. A process whose port refuses connections has been reported as certainly dead
+// before (transport/mail/remote_mail.hpp), because the questions go through the mailbox.
 //
 // Threads: the service thread only.
 #pragma once

@@ -323,8 +323,10 @@ void RecoveryCalls::restart_pes(const int* pes, std::size_t numpes) noexcept {
     const Coordinator::Times times = o_.coordinator->times();
     const std::uint64_t version = o_.coordinator->state().version.value();
     report_span("restart", begin, now_ns(), version);
-    report_span("restore", times.planned, times.restored, version);
-    report_span("protect", times.restored, times.resumed, version);
+    if (times.restored != 0 && times.resumed != 0) {  // else this process has seen the next value first
+        report_span("restore", times.planned, times.restored, version);
+        report_span("protect", times.restored, times.resumed, version);
+    }
     if (!o_.config->quiet) {
         if (const auto line = o_.lines->recovery(o_.actions->recovered_from(), o_.me->get())) {
             say("warning: %s", line->c_str());
@@ -420,7 +422,6 @@ void RecoveryCalls::finish(const std::function<void()>& leave) noexcept {
 
 void RecoveryCalls::report_span(const char* name, std::int64_t begin_ns, std::int64_t end_ns,
                                 std::uint64_t value) noexcept {
-    SFT_ASSERT(begin_ns <= end_ns);
     if (o_.config->events) {
         JobEvent event{
             .kind = JobEventKind::span, .pe = o_.me->value(), .begin_ns = begin_ns, .end_ns = end_ns, .value = value};

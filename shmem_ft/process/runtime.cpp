@@ -343,7 +343,7 @@ void Runtime::finish() noexcept {
         Bootstrap::forget_launcher();
         leave_job();
         mailbox_.close();
-        links_.close();  // others may still be checking what is in the store
+        links_.close();  // by which others have reached what is in the store
         protector_.release();
     });
 }

@@ -20,6 +20,7 @@
 #include "recovery/membership/message.hpp"
 #include "recovery/membership/scheme.hpp"
 #include "tests/backup/live_memory.hpp"
+#include "tests/recovery/nobody.hpp"
 #include "tests/result.hpp"
 
 namespace sft {
@@ -29,18 +30,6 @@ constexpr std::int32_t kPes = 2;
 constexpr std::int32_t kProcesses = 3;
 constexpr ProcId kSelf{0};  // PE 0
 constexpr int kEnded = 77;
-
-class Nobody final : public JobObserver, public CheckpointActions {
-public:
-    void heard_of_death(const Death& /*death*/) override {}
-    void decided(const JobState& /*before*/, const JobState& /*after*/) override {}
-    void must_stop(const Stop& /*why*/) override {}
-    void awaits_spares(const std::vector<PeId>& /*pes*/) override {}
-    void replicate(Version /*version*/) override {}
-    void update_local_copy(Version /*version*/) override {}
-    Outcome restore(const JobState& /*state*/) override { return Outcome::ok; }
-    Outcome protect(const JobState& /*state*/) override { return Outcome::ok; }
-};
 
 // This process as PE 0, and a child that keeps for it.
 class Job {

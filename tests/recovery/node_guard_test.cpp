@@ -7,12 +7,12 @@
 
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "recovery/membership/scheme.hpp"
 #include "tests/recovery/deaths.hpp"
+#include "tests/recovery/nobody.hpp"
 #include "tests/recovery/node_bound.hpp"
 #include "tests/result.hpp"
 
@@ -22,23 +22,11 @@ namespace {
 constexpr std::int32_t kProcesses = 2;
 constexpr std::int64_t kBegin = 1'000 * kNsPerSecond;
 
-class Nothing final : public JobObserver, public CheckpointActions {
-public:
-    void heard_of_death(const Death& /*death*/) override {}
-    void decided(const JobState& /*before*/, const JobState& /*after*/) override {}
-    void must_stop(const Stop& /*why*/) override {}
-    void awaits_spares(const std::vector<PeId>& /*pes*/) override {}
-    void replicate(Version /*version*/) override {}
-    void update_local_copy(Version /*version*/) override {}
-    Outcome restore(const JobState& /*state*/) override { return Outcome::ok; }
-    Outcome protect(const JobState& /*state*/) override { return Outcome::ok; }
-};
-
 // One process, on a node of its own.
 struct Side {
     ControlSegment control;
     Mailbox mailbox;
-    Nothing nothing;
+    Nobody nobody;
     std::unique_ptr<Coordinator> coordinator;
     std::optional<Heartbeat> heartbeat;
     std::optional<Lease> lease;
@@ -66,8 +54,8 @@ protected:
                 .shape = {.n_pes = kProcesses, .n_processes = kProcesses, .nodes = &map_, .scheme = &one_partner()},
                 .self = self,
                 .mailbox = &side.mailbox,
-                .actions = &side.nothing,
-                .observer = &side.nothing});
+                .actions = &side.nobody,
+                .observer = &side.nobody});
             side.heartbeat.emplace(side.control.slot(self));
             side.heartbeat->begin();
             side.lease.emplace(
