@@ -128,7 +128,8 @@ protected:
             },
             300);
         start_session(1, 2, [](Node& node) {
-            EXPECT_NE(node.send(0, 100), Fabric::Sent::gone);
+            EXPECT_TRUE(node.until([&] { return node.recorder.n_heads == 1; }));
+            EXPECT_NE(node.send(0, 100), Fabric::Sent::gone);  // and so says that it has got that
             node.wait([] { return false; });
             return 0;
         });

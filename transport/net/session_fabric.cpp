@@ -336,7 +336,12 @@ bool SessionFabric::tend() {
 
 // ---- when nothing is heard ----
 
+// A new connection that nobody answers may be silent for as long as the system tries, which is minutes: from the first
+// thing that is sent by it counts what counts from the end of one by which something was under way.
 void SessionFabric::watch(Peer& peer) {
+    if (!peer.unacked.empty() && std::exchange(peer.is_unheard, false) && peer.broken_since_ns == 0) {
+        peer.broken_since_ns = now_ns();
+    }
     if (!peer.is_timed && (peer.is_broken || !peer.unacked.empty() || !peer.to_begin.empty())) {
         peer.is_timed = true;
         peer.acked_at_look = peer.acked;
@@ -411,7 +416,8 @@ void SessionFabric::reconnect_to(Peer& peer, std::int64_t now) {
     peer.is_broken = false;
     inner_->reconnect(peer.process);
     if (peer.unacked.empty() && peer.to_begin.empty() && peer.begun.empty()) {
-        peer.broken_since_ns = 0;  // nothing of this process depends on it
+        peer.broken_since_ns = 0;  // nothing of this process depends on it yet
+        peer.is_unheard = true;
         touch(peer);
         return;
     }

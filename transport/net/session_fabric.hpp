@@ -117,6 +117,7 @@ private:
         std::int64_t retry_ns = 0;
         std::int64_t delay_ns = 0;
         std::int64_t broken_since_ns = 0;  // 0: the last packets have got through
+        bool is_unheard = false;           // it is new, and nothing has got through yet because nothing was to be sent
         std::uint64_t acked_at_look = 0;
         std::int64_t quiet_since_ns = 0;
         std::int64_t patience_ns = 0;
@@ -138,6 +139,7 @@ private:
     void sent(std::uint64_t ticket) override;
     void broken(ProcId process) override;
 
+    static void has_got_through(Peer& peer) noexcept;
     [[nodiscard]] bool take_acknowledgement(Peer& peer, std::uint64_t received);
     void take_note(Peer& peer, const SessionHead& head);
     void deliver(Peer& peer, const SessionHead& head, Bytes message_head, Bytes payload);

@@ -69,6 +69,13 @@ void SessionFabric::message(Bytes bytes, Bytes payload) {
     deliver(*peer, head, message_head, payload);
 }
 
+void SessionFabric::has_got_through(Peer& peer) noexcept {
+    peer.broken_since_ns = 0;
+    peer.is_unheard = false;
+    peer.delay_ns = 0;
+    peer.is_lost = false;
+}
+
 // False: it acknowledges what was not sent.
 bool SessionFabric::take_acknowledgement(Peer& peer, std::uint64_t received) {
     if (received > peer.n_numbered) {
@@ -90,9 +97,7 @@ bool SessionFabric::take_acknowledgement(Peer& peer, std::uint64_t received) {
     peer.acked = received;
     peer.next -= std::min(peer.next, n);
     check_invariants(peer);
-    peer.broken_since_ns = 0;
-    peer.delay_ns = 0;
-    peer.is_lost = false;
+    has_got_through(peer);
     if (!peer.to_begin.empty() || !peer.begun.empty()) {
         touch(peer);
     }
@@ -109,9 +114,7 @@ void SessionFabric::take_note(Peer& peer, const SessionHead& head) {
         case SessionNote::answer:
             if (peer.asked != 0 && head.message == peer.asked) {
                 peer.asked = 0;
-                peer.broken_since_ns = 0;
-                peer.delay_ns = 0;
-                peer.is_lost = false;
+                has_got_through(peer);
                 if (peer.acked < peer.asked_after) {
                     send_again(peer);
                 }
