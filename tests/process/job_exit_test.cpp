@@ -3,19 +3,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/report.hpp"
 #include "tests/result.hpp"
+#include "tools/oshrun/job_socket.hpp"
 
 namespace sft {
 namespace {
@@ -23,40 +22,23 @@ namespace {
 // oshrun's end of the line.
 class Guardian {
 public:
-    Guardian() {
-        name_ = "shmem-ft-test-" + std::to_string(::getpid()) + "-" + std::to_string(++n_);
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        std::memcpy(address.sun_path + 1, name_.data(), name_.size());
-        listener_ = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name_.size());
-        EXPECT_EQ(::bind(listener_, reinterpret_cast<const sockaddr*>(&address), length), 0);
-        EXPECT_EQ(::listen(listener_, 1), 0);
-    }
-    ~Guardian() {
-        ::close(line_);
-        ::close(listener_);
-    }
+    Guardian() { EXPECT_TRUE(good(socket_.open())); }
     void connect(JobChannel& channel) {
-        ASSERT_TRUE(good(channel.connect(name_)));
-        line_ = ::accept(listener_, nullptr, nullptr);
-        ASSERT_GE(line_, 0);
+        ASSERT_TRUE(good(channel.connect(socket_.name())));
+        line_ = socket_.accept();
+        ASSERT_TRUE(line_);
     }
-    void hang_up() {
-        ::close(line_);
-        line_ = -1;
-    }
+    void hang_up() { line_.reset(); }
     // What it has been told, without waiting; empty text: nothing.
     [[nodiscard]] JobEvent told() const {
         JobEvent event;
-        return ::recv(line_, &event, sizeof event, MSG_DONTWAIT) == sizeof event ? event : JobEvent{};
+        static_cast<void>(tools::JobSocket::receive(*line_, event));
+        return event;
     }
 
 private:
-    inline static int n_ = 0;
-    std::string name_;
-    int listener_ = -1;
-    int line_ = -1;
+    tools::JobSocket socket_;
+    std::optional<tools::JobSocket::Peer> line_;
 };
 
 class NoActions final : public CheckpointActions {
