@@ -22,7 +22,7 @@ namespace {
 // oshrun's end of the line.
 class Guardian {
 public:
-    Guardian() { EXPECT_TRUE(good(socket_.open())); }
+    Guardian() { EXPECT_TRUE(good(socket_.open_as("shmem-ft-test-" + std::to_string(::getpid())))); }
     void connect(JobChannel& channel) {
         ASSERT_TRUE(good(channel.connect(socket_.name())));
         line_ = socket_.accept();

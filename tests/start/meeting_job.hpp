@@ -127,7 +127,7 @@ protected:
             ::mmap(nullptr, sizeof(MeetingBoard), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         EXPECT_NE(memory, MAP_FAILED);
         board = new (memory) MeetingBoard{};
-        EXPECT_TRUE(good(socket_.open()));
+        EXPECT_TRUE(good(socket_.open_as("shmem-ft-test-" + std::to_string(::getpid()))));
     }
     ~MeetingTest() override {
         children_.clear();

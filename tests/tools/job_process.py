@@ -119,7 +119,7 @@ class JobProcess:
         return found
 
     def guardian(self):
-        return next((pid for pid in self.alive() if parent_of(pid) == self.process.pid), 0)
+        return next((pid for pid in self.alive() if parent_of(pid) == self.process.pid and name_of(pid) == "oshrun"), 0)
 
     def launcher(self):
         guardian = self.guardian()

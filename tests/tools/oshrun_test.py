@@ -334,6 +334,24 @@ class Ends(unittest.TestCase):
             job.process.wait()
             self.assertEqual(job.leftovers(timeout_s=15), [])
 
+    def test_kill_of_all_of_oshrun(self):
+        # The launcher and the processes do what they are told by nothing but SIGKILL, as those that hang.
+        script = "*:ignore=15,hello,init,out=ready,fork=1000,hang"
+        for launcher in ("own", "mpirun"):
+            for stands in (False, True):
+                with self.subTest(launcher=launcher, stands=stands), self.run_until_ready(
+                        "--launcher", launcher, "-n", "2", FAKE_PE, script) as job:
+                    job.await_output(b"ready", 2)
+                    victims = [job.guardian(), job.process.pid]
+                    if stands:
+                        for pid in [job.launcher(), *job.pes()]:
+                            if pid:
+                                os.kill(pid, signal.SIGSTOP)
+                    for pid in victims:
+                        os.kill(pid, signal.SIGKILL)
+                    job.process.wait()
+                    self.assertEqual(job.leftovers(timeout_s=20), [])
+
     def test_kill_of_the_launcher(self):
         with self.run_until_ready("--launcher", "mpirun", *self.WAITING) as job:
             job.await_output(b"ready", 3)

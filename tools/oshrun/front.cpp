@@ -16,6 +16,7 @@
 
 #include "tools/common/text.hpp"
 #include "tools/oshrun/job_ledger.hpp"
+#include "tools/oshrun/last_watch.hpp"
 #include "tools/oshrun/process_tree.hpp"
 
 namespace sft::tools {
@@ -169,12 +170,16 @@ int run_front(const FrontTask& task) {
     const Fd to_guardian(line[1]);
     const Fd signals(signalfd(-1, &mask, SFD_CLOEXEC));
     TerminalInput terminal{Fd(input[1])};
+    const LastWatch last(guardian, {.job_variable = task.job_variable(guardian), .temp_dir = task.temp_dir});
     const int status = attend(guardian, to_guardian, signals, terminal);
     if (WIFEXITED(status)) {
         return WEXITSTATUS(status);
     }
-    return clean_up_after_guardian(task, {FailureKind::signal, static_cast<std::uint16_t>(WTERMSIG(status))},
-                                   {before.begin(), before.end()});
+    std::set<ProcessName> spared(before.begin(), before.end());
+    if (last.pid() > 0) {
+        spared.insert({last.pid(), process_start_time(last.pid())});
+    }
+    return clean_up_after_guardian(task, {FailureKind::signal, static_cast<std::uint16_t>(WTERMSIG(status))}, spared);
 }
 
 }  // namespace sft::tools

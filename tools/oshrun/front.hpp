@@ -2,6 +2,7 @@
 // the terminal's input on to it, and cleans up after it should it be killed.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -18,6 +19,8 @@ struct GuardianLink {
 struct FrontTask {
     std::string temp_dir;
     std::function<int(GuardianLink)> guardian;  // run in the child; its result is its exit status
+    // "NAME=VALUE", by which the processes of the job are known whose guardian has that pid.
+    std::function<std::string(std::int32_t guardian)> job_variable;
 };
 
 // From now on the signals that end a job wait until run_front hears them.

@@ -13,12 +13,16 @@
 
 namespace sft::tools {
 
-Result<> JobSocket::open() {
-    std::uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random) {
+Result<std::uint64_t> JobSocket::draw_number() {
+    std::uint64_t number = 0;
+    if (getrandom(&number, sizeof number, 0) != sizeof number) {
         return fails(fmt::format("no random numbers: {}", strerrordesc_np(errno)));
     }
-    return open_as(fmt::format("shmem-ft-{}-{:016x}", getpid(), random));
+    return number;
+}
+
+std::string JobSocket::name_of(std::int32_t guardian, std::uint64_t number) {
+    return fmt::format("shmem-ft-{}-{:016x}", guardian, number);
 }
 
 Result<> JobSocket::open_as(const std::string& name) {

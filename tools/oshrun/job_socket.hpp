@@ -20,7 +20,9 @@ public:
     };
     enum class Received { event, nothing, closed, foreign };
 
-    [[nodiscard]] Result<> open();
+    // A number that cannot be guessed, and the name that it makes for the socket of the guardian with that pid.
+    [[nodiscard]] static Result<std::uint64_t> draw_number();
+    [[nodiscard]] static std::string name_of(std::int32_t guardian, std::uint64_t number);
     // Under that name; errno is EADDRINUSE if another process has it.
     [[nodiscard]] Result<> open_as(const std::string& name);
     [[nodiscard]] const std::string& name() const noexcept { return name_; }

@@ -346,6 +346,16 @@ int told_after_cleaning(const std::string& temp_dir, const std::function<int()>&
     });
 }
 
+void take_settings(const Options& options, const Config& config, GuardianTask& task) {
+    task.hang_timeout_ms = config.hang_timeout_ms;
+    task.node_timeout_ms = config.node_timeout_ms;
+    task.is_realtime = config.realtime;
+    task.is_quiet = options.is_quiet;
+    task.on_demand = {options.on_demand != OnDemandPolicy::never, options.on_demand_limit};
+    task.withholds_kill = std::getenv("OSHRUN_WITHHOLD_KILL") != nullptr;
+    task.launcher_reads_stdin = launcher_reads_stdin(options);
+}
+
 int run(Options options) {
     leave_surrounding_job();
     Found found;
@@ -360,13 +370,18 @@ int run(Options options) {
     if (const auto refusal = prepare_launch(options, found.program_path, task)) {
         return refuse(*refusal);
     }
+    const Result<std::uint64_t> number = JobSocket::draw_number();
+    if (!number) {
+        return refuse({EXIT_FAILURE, number.error().line});
+    }
     set_for_job("SHMEM_FT_SPARES", std::to_string(options.spares));
     const int on_demand = options.on_demand == OnDemandPolicy::never ? 0 : options.on_demand_limit;
     set_for_job("SHMEM_FT_ON_DEMAND", std::to_string(std::min(on_demand, kJoinersMax)));
     const std::string temp_dir = task.temp_dir;
     const auto guard = [&](GuardianLink link) {
-        const Result<> opened = task.socket.open().then(
-            [&] { return open_entrance_if_needed(options, found.config, found.hosts, task.entrance); });
+        const Result<> opened = task.socket.open_as(JobSocket::name_of(getpid(), *number)).then([&] {
+            return open_entrance_if_needed(options, found.config, found.hosts, task.entrance);
+        });
         if (!opened) {
             print_line("oshrun: " + opened.error().line);
             std::error_code ignored;
@@ -397,19 +412,16 @@ int run(Options options) {
         }
         task.front = std::move(link.front);
         task.stdin_fd = link.stdin_fd;
-        task.hang_timeout_ms = found.config.hang_timeout_ms;
-        task.node_timeout_ms = found.config.node_timeout_ms;
-        task.is_realtime = found.config.realtime;
-        task.is_quiet = options.is_quiet;
-        task.on_demand = {options.on_demand != OnDemandPolicy::never, options.on_demand_limit};
-        task.withholds_kill = std::getenv("OSHRUN_WITHHOLD_KILL") != nullptr;
-        task.launcher_reads_stdin = launcher_reads_stdin(options);
+        take_settings(options, found.config, task);
         return run_guardian(std::move(task));
     };
     const auto guardian = [&](GuardianLink link) {
         return told_after_cleaning(temp_dir, [&] { return guard(std::move(link)); });
     };
-    return run_front({temp_dir, guardian});
+    const auto job_variable = [&](std::int32_t pid) {
+        return "SHMEM_FT_JOB_SOCKET=" + JobSocket::name_of(pid, *number);
+    };
+    return run_front({temp_dir, guardian, job_variable});
 }
 
 }  // namespace
