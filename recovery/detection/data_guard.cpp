@@ -87,7 +87,7 @@ std::vector<NodeWeight> DataGuard::weigh() const {
 
 std::vector<FlowSample> DataGuard::sample() {
     std::vector<FlowSample> samples;
-    for (const TcpFlow& flow : own_tcp_flows()) {
+    for (const TcpFlow& flow : options_.flows()) {
         const auto found = std::find_if(nodes_.begin(), nodes_.end(),
                                         [&](const NodeEntry& entry) { return entry.address == flow.peer; });
         if (found == nodes_.end() || found->node == self_) {

@@ -27,6 +27,7 @@ public:
         std::int64_t bound_ns = 0;    // SHMEM_FT_STALL_TIMEOUT
         std::int64_t silence_ns = 0;  // SHMEM_FT_NODE_TIMEOUT
         std::string interface;
+        std::vector<TcpFlow> (*flows)() = &own_tcp_flows;
     };
     DataGuard(Options options, std::int64_t now_ns);
 
