@@ -183,6 +183,20 @@ class Launcher:
             return False
 
 
+def describe_waits(processes) -> list:
+    """Lines that say where each of these (name, pid) waits, for whoever looks for the cause of a hang."""
+    lines = []
+    for name, pid in processes:
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+                state = stat.read().rsplit(")", 1)[1].split()[0]
+            with open(f"/proc/{pid}/wchan", encoding="utf-8") as wchan:
+                lines.append(f"{name}: state {state}, waits in {wchan.read()}")
+        except OSError:
+            pass
+    return lines
+
+
 def has_ended(handle: int) -> bool:
     return bool(select.select([handle], [], [], 0)[0])
 
@@ -354,18 +368,7 @@ class Job:
         return None
 
     def _describe_processes(self) -> list:
-        lines = []
-        for pid, handle in self._handles.items():
-            if has_ended(handle):
-                continue
-            try:
-                with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-                    state = stat.read().rsplit(")", 1)[1].split()[0]
-                with open(f"/proc/{pid}/wchan", encoding="utf-8") as wchan:
-                    lines.append(f"process {pid}: state {state}, waits in {wchan.read()}")
-            except OSError:
-                pass
-        return lines
+        return describe_waits((f"process {pid}", pid) for pid, handle in self._handles.items() if not has_ended(handle))
 
     def _end_everything(self) -> None:
         if self._process.poll() is None:

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "cluster"))
 
 from cluster import Cluster, ClusterError  # noqa: E402
-from job_watch import Event, EventLog, has_ended  # noqa: E402
+from job_watch import Event, EventLog, describe_waits, has_ended  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,18 +241,8 @@ class ClusterJob:
         return Outcome(exit_code, *texts, self.events, self.blows, hung, seconds, leftovers, states)
 
     def _states(self) -> list:
-        lines = []
-        for process in self._processes.values():
-            if has_ended(process.handle):
-                continue
-            try:
-                with open(f"/proc/{process.pid}/stat", encoding="utf-8") as stat:
-                    state = stat.read().rsplit(")", 1)[1].split()[0]
-                with open(f"/proc/{process.pid}/wchan", encoding="utf-8") as wchan:
-                    lines.append(f"rank {process.rank} on node{process.host}: state {state}, waits in {wchan.read()}")
-            except OSError:
-                pass
-        return lines
+        alive = (process for process in self._processes.values() if not has_ended(process.handle))
+        return describe_waits((f"rank {process.rank} on node{process.host}", process.pid) for process in alive)
 
     def _leftovers(self) -> list:
         """What of the job still runs a second after oshrun has ended, on hosts that can be reached."""

@@ -38,6 +38,20 @@ const char* kind_name(JobEventKind kind) {
 
 Json record(const char* name) { return Json{{"event", name}, {"t_ns", now_ns()}}; }
 
+struct Whose {
+    int rank = -1;
+    int pid = -1;
+    int pe = -1;
+};
+Json record_of(const char* name, Whose process, const std::string& host) {
+    Json json = record(name);
+    json["rank"] = process.rank;
+    json["pid"] = process.pid;
+    json["host"] = host;
+    json["pe"] = process.pe;
+    return json;
+}
+
 void add_reason(Json& json, FailureReason reason) {
     json["exit_code"] = exit_code_of(reason);
     json["signal"] = reason.kind == FailureKind::signal ? reason.code : 0;
@@ -82,11 +96,7 @@ void EventLog::event(const JobEvent& event, const std::string& host) {
     if (!file_) {
         return;
     }
-    Json json = record(kind_name(event.kind));
-    json["rank"] = event.rank;
-    json["pid"] = event.pid;
-    json["host"] = host;
-    json["pe"] = event.pe;
+    Json json = record_of(kind_name(event.kind), {event.rank, event.pid, event.pe}, host);
     json["code"] = event.code;
     json["begin_ns"] = event.begin_ns;
     json["end_ns"] = event.end_ns;
@@ -99,11 +109,7 @@ void EventLog::process_ended(int rank, int pid, int pe, FailureReason reason, co
     if (!file_) {
         return;
     }
-    Json json = record("ended");
-    json["rank"] = rank;
-    json["pid"] = pid;
-    json["host"] = host;
-    json["pe"] = pe;
+    Json json = record_of("ended", {rank, pid, pe}, host);
     add_reason(json, reason);
     write_line(dump(json));
 }

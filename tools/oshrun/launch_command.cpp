@@ -63,6 +63,17 @@ void add_names(std::vector<std::string>& command, const Options& options, const 
     }
 }
 
+// What Open MPI 4 and PRRTE call by the same names.
+void add_common_options(std::vector<std::string>& words, const Options& options, const LaunchFacts& facts) {
+    if (must_not_bind(options, facts)) {
+        add(words, {"--bind-to", "none"});
+    }
+    if (!launcher_reads_stdin(options)) {
+        add(words, {"--stdin", "none"});
+    }
+    add_names(words, options, facts);
+}
+
 bool chooses_daemon(const Options& options) {
     return mentions(options.launcher_args, "--launch-agent") || mentions(options.launcher_args, "-launch-agent") ||
            mentions(options.launcher_args, kLaunchAgentSetting);
@@ -101,13 +112,7 @@ std::vector<std::string> mpirun_options(const Options& options, const LaunchFact
     if (!facts.rank_hosts_file.empty()) {
         add(words, {"--hostfile", facts.rank_hosts_file, "--map-by", "seq"});
     }
-    if (must_not_bind(options, facts)) {
-        add(words, {"--bind-to", "none"});
-    }
-    if (!launcher_reads_stdin(options)) {
-        add(words, {"--stdin", "none"});
-    }
-    add_names(words, options, facts);
+    add_common_options(words, options, facts);
     return words;
 }
 
@@ -124,13 +129,7 @@ std::vector<std::string> prterun_options(const Options& options, const LaunchFac
     } else if (!launcher_places_processes(options)) {
         add(words, {"--map-by", "slot:oversubscribe"});
     }
-    if (must_not_bind(options, facts)) {
-        add(words, {"--bind-to", "none"});
-    }
-    if (!launcher_reads_stdin(options)) {
-        add(words, {"--stdin", "none"});
-    }
-    add_names(words, options, facts);
+    add_common_options(words, options, facts);
     return words;
 }
 

@@ -1,7 +1,5 @@
 #include "tools/oshrun/line_pump.hpp"
 
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,8 +19,6 @@ namespace {
 constexpr std::int64_t kPartialMax_ns = 100 * kNsPerMs;
 constexpr std::size_t kPartialBytesMax = 1 << 16U;
 
-using Lost = std::shared_ptr<std::atomic<int>>;
-
 struct Stream {
     Fd source;
     std::string partial;
@@ -31,7 +27,7 @@ struct Stream {
 
 class Pump {
 public:
-    Pump(std::vector<Fd> sources, int sink, Lost lost) : sink_(sink), lost_(std::move(lost)) {
+    Pump(std::vector<Fd> sources, int sink) : sink_(sink) {
         is_open_ = poller_.open();
         for (Fd& source : sources) {
             poller_.add(source.get(), Source::input, static_cast<std::uint32_t>(streams_.size()));
@@ -40,25 +36,25 @@ public:
         }
     }
 
-    void run() {
+    void run(std::atomic<int>& lost) {
         while (is_open_ && n_open_ > 0) {
             for (const Poller::Event& news : poller_.wait(timeout_ms())) {
-                take(streams_[news.id]);
+                take(streams_[news.id], lost);
             }
-            flush_overdue();
+            flush_overdue(lost);
         }
     }
 
 private:
     // What is there now, but not for ever: the others wait for their turn.
-    void take(Stream& stream) {
+    void take(Stream& stream, std::atomic<int>& lost) {
         std::array<char, 16384> buffer;
         const ssize_t bytes = read(stream.source.get(), buffer.data(), buffer.size());
         if (bytes < 0 && (errno == EINTR || errno == EAGAIN)) {
             return;
         }
         if (bytes <= 0) {  // a pty whose other side is closed gives EIO
-            write_out(sink_, stream.partial, *lost_);
+            write_out(sink_, stream.partial, lost);
             // A child that has not become its program yet may have it open as well, and then closing takes it from no
             // list: its end was counted twice, and the pump ended before the other streams did.
             poller_.remove(stream.source.get());
@@ -74,7 +70,7 @@ private:
             stream.since_ns = now_ns();
             out.resize(end);
         }
-        write_out(sink_, out, *lost_);
+        write_out(sink_, out, lost);
     }
 
     [[nodiscard]] int timeout_ms() const {
@@ -88,17 +84,16 @@ private:
         return static_cast<int>(std::max<std::int64_t>((oldest_ns + kPartialMax_ns - now_ns()) / kNsPerMs + 1, 0));
     }
 
-    void flush_overdue() {
+    void flush_overdue(std::atomic<int>& lost) {
         const std::int64_t now = now_ns();
         for (Stream& stream : streams_) {
             if (!stream.partial.empty() && now - stream.since_ns >= kPartialMax_ns) {
-                write_out(sink_, stream.partial, *lost_);
+                write_out(sink_, stream.partial, lost);
             }
         }
     }
 
     int sink_;
-    Lost lost_;
     Poller poller_;
     bool is_open_ = false;
     std::vector<Stream> streams_;
@@ -108,20 +103,7 @@ private:
 }  // namespace
 
 LinePump::LinePump(std::vector<Fd> sources, int sink)
-    : done_(std::make_shared<const Fd>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
-      lost_(std::make_shared<std::atomic<int>>(0)),
-      thread_([done = done_, pump = std::make_unique<Pump>(std::move(sources), sink, lost_)] {
-          pump->run();
-          eventfd_write(done->get(), 1);
-      }) {}
-
-LinePump::~LinePump() {
-    pollfd entry{.fd = done_->get(), .events = POLLIN, .revents = 0};
-    if (poll(&entry, 1, 0) == 1) {
-        thread_.join();
-    } else {
-        thread_.detach();
-    }
-}
+    : PumpThread(
+          [pump = std::make_shared<Pump>(std::move(sources), sink)](std::atomic<int>& lost) { pump->run(lost); }) {}
 
 }  // namespace sft::tools

@@ -1,12 +1,13 @@
 #include "tools/oshrun/stderr_pump.hpp"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "tools/oshrun/stderr_filter.hpp"
 #include "tools/oshrun/write_out.hpp"
@@ -63,28 +64,12 @@ void pump(const Fd& source, std::atomic<int>& lost) {
 }  // namespace
 
 StderrPump::StderrPump(Fd source)
-    : done_(std::make_shared<const Fd>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
-      lost_(std::make_shared<std::atomic<int>>(0)),
-      thread_([done = done_, lost = lost_, source = std::move(source)] {
-          pump(source, *lost);
-          eventfd_write(done->get(), 1);
-      }) {}
+    : PumpThread(
+          [source = std::make_shared<const Fd>(std::move(source))](std::atomic<int>& lost) { pump(*source, lost); }) {}
 
 StderrPump::StderrPump(Fd source, int sink)
-    : done_(std::make_shared<const Fd>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))),
-      lost_(std::make_shared<std::atomic<int>>(0)),
-      thread_([done = done_, lost = lost_, source = std::move(source), sink] {
-          pump_as_it_is(source, sink, *lost);
-          eventfd_write(done->get(), 1);
+    : PumpThread([source = std::make_shared<const Fd>(std::move(source)), sink](std::atomic<int>& lost) {
+          pump_as_it_is(*source, sink, lost);
       }) {}
-
-StderrPump::~StderrPump() {
-    pollfd entry{.fd = done_->get(), .events = POLLIN, .revents = 0};
-    if (poll(&entry, 1, 0) == 1) {
-        thread_.join();
-    } else {
-        thread_.detach();
-    }
-}
 
 }  // namespace sft::tools

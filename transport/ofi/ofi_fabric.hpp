@@ -75,6 +75,7 @@ private:
 
     // Sending (sending.cpp).
     [[nodiscard]] Packet& take_packet(Peer& peer);
+    [[nodiscard]] Packet& begin_message(Peer& peer, Bytes head, std::size_t payload_bytes);
     void give_packet(Packet& packet) noexcept;
     [[nodiscard]] Sent send_at_once(Peer& peer, Bytes head, Bytes payload, std::uint64_t ticket);
     [[nodiscard]] Posted post_small(Peer& peer, Bytes head, Bytes payload);

@@ -55,14 +55,7 @@ Fabric::Sent OfiFabric::send_at_once(Peer& peer, Bytes head, Bytes payload, std:
     if (peer.n_with_provider >= kPacketsPerPeer || (!is_copied && peer.parts_with_provider >= kPartsPerPeer)) {
         return Sent::full;
     }
-    Packet& packet = take_packet(peer);
-    packet.begin({.key = peer.key,
-                  .number = peer.number,
-                  .total_bytes = payload.size(),
-                  .from = options_.self.value(),
-                  .head_bytes = static_cast<std::uint16_t>(head.size()),
-                  .is_first = 1});
-    packet.append(head);
+    Packet& packet = begin_message(peer, head, payload.size());
     if (is_copied) {
         packet.append(payload);
     } else {
@@ -89,6 +82,19 @@ OfiFabric::Packet& OfiFabric::take_packet(Peer& peer) {
     return packet;
 }
 
+// The first packet of a message, with the head of that.
+OfiFabric::Packet& OfiFabric::begin_message(Peer& peer, Bytes head, std::size_t payload_bytes) {
+    Packet& packet = take_packet(peer);
+    packet.begin({.key = peer.key,
+                  .number = peer.number,
+                  .total_bytes = payload_bytes,
+                  .from = options_.self.value(),
+                  .head_bytes = static_cast<std::uint16_t>(head.size()),
+                  .is_first = 1});
+    packet.append(head);
+    return packet;
+}
+
 // Copies into the packet, behind its head.
 void OfiFabric::Packet::append(Bytes more) noexcept {
     SFT_ASSERT(more.size() <= bytes.size() - bytes_used);
@@ -105,14 +111,7 @@ OfiFabric::Posted OfiFabric::post_small(Peer& peer, Bytes head, Bytes payload) {
     if (peer.n_with_provider >= kPacketsPerPeer) {
         return Posted::not_now;
     }
-    Packet& packet = take_packet(peer);
-    packet.begin({.key = peer.key,
-                  .number = peer.number,
-                  .total_bytes = payload.size(),
-                  .from = options_.self.value(),
-                  .head_bytes = static_cast<std::uint16_t>(head.size()),
-                  .is_first = 1});
-    packet.append(head);
+    Packet& packet = begin_message(peer, head, payload.size());
     packet.append(payload);
     return post(packet, {});
 }
