@@ -154,6 +154,16 @@ int shmem_ft_on_unreplaced(shmem_ft_unreplaced_handler_t handler, void *context)
 typedef int (*shmem_ft_version_handler_t)(int event, unsigned long long version, void *context);
 int shmem_ft_on_version(shmem_ft_version_handler_t handler, void *context);
 
+/* Collective over all PEs. From now on `bytes` bytes of private memory (on the process's own heap, a SHMEM_FT_PRIVATE
+ * variable, a global of a shared library) belong to every version: they are saved with it, and come back when it is
+ * gone back to, on survivors and in substitutes. Pass the same size on all PEs; the address may differ, also between a
+ * PE and its substitute, which calls this on its way to shmem_restart_pes as its predecessor did. So the contents must
+ * mean the same at another address: no pointers into it. It must stay there until shmem_finalize. Takes as much of the
+ * symmetric heap. Before the first shmem_checkpoint_all only. Returns, on all PEs alike, SHMEM_FT_SUCCESS,
+ * SHMEM_FT_ERROR_OUT_OF_MEMORY if the symmetric heap has no room, SHMEM_FT_FAILURE behind the first version. Example:
+ * shmem_ft_include(3). */
+int shmem_ft_include(void *memory, size_t bytes);
+
 /* What a status from shmem_query_fault means. */
 int shmem_ft_status_kind(int status);      /* SHMEM_FT_KILLED_BY_SIGNAL ... */
 int shmem_ft_status_signal(int status);    /* the signal, or 0 */
@@ -170,6 +180,7 @@ int pshmem_ft_protected(void);
 int pshmem_ft_on_fault(int action, shmem_ft_fault_handler_t handler, void *context);
 int pshmem_ft_on_unreplaced(shmem_ft_unreplaced_handler_t handler, void *context);
 int pshmem_ft_on_version(shmem_ft_version_handler_t handler, void *context);
+int pshmem_ft_include(void *memory, size_t bytes);
 jmp_buf *pshmem_ft_rollback_point(void);
 int pshmem_ft_must_recover(void);
 

@@ -33,6 +33,23 @@ static_assert(SHMEM_FT_ON_FAULT_THROW == static_cast<int>(sft::FaultAction::leav
 
 sft::FaultCalls& calls(const char* routine) noexcept { return *sft::engine(routine).fault_calls; }
 
+// Its place in the heap is an allocation like any other, recorded and repeated as such.
+int include_memory(void* memory, std::size_t bytes) noexcept {
+    sft::FaultCalls& fault_calls = calls("shmem_ft_include");
+    if (memory == nullptr && bytes != 0) {
+        sft::report_bad_argument("shmem_ft_include", "memory", 0);
+    }
+    if (!fault_calls.may_include()) {
+        return SHMEM_FT_FAILURE;
+    }
+    if (bytes == 0) {
+        return SHMEM_FT_SUCCESS;
+    }
+    void* const place = pshmem_malloc(bytes);
+    return place != nullptr && fault_calls.include(memory, place, bytes) ? SHMEM_FT_SUCCESS
+                                                                         : SHMEM_FT_ERROR_OUT_OF_MEMORY;
+}
+
 int code_of(int status, FailureKind kind, int otherwise) noexcept {
     const FailureReason reason = FailureReason::from_status(status);
     return reason.kind == kind ? reason.code : otherwise;
@@ -81,6 +98,7 @@ SFT_ENTRY(int, shmem_ft_on_unreplaced, (shmem_ft_unreplaced_handler_t handler, v
           (calls("shmem_ft_on_unreplaced").on_unreplaced(handler, context), 0))
 SFT_ENTRY(int, shmem_ft_on_version, (shmem_ft_version_handler_t handler, void* context),
           (calls("shmem_ft_on_version").on_version(handler, context) ? 0 : 1))
+SFT_ENTRY(int, shmem_ft_include, (void* memory, std::size_t bytes), (include_memory(memory, bytes)))
 SFT_ENTRY(jmp_buf*, shmem_ft_rollback_point, (void), (calls("shmem_ft_rollback_point").rollback_point()))
 SFT_ENTRY(int, shmem_ft_must_recover, (void), (calls("shmem_ft_must_recover").must_recover() ? 1 : 0))
 

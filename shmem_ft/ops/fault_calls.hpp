@@ -29,6 +29,10 @@ public:
     virtual void on_unreplaced(UnreplacedHandler handler, void* context) noexcept = 0;
     // False: no handler, or no memory is left.
     [[nodiscard]] virtual bool on_version(VersionHandler handler, void* context) noexcept = 0;
+    // Private memory can still be included: there is no version yet, or this is a substitute on its way.
+    [[nodiscard]] virtual bool may_include() noexcept = 0;
+    // False: no memory for it. `place`: as many bytes of the symmetric heap, the same on all PEs.
+    [[nodiscard]] virtual bool include(void* memory, void* place, std::size_t bytes) noexcept = 0;
     // For setjmp in the caller's own frame: where a jump goes, from this thread.
     [[nodiscard]] virtual jmp_buf* rollback_point() noexcept = 0;
     // A substitute that has not joined has passed its rollback point: as if it had jumped there.

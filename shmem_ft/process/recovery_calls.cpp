@@ -74,6 +74,7 @@ int RecoveryCalls::checkpoint_all() noexcept {
         return kOutOfMemory;  // still a barrier
     }
     tell_program(VersionEvent::before_checkpoint, o_.coordinator->state().version.next());
+    included_.save();  // behind the handlers, which may change it
     const Participant::Do outcome = o_.coordinator->carry_out({Call::Kind::checkpoint});
     fault_point(FaultPoint::checkpoint_leave);
     const JobState state = o_.coordinator->state();
@@ -106,6 +107,15 @@ void RecoveryCalls::tell_program(VersionEvent event, Version version) noexcept {
                                      o_.me->value(), refused, kWhen[static_cast<std::size_t>(event) - 1],
                                      static_cast<unsigned long long>(version.value())));
     }
+}
+
+bool RecoveryCalls::may_include() noexcept {
+    return !o_.me->has_joined() || o_.coordinator->state().version == kNoVersion;
+}
+
+bool RecoveryCalls::include(void* memory, void* place, std::size_t bytes) noexcept {
+    const Locked calls(calls_mutex_);
+    return included_.add(memory, place, bytes);
 }
 
 // A call that makes no version is a barrier still, because programs rely on that. Where it meets a fault it is a
@@ -319,6 +329,7 @@ void RecoveryCalls::restart_pes(const int* pes, std::size_t numpes) noexcept {
         return;
     }
     resume();
+    included_.restore();
     tell_program(VersionEvent::after_restore, o_.coordinator->state().version);
     const Coordinator::Times times = o_.coordinator->times();
     const std::uint64_t version = o_.coordinator->state().version.value();

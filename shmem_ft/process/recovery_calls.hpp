@@ -23,6 +23,7 @@
 #include "shmem_ft/ops/call_checks.hpp"
 #include "shmem_ft/ops/engine.hpp"
 #include "shmem_ft/ops/fault_calls.hpp"
+#include "shmem_ft/process/included_memory.hpp"
 #include "shmem_ft/process/job_exit.hpp"
 #include "shmem_ft/process/program_start.hpp"
 #include "shmem_ft/process/status_publisher.hpp"
@@ -73,6 +74,9 @@ public:
     [[nodiscard]] bool on_version(VersionHandler handler, void* context) noexcept override {
         return handlers_.add(handler, context);
     }
+    [[nodiscard]] bool may_include() noexcept override;
+    [[nodiscard]] bool include(void* memory, void* place, std::size_t bytes) noexcept override
+        SFT_EXCLUDES(calls_mutex_);
     [[nodiscard]] jmp_buf* rollback_point() noexcept override { return o_.fault_policy->rollback_point(); }
     [[nodiscard]] bool must_recover() noexcept override { return o_.fault_policy->must_recover(); }
     [[nodiscard]] WayOut meet_fault(const char* routine) noexcept override SFT_EXCLUDES(calls_mutex_);
@@ -104,6 +108,7 @@ private:
     Options o_;
     VersionHandlers handlers_;
     Mutex calls_mutex_{MutexRank::calls};
+    IncludedMemory included_ SFT_GUARDED_BY(calls_mutex_);
     // The last answer to whether there is room for copies, in this view.
     struct Room {
         bool is_for_ever = false;  // while this view lasts

@@ -1,4 +1,5 @@
-"""shmem_ft_on_version: handlers are told of each version, in order, on survivors and in substitutes."""
+"""shmem_ft_on_version: handlers are told of each version, in order, on survivors and in substitutes. shmem_ft_include:
+private memory comes back with it."""
 
 import re
 
@@ -46,4 +47,24 @@ CASES |= {
     "versions-refused-before": refused(1, 9, "before"),
     "versions-refused-after": refused(2, 9, "after"),
     "versions-refused-restored": refused(3, 10, "after going back to"),
+}
+
+
+def included(*words, **env):
+    def case(bench):
+        outcome = bench.run(PES, 2, "included", *words, **env)
+        check_success(outcome, outcome.results())
+        expected = [f"result included PE {pe} right" for pe in range(PES)]
+        check(sorted(outcome.results()) == expected, f"told {outcome.results()}", outcome)
+
+    return case
+
+
+CASES |= {
+    "included": included(),
+    "included-between-nodes": included(SHMEM_FT_PRETEND_NODES="2"),
+    "included-where-due": included(SHMEM_FT_INTERVAL="3"),
+    "included-checked": included(SHMEM_FT_CHECK="abort", SHMEM_FT_TRACKING="check"),
+    "included-late": included("--late"),
+    "included-too-large": included("--large"),
 }

@@ -207,6 +207,27 @@ TEST_F(RecoveryCallsTest, ASubstituteThatHasNotJoinedMakesNone) {
     EXPECT_EQ(version(), 0U);
 }
 
+TEST_F(RecoveryCallsTest, PrivateMemoryIsSavedBehindTheHandlersAndOnlyBeforeTheFirstVersion) {
+    open();
+    static long counted;
+    counted = 0;
+    ASSERT_TRUE(calls_.on_version(
+        [](int event, unsigned long long, void*) {
+            counted += event == 1 ? 10 : 1000;
+            return 0;
+        },
+        nullptr));
+    EXPECT_TRUE(calls_.may_include());
+    auto* const place = reinterpret_cast<long*>(memory_.heap().begin);
+    ASSERT_TRUE(calls_.include(&counted, place, sizeof counted));
+    EXPECT_EQ(calls_.checkpoint_all(), 0);
+    EXPECT_EQ(*place, 10);
+    EXPECT_EQ(counted, 1010);
+    EXPECT_EQ(calls_.checkpoint_all(), 0);
+    EXPECT_EQ(*place, 1020);
+    EXPECT_FALSE(calls_.may_include());
+}
+
 // The limit is below what is in use already, so there never is room; said once, not by every call.
 TEST_F(RecoveryCallsTest, WithoutRoomForCopiesTheLastVersionStays) {
     config_.memory_limit_bytes = 1;

@@ -88,6 +88,10 @@ int main(int argc, char** argv) {
     if (shmem_ft_on_version(on_version, NULL) != 0) {
         app_fail(kProgram, "a handler is refused");
     }
+    static int kept SHMEM_FT_PRIVATE;
+    if (shmem_ft_include(&kept, sizeof kept) != SHMEM_FT_SUCCESS) {
+        app_fail(kProgram, "private memory is not included");
+    }
     char* const heap = shmem_malloc((size_t)PAGES * PAGE);
     const bool is_first = shmem_ft_algo_init() != 0;
     volatile bool has_joined = is_first;

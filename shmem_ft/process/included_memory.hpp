@@ -1,0 +1,32 @@
+// Private memory of this PE that is saved with each version (shmem_ft_include): every piece has a place in the
+// symmetric heap, to which it is copied before a version is made and from which it comes back after a rollback.
+//
+// Why it is right: pieces are included before the first version only, and a substitute includes its own ones while it
+// repeats the start-up; so a place holds the piece as of the version in every version that can be gone back to.
+//
+// Threads: the owner's lock.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace sft {
+
+class IncludedMemory {
+public:
+    // False: no memory for the note. `place` has as many bytes.
+    [[nodiscard]] bool add(void* piece, void* place, std::size_t bytes) noexcept;
+    // What is as it was is not written, so that nothing has changed there for the checkpoint.
+    void save() const noexcept;
+    void restore() const noexcept;
+
+private:
+    struct Piece {
+        std::byte* memory;
+        std::byte* place;
+        std::size_t bytes;
+    };
+    std::vector<Piece> pieces_;
+};
+
+}  // namespace sft
