@@ -8,9 +8,9 @@ the edge of the plate keeps its temperature. A PE holds its rows and one more on
 there after each step.
 
 What survives is what lies in the symmetric heap: the two plates, the number of steps done and the digest of the result
-are NumPy arrays over memory from shmem_calloc. Everything else (the interpreter, its objects, local variables) is
-private: a rollback leaves it alone, and a substitute builds its own on its way through this file. The calls are those of
-C, by ctypes (docs/python.md).
+are NumPy arrays over memory from shmem_calloc; and one array of the interpreter's own, which shmem_ft_include adds.
+Everything else (the interpreter, its objects, local variables) is private: a rollback leaves it alone, and a substitute
+builds its own on its way through this file. The calls are those of C, by ctypes (docs/python.md).
 """
 
 import argparse
@@ -36,6 +36,7 @@ class Shmem:
         "shmem_getmem": (None, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]),
         "shmem_barrier_all": (None, []),
         "shmem_ft_algo_init": (ctypes.c_int, []),
+        "shmem_ft_include": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t]),
         "shmem_checkpoint_all": (ctypes.c_int, []),
         "shmem_query_fault": (None, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
         "shmem_restart_pes": (None, [ctypes.c_void_p, ctypes.c_size_t]),
@@ -90,13 +91,16 @@ def next_rows(now):
     return (now[:-2, 1:-1] + now[2:, 1:-1] + now[1:-1, :-2] + now[1:-1, 2:]) * 0.25
 
 
-def compute_serially(options):
+def compute_serially(options, first, last):
+    """The plate at the end, and the highest temperature in these rows after each step."""
     now = initial_rows(options, 0, options.rows)
-    for _ in range(options.steps):
+    hottest = numpy.zeros(options.steps)
+    for step in range(options.steps):
         following = now.copy()
         following[1:-1, 1:-1] = next_rows(now)
         now = following
-    return now
+        hottest[step] = now[first:last].max()
+    return now, hottest
 
 
 class Plate:
@@ -111,6 +115,9 @@ class Plate:
         self.cells = shmem.array((2, most + 2, options.columns), float)
         self.step = shmem.array(1, numpy.int64)
         self.digest = shmem.array(32, numpy.uint8)
+        self.hottest = numpy.zeros(options.steps)  # here, after each step
+        if shmem.ft_include(self.hottest.ctypes.data, self.hottest.nbytes) != 0:
+            sys.exit("heat: error: no symmetric memory for the history: raise SHMEM_SYMMETRIC_SIZE")
 
     def now(self):
         return self.cells[self.step[0] % 2]
@@ -134,6 +141,7 @@ class Plate:
             self.shmem.put(following[last - first + 1], following[1], self.me - 1)
         if self.me < self.n_pes - 1:
             self.shmem.put(following[0], following[self.count], self.me + 1)
+        self.hottest[self.step[0]] += following[1:self.count + 1].max()
         self.shmem.barrier_all()
         self.step[0] += 1
 
@@ -178,6 +186,17 @@ def compute(shmem, plate, options):
                 plate.make_digest()
 
 
+def verify(plate, options, digest):
+    whole, hottest = compute_serially(options, plate.first, plate.last)
+    if not numpy.array_equal(hottest, plate.hottest):
+        print(f"heat: error: the history of PE {plate.me} differs from a serial run")
+        return 1
+    is_same = plate.me != 0 or hashlib.sha256(whole.tobytes()).digest() == digest
+    if plate.me == 0:
+        print("verified: bit-identical to a serial run" if is_same else "heat: error: differs from a serial run")
+    return 0 if is_same else 1
+
+
 def main():
     options = read_options()
     signal.signal(signal.SIGUSR2, lambda *_: sys.exit(3))  # one more way to die, for tests
@@ -190,16 +209,12 @@ def main():
     if shmem.ft_algo_init():  # not in a substitute: it gets what the dead PE had
         plate.initialise()
     compute(shmem, plate, options)
-    exit_code = 0
+    digest = plate.digest.tobytes()
     if plate.me == 0:
-        digest = plate.digest.tobytes()
         print(f"heat: {plate.n_pes} PEs, {options.rows} x {options.columns} cells, {options.steps} steps")
         print(f"result {digest.hex()[:32]}")
-        if options.verify:
-            is_same = hashlib.sha256(compute_serially(options).tobytes()).digest() == digest
-            print("verified: bit-identical to a serial run" if is_same else "heat: error: differs from a serial run")
-            exit_code = 0 if is_same else 1
-        sys.stdout.flush()
+    exit_code = verify(plate, options, digest) if options.verify else 0
+    sys.stdout.flush()
     shmem.finalize()
     return exit_code
 
