@@ -6,12 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <set>
-#include <utility>
 
 #include "base/clock.hpp"
 #include "base/process_watch.hpp"
@@ -29,8 +27,8 @@ constexpr int kLookMs = 200;
 
 Fd open_watch(pid_t pid) { return Fd(open_process(pid, process_start_time(pid)).fd); }
 
-void wait_for_end(const Fd& process) {
-    pollfd entry{.fd = process.get(), .events = POLLIN, .revents = 0};
+void wait_for_end(int process) {
+    pollfd entry{.fd = process, .events = POLLIN, .revents = 0};
     while (poll(&entry, 1, -1) < 0 && errno == EINTR) {
     }
 }
@@ -56,26 +54,17 @@ void end_what_is_left(const LastWatch::Task& task) {
     }
 }
 
-// The signals that end a job are blocked, as in the front.
-[[noreturn]] void keep_watch(Fd front, Fd guardian, const LastWatch::Task& task) {
+// The signals that end a job are blocked, as in the front. Nothing stays open that somebody may wait for the end of, as
+// a reader of oshrun's output does.
+[[noreturn]] void keep_watch(const Fd& front, const Fd& guardian, const LastWatch::Task& task) {
     prctl(PR_SET_NAME, "oshrun-last");
     setsid();  // whoever kills the front's group or session does not mean this one
-    // Nothing is held open for whoever waits for the end of oshrun's output.
-    const int nothing = open("/dev/null", O_RDWR);
-    std::array<int, 2> kept{front.release(), guardian.release()};
-    for (int& descriptor : kept) {
-        descriptor = fcntl(descriptor, F_DUPFD, 3);
-    }
-    for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-        dup2(nothing, descriptor);
-    }
-    std::array<int, 2> order = kept[0] < kept[1] ? kept : std::array{kept[1], kept[0]};
-    close_range(3, static_cast<unsigned>(order[0]) - 1, 0);
-    close_range(static_cast<unsigned>(order[0]) + 1, static_cast<unsigned>(order[1]) - 1, 0);
-    close_range(static_cast<unsigned>(order[1]) + 1, ~0U, 0);
-    for (const int descriptor : kept) {
-        wait_for_end(Fd(descriptor));
-    }
+    dup2(front.get(), STDIN_FILENO);
+    dup2(guardian.get(), STDOUT_FILENO);
+    dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+    close_range(STDERR_FILENO + 1, ~0U, 0);
+    wait_for_end(STDIN_FILENO);
+    wait_for_end(STDOUT_FILENO);
     end_what_is_left(task);
     _exit(0);
 }
@@ -83,14 +72,14 @@ void end_what_is_left(const LastWatch::Task& task) {
 }  // namespace
 
 LastWatch::LastWatch(pid_t guardian, const Task& task) {
-    Fd front_end = open_watch(getpid());
-    Fd guardian_end = open_watch(guardian);
+    const Fd front_end = open_watch(getpid());
+    const Fd guardian_end = open_watch(guardian);
     if (!front_end || !guardian_end) {
         return;
     }
     pid_ = fork();
     if (pid_ == 0) {
-        keep_watch(std::move(front_end), std::move(guardian_end), task);
+        keep_watch(front_end, guardian_end, task);
     }
 }
 
