@@ -46,8 +46,10 @@ struct Engine {
     FaultCalls* fault_calls = nullptr;
     // From here to contexts: saved and restored as bytes with a version; reset_handles (ops/teams.hpp) starts them.
     TeamTable teams;
-    std::uint64_t init_calls = 0;  // of shmem_ft_algo_init, as of that version
-    std::uint64_t init_depth = 0;  // of shmem_init without shmem_finalize
+    std::uint64_t init_calls = 0;       // of shmem_ft_algo_init, as of that version
+    std::uint64_t init_depth = 0;       // of shmem_init without shmem_finalize
+    std::uint64_t included_pieces = 0;  // of private memory (shmem_ft_include), and their bytes
+    std::uint64_t included_bytes = 0;
     std::uint64_t thread_level = 0;
     HeldLocks held_locks;
     ContextTable contexts;

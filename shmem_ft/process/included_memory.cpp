@@ -29,6 +29,7 @@ bool IncludedMemory::add(void* piece, void* place, std::size_t bytes) noexcept {
     } catch (const std::bad_alloc&) {
         return false;
     }
+    n_bytes_ += bytes;
     return true;
 }
 

@@ -19,6 +19,8 @@ public:
     // What is as it was is not written, so that nothing has changed there for the checkpoint.
     void save() const noexcept;
     void restore() const noexcept;
+    [[nodiscard]] std::size_t n_pieces() const noexcept { return pieces_.size(); }
+    [[nodiscard]] std::size_t n_bytes() const noexcept { return n_bytes_; }
 
 private:
     struct Piece {
@@ -27,6 +29,7 @@ private:
         std::size_t bytes;
     };
     std::vector<Piece> pieces_;
+    std::size_t n_bytes_ = 0;
 };
 
 }  // namespace sft

@@ -115,7 +115,23 @@ bool RecoveryCalls::may_include() noexcept {
 
 bool RecoveryCalls::include(void* memory, void* place, std::size_t bytes) noexcept {
     const Locked calls(calls_mutex_);
-    return included_.add(memory, place, bytes);
+    const bool is_added = included_.add(memory, place, bytes);
+    o_.engine->included_pieces = included_.n_pieces();
+    o_.engine->included_bytes = included_.n_bytes();
+    return is_added;
+}
+
+// How many there were has come back with the version.
+void RecoveryCalls::restore_included() noexcept {
+    const Engine& e = *o_.engine;
+    if (included_.n_pieces() != e.included_pieces || included_.n_bytes() != e.included_bytes) {
+        o_.job_exit->fail_job(
+            format("PE %d: %llu bytes of private memory in %llu pieces belong to the version, and this substitute has "
+                   "included %zu in %zu: call shmem_ft_include outside of the block of shmem_ft_algo_init",
+                   o_.me->value(), static_cast<unsigned long long>(e.included_bytes),
+                   static_cast<unsigned long long>(e.included_pieces), included_.n_bytes(), included_.n_pieces()));
+    }
+    included_.restore();
 }
 
 // A call that makes no version is a barrier still, because programs rely on that. Where it meets a fault it is a
@@ -329,7 +345,7 @@ void RecoveryCalls::restart_pes(const int* pes, std::size_t numpes) noexcept {
         return;
     }
     resume();
-    included_.restore();
+    restore_included();
     tell_program(VersionEvent::after_restore, o_.coordinator->state().version);
     const Coordinator::Times times = o_.coordinator->times();
     const std::uint64_t version = o_.coordinator->state().version.value();

@@ -104,6 +104,7 @@ private:
     void prepare_restart() noexcept;
     [[nodiscard]] bool has_resumed(Participant::Do outcome, bool is_list_right) noexcept;
     void resume() noexcept SFT_REQUIRES(calls_mutex_);
+    void restore_included() noexcept SFT_REQUIRES(calls_mutex_);
 
     Options o_;
     VersionHandlers handlers_;

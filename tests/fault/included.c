@@ -1,11 +1,11 @@
 /* Private memory that is saved with each version (shmem_ft_include), while PEs die.
  *
- *     included [--late] [--large]
+ *     included [--late] [--large] [--inside]
  *
  * 20 steps with a call of shmem_checkpoint_all in each; PE 1 dies in step 9, PE 0 in step 14. Each PE has three private
  * pieces: a generator on the process's heap, at another address in each process; a marked variable; an array of some
  * pages of which a step changes one word. What they hold is computed once more at the end. --late: includes behind the
- * first version. --large: more than the symmetric heap has. */
+ * first version. --large: more than the symmetric heap has. --inside: one more, where no substitute comes by. */
 #include "apps/app_support.h"
 
 static const char kProgram[] = "included";
@@ -51,10 +51,11 @@ static bool is_right(const Generator* generator, const long* words) {
 int main(int argc, char** argv) {
     shmem_init();
     me = shmem_my_pe();
-    bool is_late = false, is_large = false;
+    bool is_late = false, is_large = false, is_inside = false;
     const AppOption table[] = {
         {.name = "late", .help = "include memory behind the first version", .flag = &is_late},
         {.name = "large", .help = "include more than the symmetric heap has", .flag = &is_large},
+        {.name = "inside", .help = "include one more piece in the block of shmem_ft_algo_init", .flag = &is_inside},
         {.name = NULL},
     };
     const AppCommandLine line = app_parse(argc, argv, table);
@@ -76,6 +77,9 @@ int main(int argc, char** argv) {
     const bool is_first = shmem_ft_algo_init() != 0;
     if (is_first) {
         *generator = (Generator){.state = (unsigned long)me};
+        if (is_inside && shmem_ft_include(padding, 8) != SHMEM_FT_SUCCESS) {
+            app_fail(kProgram, "private memory is not included");
+        }
     }
     if (SHMEM_FT_ROLLBACK_POINT()) {
         shmem_ft_recover();

@@ -60,6 +60,13 @@ def included(*words, **env):
     return case
 
 
+def included_inside(bench):
+    outcome = bench.run(PES, 2, "included", "--inside")
+    check_error(outcome, r"PE 1: \d+ bytes of private memory in 4 pieces belong to the version, and this substitute has "
+                         r"included \d+ in 3: call shmem_ft_include outside of the block of shmem_ft_algo_init$")
+    check(not outcome.results(), "a result", outcome)
+
+
 CASES |= {
     "included": included(),
     "included-between-nodes": included(SHMEM_FT_PRETEND_NODES="2"),
@@ -67,4 +74,5 @@ CASES |= {
     "included-checked": included(SHMEM_FT_CHECK="abort", SHMEM_FT_TRACKING="check"),
     "included-late": included("--late"),
     "included-too-large": included("--large"),
+    "included-where-no-substitute-comes": included_inside,
 }

@@ -19,6 +19,8 @@ TEST(IncludedMemory, ComesBackAsItWasSaved) {
     std::vector<char> text_place(text.size());
     ASSERT_TRUE(memory.add(&number, &number_place, sizeof number));
     ASSERT_TRUE(memory.add(text.data(), text_place.data(), text.size()));
+    EXPECT_EQ(memory.n_pieces(), 2U);
+    EXPECT_EQ(memory.n_bytes(), sizeof number + text.size());
     memory.save();
     const std::vector<char> saved = text;
     number = 8;
