@@ -2,6 +2,7 @@
 machine (tools/cluster), so that no other Slurm is in the way and everything ends with the hosts. Exit code 77: no cluster
 can be made here, or Slurm is not installed."""
 
+import concurrent.futures
 import os
 import re
 import shutil
@@ -122,8 +123,13 @@ class SlurmTest(unittest.TestCase):
         look = ("stat -c '%a %n' /run/tmp/oshrun-*; ls -A /run/tmp/victim; "
                 "for daemon in $(pgrep orted); do readlink /proc/$daemon/fd/* | sed -n 's/^socket:.\\([0-9]*\\).$/\\1/p'; done > /run/tmp/own; "
                 "awk 'FNR == NR { own[$1]; next } $4 == \"0A\" && $10 in own { print $2 }' /run/tmp/own /proc/net/tcp; rm /run/tmp/own")
-        done = self.run_job("salloc", "-N", "2", "-n", "2", "--no-kill", OSHRUN, "--map-by", "node", "sh", "-c",
-                            f'[ "$(hostname)" = node0 ] || {{ {look}; }}')
+        # The daemon stands still while the job ends: the folder is removed all the same.
+        stand = ("until pgrep -x oshrun-daemon; do sleep 0.05; done; sleep 0.5; pkill -STOP -x oshrun-daemon; sleep 2; "
+                 "pkill -CONT -x oshrun-daemon")
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            pool.submit(self.run_on, 1, "sh", "-c", stand)
+            done = self.run_job("salloc", "-N", "2", "-n", "2", "--no-kill", OSHRUN, "--map-by", "node", "sh", "-c",
+                                f'[ "$(hostname)" = node0 ] || {{ {look}; sleep 1; }}')
         folders = re.findall(r"^(\d+) /run/tmp/(\S+)$", done.stdout, re.M)
         self.assertEqual(len(folders), 1, done)
         self.assertEqual(folders[0][0], "700")

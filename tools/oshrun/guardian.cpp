@@ -123,6 +123,7 @@ int Guardian::run() {
         end_launcher_that_starts_nobody();
     }
     hub_.end_agents(kAgentsPatience_ms);
+    wait_for_srun();
     end_descendants({.patience_ns = kLeftoverPatience_ns, .spared = {}});
     std::error_code ignored;
     std::filesystem::remove_all(task_.temp_dir, ignored);

@@ -28,6 +28,8 @@ constexpr std::int64_t kLauncherLook_ns = 100'000'000;
 constexpr std::int64_t kHangingLauncher_ns = 10'000'000'000;
 // For a launcher that is told to end to pass that on, when it will not end itself.
 constexpr std::int64_t kDeafLauncherPatience_ns = 200'000'000;
+// For daemons to remove what is theirs, behind the end of the launcher.
+constexpr std::int64_t kDaemonsPatience_ns = 3'000'000'000;
 
 }  // namespace
 
@@ -178,6 +180,24 @@ int Guardian::lost_by_launcher(int descriptor) const {
         return own->lost_output(descriptor);
     }
     return (descriptor == STDOUT_FILENO ? output_ : pump_)->lost();
+}
+
+// Inside of Slurm it has started the launcher's daemons on other hosts, and ends when they have, which remove their
+// folders last. If it is told to end it kills them.
+void Guardian::wait_for_srun() {
+    const std::int64_t end_ns = now_ns() + kDaemonsPatience_ns;
+    for (std::int64_t now = now_ns(); now < end_ns; now = now_ns()) {
+        std::set<ProcessName> sruns;
+        for (const ProcessName& process : descendants_of(getpid())) {
+            if (command_name(process.pid) == "srun") {
+                sruns.insert(process);
+            }
+        }
+        if (sruns.empty()) {
+            return;
+        }
+        wait_for_any_end(sruns, static_cast<int>((end_ns - now) / kNsPerMs) + 1);
+    }
 }
 
 // Nobody is told that all is well when part of the output is missing.

@@ -71,6 +71,7 @@ private:
     void note_joined(int rank);
     void note_failed_joiner(int rank, const std::string& why);
     void act_on_ending();
+    void wait_for_srun();
     void end_orphans_of_ended_job();
     void end_who_stands_still();
     [[nodiscard]] bool may_launcher_wait_for_ever() const;
