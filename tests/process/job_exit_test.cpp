@@ -8,38 +8,14 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/report.hpp"
-#include "tests/result.hpp"
-#include "tools/oshrun/job_socket.hpp"
+#include "tests/process/guardian.hpp"
 
 namespace sft {
 namespace {
-
-// oshrun's end of the line.
-class Guardian {
-public:
-    Guardian() { EXPECT_TRUE(good(socket_.open_as("shmem-ft-test-" + std::to_string(::getpid())))); }
-    void connect(JobChannel& channel) {
-        ASSERT_TRUE(good(channel.connect(socket_.name())));
-        line_ = socket_.accept();
-        ASSERT_TRUE(line_);
-    }
-    void hang_up() { line_.reset(); }
-    // What it has been told, without waiting; empty text: nothing.
-    [[nodiscard]] JobEvent told() const {
-        JobEvent event;
-        static_cast<void>(tools::JobSocket::receive(*line_, event));
-        return event;
-    }
-
-private:
-    tools::JobSocket socket_;
-    std::optional<tools::JobSocket::Peer> line_;
-};
 
 class NoActions final : public CheckpointActions {
 public:

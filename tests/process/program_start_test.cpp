@@ -15,9 +15,8 @@
 
 #include "base/clock.hpp"
 #include "base/instruments.hpp"
+#include "tests/process/guardian.hpp"
 #include "tests/recovery/nobody.hpp"
-#include "tests/result.hpp"
-#include "tools/oshrun/job_socket.hpp"
 
 namespace sft {
 namespace {
@@ -47,7 +46,6 @@ protected:
         engine_.peers.n_pes = kPes;
         engine_.peers.me = PeId(0);
         engine_.peers.entries = entries_.data();
-        EXPECT_TRUE(good(socket_.open_as("shmem-ft-test-" + std::to_string(::getpid()))));
     }
     ~ProgramStartTest() override { attach_engine(nullptr); }
 
@@ -61,12 +59,7 @@ protected:
         protector_.emplace(memory_.live());
         ASSERT_TRUE(good(protector_->create(BackupMode::double_copy, kPes)));
         status_.emplace(StatusPublisher::Options{
-            .control = &control_, .coordinator = &coordinator_, .protector = &*protector_, .self = ProcId(0)});
-    }
-    void connect() {
-        ASSERT_TRUE(good(channel_.connect(socket_.name())));
-        line_ = socket_.accept();
-        ASSERT_TRUE(line_);
+            .control = &control_, .coordinator = &alone_.coordinator, .protector = &*protector_, .self = ProcId(0)});
     }
     void open(ProgramStart& start, const OwnPe& me, std::uint32_t life = 1) {
         ProgramStart::Options options;
@@ -76,7 +69,7 @@ protected:
         options.control = &control_;
         options.status = &*status_;
         options.channel = &channel_;
-        options.job_socket = socket_.name();
+        options.job_socket = guardian_.socket().name();
         options.self = ProcId(0);
         options.me = &me;
         options.life = life;
@@ -93,19 +86,12 @@ protected:
         EXPECT_TRUE(control_.slot(ProcId(0)).status.read(status));
         return static_cast<StartupPhase>(status.startup);
     }
-    // The next that oshrun is told, without waiting; kind 0: nothing.
-    [[nodiscard]] JobEvent told() const {
-        JobEvent event;
-        event.kind = JobEventKind{};
-        static_cast<void>(tools::JobSocket::receive(*line_, event));
-        return event;
-    }
     // Oshrun takes the line for input, which must come, and answers with `descriptor`.
     [[nodiscard]] std::thread answer_input(int descriptor) {
         return std::thread([this, descriptor] {
-            pollfd entry{.fd = socket_.fd(), .events = POLLIN, .revents = 0};
+            pollfd entry{.fd = guardian_.socket().fd(), .events = POLLIN, .revents = 0};
             ASSERT_EQ(::poll(&entry, 1, 60'000), 1);
-            const std::optional<tools::JobSocket::Peer> peer = socket_.accept();
+            const std::optional<tools::JobSocket::Peer> peer = guardian_.socket().accept();
             ASSERT_TRUE(peer);
             entry.fd = peer->fd.get();
             ASSERT_EQ(::poll(&entry, 1, 60'000), 1);
@@ -121,16 +107,9 @@ protected:
     std::array<PeerEntry, kPes> entries_;
     Engine engine_;
     JobChannel channel_;
-    Mailbox mailbox_;
-    Nobody nobody_;
-    Coordinator coordinator_{{.shape = {.n_pes = 1, .n_processes = 1},
-                              .self = ProcId(0),
-                              .mailbox = &mailbox_,
-                              .actions = &nobody_,
-                              .observer = &nobody_}};
+    Alone alone_;
     std::optional<StatusPublisher> status_;
-    tools::JobSocket socket_;
-    std::optional<tools::JobSocket::Peer> line_;
+    Guardian guardian_;
     JobEvent wanted_;
     int n_changed_ = 0;
     std::vector<std::string> spans_;
@@ -138,7 +117,7 @@ protected:
 
 TEST_F(ProgramStartTest, WithoutARecordItOnlyHasABeginAndAnEnd) {
     create_memory(0);
-    connect();
+    guardian_.connect(channel_);
     const OwnPe me(PeId(0));
     ProgramStart start;
     open(start, me);
@@ -151,7 +130,7 @@ TEST_F(ProgramStartTest, WithoutARecordItOnlyHasABeginAndAnEnd) {
     EXPECT_EQ(start.phase(), ProgramPhase::running);
     EXPECT_EQ(spans_, std::vector<std::string>{"start-up 1"});
     EXPECT_EQ(n_changed_, 1);
-    EXPECT_EQ(told().kind, JobEventKind{}) << "nobody waits for its end: no input is kept";
+    EXPECT_EQ(guardian_.told().kind, JobEventKind{}) << "nobody waits for its end: no input is kept";
 }
 
 TEST_F(ProgramStartTest, RecordEndsWithTheFirstVersion) {
@@ -180,7 +159,7 @@ TEST_F(ProgramStartTest, RecordEndsWithTheFirstVersion) {
 TEST_F(ProgramStartTest, OshrunKeepsTheInputOfPe0AndHearsOfTheEnd) {
     const InputKept input;
     create_memory(kBlockBytes);
-    connect();
+    guardian_.connect(channel_);
     int pipe_ends[2];
     ASSERT_EQ(::pipe(pipe_ends), 0);
     ASSERT_EQ(::write(pipe_ends[1], "kept", 4), 4);
@@ -201,15 +180,15 @@ TEST_F(ProgramStartTest, OshrunKeepsTheInputOfPe0AndHearsOfTheEnd) {
     ::close(pipe_ends[0]);
     ::close(pipe_ends[1]);
     start.close();
-    EXPECT_EQ(told().kind, JobEventKind{});
+    EXPECT_EQ(guardian_.told().kind, JobEventKind{});
     start.end(Version(1));
-    EXPECT_EQ(told().kind, JobEventKind::start_up_over);
+    EXPECT_EQ(guardian_.told().kind, JobEventKind::start_up_over);
 }
 
 // Nobody asks for it: these would wait for an answer that the test does not give.
 TEST_F(ProgramStartTest, OnlyPe0InItsFirstLifeAsksForInput) {
     create_memory(kBlockBytes);
-    connect();
+    guardian_.connect(channel_);
     for (const auto& [pe, life] : {std::pair(PeId(1), 1U), std::pair(PeId(0), 2U)}) {
         const OwnPe me(pe);
         ProgramStart start;
@@ -219,7 +198,7 @@ TEST_F(ProgramStartTest, OnlyPe0InItsFirstLifeAsksForInput) {
         EXPECT_TRUE(engine_.startup->is_recording());
         start.close();
         engine_.startup = nullptr;  // its version does not come: the record stays
-        EXPECT_EQ(told().kind, JobEventKind{});
+        EXPECT_EQ(guardian_.told().kind, JobEventKind{});
     }
 }
 

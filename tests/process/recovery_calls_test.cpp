@@ -7,16 +7,14 @@
 
 #include <array>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/instruments.hpp"
 #include "base/report.hpp"
 #include "tests/ops/harness.hpp"
+#include "tests/process/guardian.hpp"
 #include "tests/recovery/nobody.hpp"
-#include "tests/result.hpp"
-#include "tools/oshrun/job_socket.hpp"
 
 namespace sft {
 namespace {
@@ -30,7 +28,6 @@ protected:
         EXPECT_TRUE(good(load_config(config_)));
         config_.memory_domains = false;
         config_.events = true;  // each span is an event for oshrun
-        EXPECT_TRUE(good(socket_.open_as("shmem-ft-test-" + std::to_string(::getpid()))));
         EXPECT_TRUE(good(control_.create(1, 1)));
         EXPECT_TRUE(
             good(memory_.create({.globals = GlobalsMode::no,
@@ -44,9 +41,7 @@ protected:
 
     // After what the test has changed in the settings.
     void open() {
-        ASSERT_TRUE(good(channel_.connect(socket_.name())));
-        line_ = socket_.accept();
-        ASSERT_TRUE(line_);
+        guardian_.connect(channel_);
         fault_policy_.open({.action = config_.on_fault,
                             .me = [this] { return me_.get(); },
                             .has_joined = [this] { return me_.has_joined(); },
@@ -107,8 +102,7 @@ protected:
     // Names of the spans that oshrun has been told since the last look, and their values.
     [[nodiscard]] std::vector<std::string> spans() {
         std::vector<std::string> found;
-        JobEvent event;
-        while (tools::JobSocket::receive(*line_, event) == tools::JobSocket::Received::event) {
+        for (JobEvent event = guardian_.told(); event.kind != JobEventKind{}; event = guardian_.told()) {
             if (event.kind == JobEventKind::span) {
                 EXPECT_LE(event.begin_ns, event.end_ns);
                 found.push_back(std::string(event.text) + " " + std::to_string(event.value));
@@ -121,13 +115,13 @@ protected:
     Config config_;
     OwnPe me_{PeId(0)};
     JobChannel channel_;
-    tools::JobSocket socket_;
-    std::optional<tools::JobSocket::Peer> line_;
+    Guardian guardian_;
     Bootstrap bootstrap_;
     ControlSegment control_;
     ProcessSlot slot_{};  // the segment is not there in the children of death tests
-    Mailbox mailbox_;
-    NodeLinks links_{{.config = &config_, .bootstrap = &bootstrap_, .control = &control_, .mailbox = &mailbox_}};
+    Alone alone_;
+    Coordinator& coordinator_ = alone_.coordinator;
+    NodeLinks links_{{.config = &config_, .bootstrap = &bootstrap_, .control = &control_, .mailbox = &alone_.mailbox}};
     SymmetricMemory memory_;
     Protector protector_{memory_.live()};
     sft::testing::Job job_{1, 4096};
@@ -137,12 +131,6 @@ protected:
     ProgramStart program_start_;
     InitCalls init_calls_;
     MemoryActions actions_;
-    Nobody nobody_;
-    Coordinator coordinator_{{.shape = {.n_pes = 1, .n_processes = 1},
-                              .self = ProcId(0),
-                              .mailbox = &mailbox_,
-                              .actions = &nobody_,
-                              .observer = &nobody_}};
     StatusPublisher status_{
         {.control = &control_, .coordinator = &coordinator_, .protector = &protector_, .self = ProcId(0)}};
     FaultPolicy fault_policy_;

@@ -1,4 +1,4 @@
-// Stands behind a Coordinator whose decisions are of no interest to the test.
+// Stand behind a Coordinator whose decisions are of no interest to the test.
 #pragma once
 
 #include <vector>
@@ -17,6 +17,17 @@ public:
     void update_local_copy(Version /*version*/) override {}
     Outcome restore(const JobState& /*state*/) override { return Outcome::ok; }
     Outcome protect(const JobState& /*state*/) override { return Outcome::ok; }
+};
+
+// A job of one process, whose agreement is with itself.
+struct Alone {
+    Mailbox mailbox;
+    Nobody nobody;
+    Coordinator coordinator{{.shape = {.n_pes = 1, .n_processes = 1},
+                             .self = ProcId(0),
+                             .mailbox = &mailbox,
+                             .actions = &nobody,
+                             .observer = &nobody}};
 };
 
 }  // namespace sft

@@ -140,8 +140,9 @@ TEST_F(MeetingTest, MemoryOfTheNodeThatCannotBeOpenedIsNamed) {
         process.own.open_node_file = [](std::int32_t, std::uint64_t, const Rendezvous::File&) {
             return Result<>(fails("no more memory"));
         };
-        EXPECT_EQ(line_of(process.meet()), "cannot open the memory of the node, of the process with pid " +
-                                               std::to_string(board->pids[0]) + ": no more memory (in shmem_init)");
+        const std::string line = line_of(process.meet());  // behind which the other one's pid is on the board
+        EXPECT_EQ(line, "cannot open the memory of the node, of the process with pid " +
+                            std::to_string(board->pids[0]) + ": no more memory (in shmem_init)");
     });
     serve([this] { return board->n_there == 1; });
     end_all();

@@ -185,6 +185,9 @@ int Guardian::lost_by_launcher(int descriptor) const {
 // Inside of Slurm it has started the launcher's daemons on other hosts, and ends when they have, which remove their
 // folders last. If it is told to end it kills them.
 void Guardian::wait_for_srun() {
+    if (launcher_.own() != nullptr) {
+        return;  // there are no daemons
+    }
     const std::int64_t end_ns = now_ns() + kDaemonsPatience_ns;
     for (std::int64_t now = now_ns(); now < end_ns; now = now_ns()) {
         std::set<ProcessName> sruns;

@@ -18,8 +18,8 @@ namespace sft::tools {
 class Launcher {
 public:
     // Starts it with stdin_fd (-1: nothing) as its input; its stdout and stderr are the write ends of pipes. It gets
-    // SIGTERM when the calling thread ends, so it does not outlive a guardian that is killed. No door: it listens where
-    // it likes.
+    // SIGTERM when the calling thread ends, so it does not outlive a guardian that is killed, unless it
+    // hangs over that (last_watch.hpp). No door: it listens where it likes.
     [[nodiscard]] Result<> start(const std::vector<std::string>& command, int stdin_fd,
                                  const std::optional<LauncherDoor>& door);
     // Instead: without one. See OwnLaunch::start.
