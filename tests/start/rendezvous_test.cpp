@@ -229,9 +229,10 @@ TEST_F(JoiningTest, OneMoreIsInWhenItIsItsTurn) {
     EXPECT_EQ(looked.slot(ProcId(2)).state.load(), ProcessState::starting);
     EXPECT_EQ(board->n_there, 2);
     lets_join = true;
+    serve([this] { return board->n_there == 3; });
     start(3, 0, [this](MeetingProcess& process) {
         ASSERT_TRUE(good(process.join(board->pids[0], board->control_fds[0])));
-        EXPECT_GE(process.rendezvous.everybody_else().size(), 2U);
+        EXPECT_EQ(process.rendezvous.everybody_else().size(), 3U);
         stay(process);
     });
     serve([this] { return board->n_there == 4; });
