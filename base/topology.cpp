@@ -1,6 +1,5 @@
 #include "base/topology.hpp"
 
-#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "base/checksum.hpp"
 #include "base/report.hpp"
 #include "base/text_file.hpp"
+#include "base/toml.hpp"
 
 namespace sft {
 namespace {
@@ -264,6 +264,8 @@ Result<Topology> Topology::parse(const std::string& text, const std::string& pat
     } catch (const toml::parse_error& error) {
         return fails(format("%s:%u: %s", path.c_str(), static_cast<unsigned>(error.source().begin.line),
                             std::string(error.description()).c_str()));
+    } catch (const NotToml& error) {
+        return fails(path + ": " + error.what());
     }
     topology.fingerprint_ = checksum(reinterpret_cast<const std::byte*>(text.data()), text.size()) | 1U;
     return topology;

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <random>
 
 #include "tests/result.hpp"
 
@@ -121,6 +122,25 @@ TEST(TopologyFile, MistakesAreNamedWithTheirLine) {
     EXPECT_EQ(line_of("[[rack]]\nname = \"r1\"\nhosts = [7]\n"),
               "t.toml:3: hosts: a name of a host in quotes is expected");
     EXPECT_EQ(line_of("[[rack]]\nname = \"r1\nhosts = []\n").rfind("t.toml:2: ", 0), 0U);
+}
+
+// Whatever stands in it: a topology or a line, and never the end of the process.
+TEST(TopologyFile, AnyBytes) {
+    const std::string good_text =
+        "apart = \"rack\"\n[[rack]]\nname = \"r1\"\nhosts = [\"node[1-4]\"]\n[[power]]\n"
+        "name = 'p'\nhosts = [\"node1\", \"x\"]\n";
+    std::mt19937 random(7);
+    int refused = 0;
+    for (int i = 0; i < 3000; ++i) {
+        std::string text = good_text.substr(0, random() % 3 == 0 ? random() % good_text.size() : good_text.size());
+        for (std::uint32_t changes = random() % 4; changes > 0 && !text.empty(); --changes) {
+            text[random() % text.size()] = static_cast<char>(random());
+        }
+        const Result<Topology> parsed = Topology::parse(text, "t.toml");
+        refused += parsed ? 0 : 1;
+        EXPECT_TRUE(parsed || parsed.error().line.starts_with("t.toml")) << text;
+    }
+    EXPECT_GT(refused, 1000);
 }
 
 TEST(TopologyFile, AFileThatIsNotThere) {
