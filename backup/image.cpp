@@ -150,6 +150,9 @@ void Image::store_block(const Region& region, std::size_t block, const std::byte
     } else if (pass.known && !pass.differs(number, stored, live, bytes)) {
         return;
     }
+    if (pass.storing.listener != nullptr) {
+        pass.storing.listener->about_to_change(number, stored, bytes);
+    }
     raw_copy(stored, live, bytes);
     // Of the copy, while it is in the cache, and not of live memory: a thread of the application that goes on writing
     // would make a copy that looks bad. The table may be torn by a death here; the header does not vouch for it now.

@@ -60,6 +60,13 @@ namespace sft {
 class FarImage;
 struct SparseMemory;
 
+// Hears of blocks of an image before they are written over.
+class BlockListener {
+public:
+    virtual ~BlockListener() = default;
+    virtual void about_to_change(std::size_t block, const std::byte* data, std::size_t bytes) noexcept = 0;
+};
+
 struct ImageStats {
     std::size_t bytes_stored = 0;  // of the live state that exist
     std::size_t bytes_copied = 0;  // of them that differed
@@ -105,6 +112,7 @@ public:
         const Image* like = nullptr;  // with may_differ: this version, stored from the same live memory a
                                       // moment ago, so that it knows which blocks exist
         std::size_t like_bytes = 0;   // bytes_stored of that
+        BlockListener* listener = nullptr;
     };
     ImageStats store(Version version, const LiveState& live) noexcept { return store(version, live, Storing()); }
     ImageStats store(Version version, const LiveState& live, const Storing& storing) noexcept;
@@ -158,6 +166,23 @@ public:
     bool mend_block(Version version, std::size_t block, const Image& other) noexcept;
     // "block 12 of the heap"
     [[nodiscard]] std::string name_of(std::size_t block) const;
+
+    // ---- for who writes it somewhere else (storage/) ----
+
+    // Header and table, as they are now, into an image of the same sizes whose header and table are zeros. Neither is
+    // far.
+    void copy_front_to(Image& other) const noexcept;
+    // Of a block: where it lies behind the beginning of the image, its checksum, and whether that fits other bytes.
+    struct Place {
+        std::size_t offset = 0;
+        std::size_t bytes = 0;
+        std::uint64_t sum = 0;
+        [[nodiscard]] bool fits(const std::byte* data) const noexcept;
+    };
+    [[nodiscard]] Place place_of(std::size_t block) const noexcept;
+    // The checksum of the header, which has that of the table in it.
+    [[nodiscard]] std::uint64_t header_sum() const noexcept;
+    [[nodiscard]] const std::byte* begin() const noexcept { return reinterpret_cast<const std::byte*>(header_); }
 
     // For tests: flips one bit that matters, in the header, the table or the data, and says which; empty if the image
     // does not hold the version.

@@ -116,6 +116,27 @@ std::string Image::name_of(std::size_t number) const {
                                : "library's state");
 }
 
+// ---- for who writes it somewhere else ----
+
+void Image::copy_front_to(Image& other) const noexcept {
+    SFT_ASSERT(far_ == nullptr && other.far_ == nullptr && blocks() == other.blocks());
+    const auto* from = reinterpret_cast<const std::byte*>(header_);
+    auto* to = reinterpret_cast<std::byte*>(other.header_);
+    for (const ByteExtent& extent : table_extents()) {
+        raw_copy(to + extent.offset, from + extent.offset, extent.bytes);
+    }
+    raw_copy(to, from, sizeof(Header));
+}
+
+Image::Place Image::place_of(std::size_t number) const noexcept {
+    const Block own = block(number);
+    return {.offset = offset_of(own.data), .bytes = own.bytes, .sum = entry_of(number)};
+}
+
+bool Image::Place::fits(const std::byte* data) const noexcept { return checksum(data, bytes) == sum; }
+
+std::uint64_t Image::header_sum() const noexcept { return header_->header_sum; }
+
 // ---- check and mend ----
 
 Findings Image::verify(Version version) const {

@@ -321,6 +321,7 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     changed.reset(local.blocks());
     storing.changed = &changed;
     storing.differing = is_known && is_far() ? &changed_ : nullptr;
+    storing.listener = versions_;
     const ImageStats stats = local.store(version, live, storing);
     if (tracker_ != nullptr) {
         tracker_->heard(stats.bytes_stored, stats.bytes_copied);
@@ -345,7 +346,14 @@ bool BackupStore::roll_back(Version version, const LiveState& live) {
 bool BackupStore::take_over(Version version, const LiveState& live) {
     const Use use(*this);
     SFT_ASSERT(version != kNoVersion && node_file_ >= 0 && shadow_readable_);
-    return load_copy(version, live, has_local_copy() && Image(local_.address(), live).holds(version));
+    const bool has_local = has_local_copy() && Image(local_.address(), live).holds(version);
+    if (!load_copy(version, live, has_local)) {
+        return false;
+    }
+    if (versions_ != nullptr && has_local) {
+        versions_->committed(pe_, version, Image(local_.address(), live));
+    }
+    return true;
 }
 
 bool BackupStore::has_local_copy_of(Version version) const {

@@ -47,15 +47,21 @@ void IdleThread::stop() noexcept {
     thread_.join();
 }
 
+void IdleThread::wake() noexcept {
+    {
+        const Locked lock(mutex_);
+        is_woken_ = true;
+    }
+    wake_.notify_one();
+}
+
 bool IdleThread::nap(std::chrono::nanoseconds duration) {
     const Locked lock(mutex_);
     const auto end = std::chrono::steady_clock::now() + duration;
-    while (!stop_) {
-        if (!wake_.wait_until(mutex_, end)) {
-            return !stop_;
-        }
+    while (!stop_ && !is_woken_ && wake_.wait_until(mutex_, end)) {
     }
-    return false;
+    is_woken_ = false;
+    return !stop_;
 }
 
 }  // namespace sft

@@ -19,6 +19,8 @@ public:
 
     // `work` returns soon after nap() has returned false. False: the system gives no thread.
     [[nodiscard]] bool start(std::function<void()> work);
+    // A nap that goes on ends, or the next one that is made.
+    void wake() noexcept;
     // Waits for the end of `work`. Nothing happens if it was not started.
     void stop() noexcept;
     // By the thread itself. False: it is time to stop.
@@ -29,6 +31,7 @@ private:
     Mutex mutex_{MutexRank::idle};
     Condition wake_;
     bool stop_ SFT_GUARDED_BY(mutex_) = false;
+    bool is_woken_ SFT_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace sft
