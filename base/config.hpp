@@ -78,6 +78,11 @@ struct Config {
     std::uint32_t spares = 0;
     Backup backup;
     std::string topology;  // empty: none
+    std::string store;     // empty: copies are in memory only
+    CheckpointInterval store_interval;
+    std::uint32_t store_keep = 1;
+    std::uint64_t store_rate_bytes = 0;  // 0: no bound
+    std::string restart;                 // empty: the job begins
     Unreplaced unreplaced = Unreplaced::abort;
     std::uint32_t wait_timeout_seconds = 0;
     FaultAction on_fault = FaultAction::jump;

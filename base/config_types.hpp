@@ -143,6 +143,17 @@ inline bool parse(std::string_view text, std::uint32_t& out) noexcept { return p
 inline std::string print(std::uint32_t value) { return std::to_string(value); }
 }  // namespace count
 
+namespace versions {
+inline constexpr const char* kName = "number";
+inline constexpr bool kIsInternal = false;
+inline constexpr std::uint32_t kMost = 1'000'000;
+
+inline bool parse(std::string_view text, std::uint32_t& out) noexcept {
+    return parse_whole(text, kMost, out) && out != 0;
+}
+inline std::string print(std::uint32_t value) { return std::to_string(value); }
+}  // namespace versions
+
 namespace milliseconds {
 inline constexpr const char* kName = "number";
 inline constexpr bool kIsInternal = false;

@@ -32,9 +32,9 @@ constexpr bool are_numbers_unique() noexcept {
 }
 static_assert(are_numbers_unique(), "visits are counted by the number of a point");
 
-constexpr FailureName kFailures[] = {{"EMFILE", EMFILE},         {"ENFILE", ENFILE},  {"EACCES", EACCES},
-                                     {"ENOMEM", ENOMEM},         {"EINTR", EINTR},    {"ENOSPC", ENOSPC},
-                                     {"ECONNRESET", ECONNRESET}, {"ENOBUFS", ENOBUFS}};
+constexpr FailureName kFailures[] = {{"EIO", EIO},       {"EMFILE", EMFILE},         {"ENFILE", ENFILE},
+                                     {"EACCES", EACCES}, {"ENOMEM", ENOMEM},         {"EINTR", EINTR},
+                                     {"ENOSPC", ENOSPC}, {"ECONNRESET", ECONNRESET}, {"ENOBUFS", ENOBUFS}};
 
 std::uint64_t mix(std::uint64_t value) noexcept {
     value += 0x9e3779b97f4a7c15U;

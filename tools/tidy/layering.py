@@ -11,6 +11,7 @@ MAY_INCLUDE = {
     "transport": {"base"},
     "symheap": {"base", "transport"},
     "backup": {"base", "transport", "symheap"},
+    "storage": {"base", "symheap", "backup"},
     "recovery": {"base", "transport", "symheap", "backup"},
     # The roof: folders of shmem_ft/.
     "ops": {"base", "transport", "symheap"},
@@ -22,7 +23,7 @@ MAY_INCLUDE = {
     "benchmarks": {"include"},
     # Tools look at programs, settings, plans and the segments of running jobs from outside; they never run a library's
     # engine.
-    "tools": {"base", "transport", "symheap", "recovery"},
+    "tools": {"base", "transport", "symheap", "recovery", "storage"},
     "tests": EVERYTHING,
 }
 

@@ -1,0 +1,346 @@
+#include "storage/drain.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <thread>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+#include "base/faults/fault_points.hpp"
+#include "base/pages.hpp"
+#include "base/process_watch.hpp"
+#include "base/raw_memory.hpp"
+#include "base/report.hpp"
+#include "storage/stored_state.hpp"
+
+namespace sft {
+namespace {
+
+constexpr std::size_t kWriteBytes = 1 << 20;  // that are written at once
+static_assert(kWriteBytes % kBlockBytes == 0);
+
+constexpr auto kUntilWoken = std::chrono::hours(1);
+
+}  // namespace
+
+// ---- the thread of the calls ----
+
+Result<> Drain::prepare(const std::string& dir, Version begins_with) {
+    if (Result<> made = make_folder(dir); !made) {
+        return made;
+    }
+    Result<std::vector<StoredVersion>> versions = stored_versions(dir);
+    if (!versions) {
+        return fails(versions.error());
+    }
+    for (const StoredVersion& one : *versions) {
+        if (one.is_complete && one.version > begins_with) {
+            return fails(
+                format("%s has version %u of another job: go on from it (oshrun --restart %s), remove it "
+                       "(shmem-ft remove %s), or give another folder",
+                       dir.c_str(), one.version.value(), dir.c_str(), dir.c_str()));
+        }
+    }
+    DiskFile probe;
+    return remove_incomplete(dir).then([&] { return probe.create(dir + "/probe.part"); });
+}
+
+Result<> Drain::remove_incomplete(const std::string& dir) {
+    Result<std::vector<StoredVersion>> versions = stored_versions(dir);
+    if (!versions) {
+        return fails(versions.error());
+    }
+    for (const StoredVersion& one : *versions) {
+        if (Result<> gone = one.is_complete ? Result<>() : remove_version(one.folder); !gone) {
+            return gone;
+        }
+    }
+    return {};
+}
+
+Result<> Drain::open(Options options) {
+    SFT_ASSERT(!is_open_ && options.live != nullptr && options.keep > 0);
+    options_ = std::move(options);
+    own_bytes_ = Image::bytes_for(*options_.live);
+    void* const own =
+        ::mmap(nullptr, own_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (own == MAP_FAILED) {
+        return fails(format("SHMEM_FT_STORE: cannot reserve %zu bytes of addresses: %s", own_bytes_,
+                            describe_error(errno).c_str()));
+    }
+    ::madvise(own, own_bytes_, MADV_DONTFORK);
+    own_ = static_cast<std::byte*>(own);
+    n_blocks_ = kept().blocks();
+    blocks_ = std::make_unique<std::atomic<Block>[]>(n_blocks_);
+    is_stopped_.store(false);
+    if (!thread_.start([this] { work(); })) {
+        return fails("SHMEM_FT_STORE: the system gives no thread for it");
+    }
+    is_open_ = true;
+    return {};
+}
+
+void Drain::stop() noexcept {
+    is_stopped_.store(true);
+    thread_.stop();
+    if (own_ != nullptr) {
+        ::munmap(own_, own_bytes_);
+        own_ = nullptr;
+    }
+    is_writing_.store(false);
+    is_open_ = false;
+}
+
+void Drain::committed(PeId pe, Version version, const Image& copy) {
+    const bool is_first = !std::exchange(has_heard_, true);
+    if (!is_open_ || is_writing_.load()) {
+        return;
+    }
+    if (version == wanted_ || (is_first && is_left_undone(pe, version))) {
+        begin(pe, version, copy);
+    }
+}
+
+// By the process that was this PE before. PE 0's is also who completes a version.
+bool Drain::is_left_undone(PeId pe, Version version) const {
+    const std::string folder = version_folder(options_.dir, version);
+    return ::access(folder.c_str(), F_OK) == 0 && !read_manifest(folder) &&
+           (pe == PeId(0) || ::access(state_file(folder, pe).c_str(), F_OK) != 0);
+}
+
+void Drain::begin(PeId pe, Version version, const Image& copy) noexcept {
+    SFT_ASSERT(!is_writing_.load() && copy.holds(version));
+    pe_ = pe;
+    version_ = version;
+    copy_ = copy;
+    copy_begin_ = copy.begin();
+    Image own = kept();
+    copy.copy_front_to(own);
+    std::size_t block = 0;
+    for (std::size_t next = own.next_existing(0); next < n_blocks_; next = own.next_existing(next + 1)) {
+        for (; block < next; ++block) {
+            blocks_[block].store(Block::absent, std::memory_order_relaxed);
+        }
+        blocks_[block++].store(Block::pending, std::memory_order_relaxed);
+    }
+    for (; block < n_blocks_; ++block) {
+        blocks_[block].store(Block::absent, std::memory_order_relaxed);
+    }
+    is_writing_.store(true);
+    thread_.wake();
+}
+
+void Drain::about_to_change(std::size_t block, const std::byte* data, std::size_t bytes) noexcept {
+    if (!is_writing_.load(std::memory_order_relaxed)) {
+        return;
+    }
+    SFT_ASSERT(block < n_blocks_);
+    std::atomic<Block>& state = blocks_[block];
+    Block seen = Block::pending;
+    if (state.compare_exchange_strong(seen, Block::busy)) {
+        const Image::Place place = kept().place_of(block);
+        SFT_ASSERT(place.bytes == bytes);
+        raw_copy(own_ + place.offset, data, bytes);
+        state.store(Block::kept);
+        return;
+    }
+    while (state.load() == Block::busy) {
+        std::this_thread::yield();
+    }
+}
+
+// ---- the thread that writes ----
+
+void Drain::work() {
+    while (is_writing_.load() || thread_.nap(kUntilWoken)) {
+        if (is_writing_.load()) {
+            write_version();
+        }
+    }
+}
+
+void Drain::write_version() {
+    const Version version = version_;
+    const bool completes = pe_ == PeId(0);
+    const std::string folder = version_folder(options_.dir, version);
+    begin_ns_ = now_ns();
+    written_bytes_ = 0;
+    fault_point(FaultPoint::store_begin);
+    const bool is_there = ::access(state_file(folder, pe_).c_str(), F_OK) == 0;
+    const Result<> written = is_there ? Result<>() : write_state(folder);
+    fault_point(FaultPoint::store_written);
+    if (!written && !is_stopped_.load()) {
+        tell(version, written.error().line);
+    }
+    forget_blocks();
+    is_writing_.store(false);  // from here on the next one may be wanted
+    if (written && completes) {
+        await_others(version, folder);
+    }
+    has_told_ = has_told_ && !written;
+}
+
+void Drain::tell(Version version, const std::string& why) {
+    if (!std::exchange(has_told_, true)) {
+        say("warning: SHMEM_FT_STORE: version %u is not stored: %s; the job goes on, and what is stored already stays",
+            version.value(), why.c_str());
+    }
+}
+
+Result<> Drain::write_state(const std::string& folder) {
+    StoredHead head = head_of(*options_.live, version_, pe_, options_.about.n_pes, options_.about.program);
+    head.image_sum = kept().header_sum();
+    seal(head);
+    const std::string path = state_file(folder, pe_);
+    DiskFile file;
+    return make_folder(folder)
+        .then([&] { return file.create(unfinished(path)); })
+        .then([&] { return file.resize(head.bytes); })
+        .then([&] { return write_blocks(file); })
+        .then([&] { return write_front(file); })
+        .then([&] { return file.write(&head, sizeof head, 0); })
+        .then([&] { return file.finish_as(path); });
+}
+
+void Drain::take(std::size_t block, std::byte* to) noexcept {
+    const Image::Place place = kept().place_of(block);
+    std::atomic<Block>& state = blocks_[block];
+    Block seen = Block::pending;
+    if (state.compare_exchange_strong(seen, Block::busy)) {
+        raw_copy(to, copy_begin_ + place.offset, place.bytes);
+        state.store(Block::taken);
+        return;
+    }
+    while (state.load() == Block::busy) {
+        std::this_thread::yield();
+    }
+    SFT_ASSERT(state.load() == Block::kept);  // each is taken once
+    raw_copy(to, own_ + place.offset, place.bytes);
+}
+
+Result<> Drain::write_blocks(DiskFile& file) {
+    const Image own = kept();
+    std::vector<std::byte> piece(kWriteBytes);
+    std::size_t begin = 0;  // of what is in the piece
+    std::size_t filled = 0;
+    const auto flush = [&] {
+        Result<> done = filled == 0 ? Result<>() : file.write(piece.data(), filled, kPageBytes + begin);
+        written_bytes_ += filled;
+        const std::size_t bytes = std::exchange(filled, 0);
+        return done ? keep_rate(bytes) : done;
+    };
+    for (std::size_t block = own.next_existing(0); block < n_blocks_; block = own.next_existing(block + 1)) {
+        const Image::Place place = own.place_of(block);
+        if (filled + place.bytes > kWriteBytes || place.offset != begin + filled) {
+            if (Result<> done = flush(); !done) {
+                return done;
+            }
+            begin = place.offset;
+        }
+        take(block, piece.data() + filled);
+        if (!place.fits(piece.data() + filled)) {
+            return fails(own.name_of(block) + " of the local copy is damaged");
+        }
+        filled += place.bytes;
+        fault_point(FaultPoint::store_block);
+    }
+    return flush();
+}
+
+Result<> Drain::write_front(DiskFile& file) {
+    static constexpr std::byte kZeros[kPageBytes] = {};
+    for (std::size_t page = 0; page < Image::front_bytes_for(*options_.live); page += kPageBytes) {
+        if (raw_equal(own_ + page, kZeros, kPageBytes)) {
+            continue;
+        }
+        if (Result<> done = file.write(own_ + page, kPageBytes, kPageBytes + page); !done) {
+            return done;
+        }
+    }
+    return {};
+}
+
+// Fails if it is time to stop, which nobody is told of.
+Result<> Drain::keep_rate(std::size_t bytes) {
+    constexpr auto kNapMost = std::chrono::nanoseconds(100'000'000);
+    while (!is_stopped_.load() && options_.rate_bytes != 0 && bytes != 0) {
+        const double due_ns = static_cast<double>(written_bytes_) / static_cast<double>(options_.rate_bytes) * 1e9;
+        const auto left = std::chrono::nanoseconds(static_cast<std::int64_t>(due_ns) - (now_ns() - begin_ns_));
+        if (left.count() <= 0 || !thread_.nap(std::min(left, kNapMost))) {
+            break;
+        }
+    }
+    return is_stopped_.load() ? Result<>(fails("the job ends")) : Result<>();
+}
+
+void Drain::forget_blocks() noexcept { ::madvise(own_, own_bytes_, MADV_DONTNEED); }
+
+// PE 0's: until the files of all are there, or another version is to be written.
+void Drain::await_others(Version version, const std::string& folder) {
+    constexpr std::int64_t kFirstNapNs = 2'000'000;
+    constexpr std::int64_t kLastNapNs = 500'000'000;
+    std::vector<PeId> missing;
+    for (std::int64_t nap_ns = kFirstNapNs;; nap_ns = std::min(2 * nap_ns, kLastNapNs)) {
+        missing = missing_states(folder, options_.about.n_pes);
+        if (missing.empty()) {
+            break;
+        }
+        if (is_writing_.load()) {
+            return tell(version, format("PE %d has not written its file, nor have %zu others", missing.front().value(),
+                                        missing.size() - 1));
+        }
+        if (!thread_.nap(std::chrono::nanoseconds(nap_ns))) {
+            return;
+        }
+    }
+    const Result<> done = complete(version, folder).then([this] { return remove_old(); });
+    if (!done) {
+        tell(version, done.error().line);
+    }
+}
+
+Result<> Drain::complete(Version version, const std::string& folder) {
+    Manifest manifest = options_.about;
+    manifest.version = version;
+    manifest.stored = std::time(nullptr);
+    for (std::int32_t pe = 0; pe < manifest.n_pes; ++pe) {
+        const Result<StoredHead> head = read_head(state_file(folder, PeId(pe)));
+        if (!head) {
+            return fails(head.error());
+        }
+        manifest.image_sums.push_back(head->image_sum);
+    }
+    fault_point(FaultPoint::store_complete);
+    if (Result<> done = verify_version(folder, manifest, false).then([&] { return write_manifest(folder, manifest); });
+        !done) {
+        return done;
+    }
+    last_complete_.store(version);
+    fault_point(FaultPoint::store_committed);
+    return {};
+}
+
+Result<> Drain::remove_old() const {
+    Result<std::vector<StoredVersion>> versions = stored_versions(options_.dir);
+    if (!versions) {
+        return fails(versions.error());
+    }
+    std::size_t n_complete = 0;
+    for (auto one = versions->rbegin(); one != versions->rend(); ++one) {
+        n_complete += one->is_complete ? 1 : 0;
+        const bool is_of_no_use = one->is_complete ? n_complete > options_.keep : n_complete > 0;
+        if (Result<> done = is_of_no_use ? remove_version(one->folder) : Result<>(); !done) {
+            return done;
+        }
+    }
+    return {};
+}
+
+}  // namespace sft

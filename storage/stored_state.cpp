@@ -1,0 +1,169 @@
+#include "storage/stored_state.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "base/process_watch.hpp"
+#include "base/report.hpp"
+#include "storage/manifest.hpp"
+#include "symheap/existing_pages.hpp"
+
+namespace sft {
+namespace {
+
+AddressRange range_of(const StoredPart& part) noexcept {
+    return {static_cast<std::uintptr_t>(part.address), static_cast<std::size_t>(part.bytes)};
+}
+
+StoredPart part_of(const AddressRange& range, std::size_t offset) noexcept {
+    return {.address = range.begin, .bytes = range.bytes, .offset = offset};
+}
+
+// 0, or the errno of the first piece that cannot be read; holes need not be.
+int read_through(int fd, std::size_t bytes) {
+    constexpr std::size_t kReadBytes = 1 << 20;
+    std::vector<char> piece(kReadBytes);
+    int error = 0;
+    each_existing(fd, 0, bytes, [&](std::size_t begin, std::size_t end) {
+        while (begin < end && error == 0) {
+            const ssize_t got = ::pread(fd, piece.data(), std::min(kReadBytes, end - begin), static_cast<off_t>(begin));
+            if (got <= 0) {
+                error = got < 0 ? errno : EIO;
+            } else {
+                begin += static_cast<std::size_t>(got);
+            }
+        }
+    });
+    return error;
+}
+
+}  // namespace
+
+StoredHead head_of(const LiveState& live, Version version, PeId pe, std::int32_t n_pes,
+                   std::uint64_t program) noexcept {
+    SFT_ASSERT(version != kNoVersion && pe.value() >= 0 && pe.value() < n_pes);
+    const std::size_t image = kPageBytes;
+    const std::size_t heap = image + Image::front_bytes_for(live);
+    const std::size_t globals = heap + whole_pages(live.heap.bytes);
+    const std::size_t library = globals + whole_pages(live.globals.bytes);
+    StoredHead head;
+    head.version = version.value();
+    head.pe = static_cast<std::uint32_t>(pe.value());
+    head.n_pes = static_cast<std::uint32_t>(n_pes);
+    head.heap = part_of(live.heap, heap);
+    head.globals = part_of(live.globals, globals);
+    head.library = part_of(live.library, library);
+    head.library.address = 0;  // the library lies elsewhere in each process
+    head.image = image;
+    head.table = image + kPageBytes;
+    head.bytes = image + Image::bytes_for(live);
+    head.program = program;
+    SFT_ASSERT(library + whole_pages(live.library.bytes) == head.bytes);
+    return head;
+}
+
+Result<> StoredState::open(const std::string& path) {
+    SFT_ASSERT(base_ == nullptr);
+    path_ = path;
+    const Result<StoredHead> head = read_head(path);
+    if (!head) {
+        return fails(head.error());
+    }
+    head_ = *head;
+    const LiveState live = shape();
+    if (head_ != [&] {
+            StoredHead expected = head_of(live, Version(static_cast<std::uint32_t>(head_.version)),
+                                          PeId(static_cast<std::int32_t>(head_.pe)),
+                                          static_cast<std::int32_t>(head_.n_pes), head_.program);
+            expected.image_sum = head_.image_sum;
+            expected.head_sum = head_.head_sum;
+            return expected;
+        }()) {
+        return fails(path + ": another layout than this library's");
+    }
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        const int error = errno;
+        return fails(format("%s: cannot be opened: %s", path.c_str(), describe_error(error).c_str()), error);
+    }
+    int error = read_through(fd, head_.bytes);
+    void* const at = error != 0
+                         ? MAP_FAILED
+                         : ::mmap(nullptr, head_.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
+    if (error == 0 && at == MAP_FAILED) {
+        error = errno;
+    }
+    ::close(fd);
+    if (error != 0) {
+        return fails(format("%s: cannot be read: %s", path.c_str(), describe_error(error).c_str()), error);
+    }
+    base_ = static_cast<std::byte*>(at);
+    return {};
+}
+
+void StoredState::close() noexcept {
+    if (base_ != nullptr) {
+        ::munmap(base_, head_.bytes);
+        base_ = nullptr;
+    }
+}
+
+LiveState StoredState::shape() const noexcept {
+    LiveState live;
+    live.heap = range_of(head_.heap);
+    live.globals = range_of(head_.globals);
+    live.library = range_of(head_.library);
+    return live;
+}
+
+Image StoredState::image(const LiveState& live) const noexcept {
+    SFT_ASSERT(base_ != nullptr && live.heap.bytes == head_.heap.bytes);
+    SFT_ASSERT(live.globals.bytes == head_.globals.bytes && live.library.bytes == head_.library.bytes);
+    return {base_ + head_.image, live};
+}
+
+Result<> StoredState::verify() const {
+    const LiveState live = shape();
+    const Image stored = image(live);
+    const Findings findings = stored.verify(Version(static_cast<std::uint32_t>(head_.version)));
+    return findings.intact() ? Result<>() : Result<>(fails(path_ + ": " + text_of(findings, stored)));
+}
+
+std::string text_of(const Findings& findings, const Image& image) {
+    SFT_ASSERT(!findings.intact());
+    if (findings.bad.empty()) {
+        return "its table of checksums is damaged";
+    }
+    const std::string first = image.name_of(findings.bad.front());
+    return findings.bad.size() == 1
+               ? first + " does not fit its checksum"
+               : format("%s and %zu more do not fit their checksums", first.c_str(), findings.bad.size() - 1);
+}
+
+Result<> verify_version(const std::string& folder, const Manifest& manifest, bool is_deep) {
+    for (std::int32_t pe = 0; pe < manifest.n_pes; ++pe) {
+        const std::string path = state_file(folder, PeId(pe));
+        const Result<StoredHead> head = read_head(path);
+        if (!head) {
+            return fails(head.error());
+        }
+        if (head->version != manifest.version.value() || head->pe != static_cast<std::uint32_t>(pe) ||
+            head->n_pes != static_cast<std::uint32_t>(manifest.n_pes) || head->program != manifest.program ||
+            head->image_sum != manifest.image_sums[static_cast<std::size_t>(pe)]) {
+            return fails(path + ": is not the file that the manifest speaks of");
+        }
+        StoredState state;
+        if (Result<> done = is_deep ? state.open(path).then([&] { return state.verify(); }) : Result<>(); !done) {
+            return done;
+        }
+    }
+    return {};
+}
+
+}  // namespace sft
