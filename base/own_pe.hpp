@@ -29,6 +29,15 @@ public:
         is_substitute_.store(true);
         has_joined_.store(false);
     }
+    // The job goes on from a stored version: as it were a substitute of itself.
+    void begin_with_stored() noexcept {
+        SFT_ASSERT(get() == kNoPe && !is_substitute());
+        begins_with_stored_.store(true);
+        has_joined_.store(false);
+    }
+    [[nodiscard]] bool begins_with_stored() const noexcept { return begins_with_stored_.load(); }
+    // The start-up of its program has been gone through before.
+    [[nodiscard]] bool repeats_start() const noexcept { return is_substitute() || begins_with_stored(); }
     // Once.
     void take(PeId pe) noexcept {
         SFT_ASSERT(get() == kNoPe && pe != kNoPe);
@@ -43,6 +52,7 @@ public:
 private:
     std::atomic<PeId> pe_;
     std::atomic<bool> is_substitute_{false};
+    std::atomic<bool> begins_with_stored_{false};
     std::atomic<bool> has_joined_{true};
 };
 

@@ -147,6 +147,7 @@ std::string describe(FailureReason reason) {
         case FailureKind::hung: return "hung";
         case FailureKind::node_lost: return "lost with its node";
         case FailureKind::unreachable: return "unreachable";
+        case FailureKind::restarted: return "begun again from a stored version";
         case FailureKind::died: return "died (the system did not tell how)";
     }
     return "unknown";

@@ -14,7 +14,8 @@ enum class FailureKind : std::uint8_t {
     hung = 3,
     node_lost = 4,
     unreachable = 5,
-    died = 6
+    died = 6,
+    restarted = 7  // with the whole job, from a stored version
 };
 
 // Fits a status int of shmem_query_fault: kind << 16 | code (signal number or exit code).

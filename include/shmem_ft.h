@@ -40,7 +40,8 @@ extern "C" {
 #define SHMEM_FT_HUNG 3
 #define SHMEM_FT_NODE_LOST 4
 #define SHMEM_FT_UNREACHABLE 5
-#define SHMEM_FT_DIED 6 /* the system did not tell how */
+#define SHMEM_FT_DIED 6      /* the system did not tell how */
+#define SHMEM_FT_RESTARTED 7 /* with all others: the job goes on from a stored version (oshrun --restart) */
 
 /* A global marked with this attribute is neither saved nor rolled back:
  *     static FILE *log_file SHMEM_FT_PRIVATE;

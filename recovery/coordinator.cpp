@@ -359,11 +359,11 @@ Participant::Do Coordinator::carry_out(const Call& call) {
             }
             case Do::replicate:
                 mutex_.unlock();
-                actions_->replicate(state.version.next());
+                actions_->replicate(shape_.version_after(state.version));
                 break;
             case Do::update_local_copy:
                 mutex_.unlock();
-                actions_->update_local_copy(state.version.next());
+                actions_->update_local_copy(shape_.version_after(state.version));
                 break;
             case Do::restore:
                 mutex_.unlock();

@@ -156,6 +156,19 @@ Result<> MemoryActions::use_first_keepers() {
     return {};
 }
 
+Result<> MemoryActions::begin_with_loaded() {
+    SFT_ASSERT(o_.coordinator->state().version == kNoVersion);
+    o_.restored();
+    o_.after_restoring();
+    o_.init_calls->commit_fetched();
+    if (Result<> shown = show_first_holders().then([this] { return use_first_keepers(); }); !shown) {
+        return shown;
+    }
+    retire_dead_peers();
+    o_.reset_channels(o_.coordinator->state());
+    return {};
+}
+
 bool MemoryActions::fetch_front(std::size_t heap_bytes) {
     for (;;) {
         const JobState state = o_.coordinator->state();

@@ -66,6 +66,8 @@ public:
     // keepers. Who of them is gone will be known in a moment, and is no failure.
     [[nodiscard]] Result<> show_first_holders();
     [[nodiscard]] Result<> use_first_keepers();
+    // A PE whose memory was loaded from a stored version: it is from now on as if it had begun.
+    [[nodiscard]] Result<> begin_with_loaded();
     // A substitute: the first bytes of the heap, and the library's state, as of the committed version. False: the job
     // is over.
     [[nodiscard]] bool fetch_front(std::size_t heap_bytes);

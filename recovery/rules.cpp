@@ -263,7 +263,7 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
             SFT_ASSERT(state.stage == Stage::updating);
             SFT_ASSERT(state.version.value() < UINT32_MAX);
             next.stage = Stage::running;
-            next.version = state.version.next();
+            next.version = shape_.version_after(state.version);
             break;
         case Goal::restore:
             SFT_ASSERT(state.stage == Stage::planned);

@@ -165,7 +165,12 @@ struct JobShape {
     bool keeps_near = false;
     const Scheme* scheme = &one_partner();           // of redundancy
     const MemoryHolder* memory = &process_memory();  // of processes
+    Version first_version{1};                        // a job that goes on from a stored version begins with that
 
+    // The number of the version that is made when that is the last one.
+    [[nodiscard]] Version version_after(Version version) const noexcept {
+        return version == kNoVersion ? first_version : version.next();
+    }
     [[nodiscard]] ProcId holder(const JobState& state, PeId pe) const noexcept;
     // The PE that `process` holds; kNoPe: none.
     [[nodiscard]] PeId held_by(const JobState& state, ProcId process) const noexcept;

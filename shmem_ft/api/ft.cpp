@@ -20,6 +20,7 @@ static_assert(SHMEM_FT_HUNG == static_cast<int>(FailureKind::hung));
 static_assert(SHMEM_FT_NODE_LOST == static_cast<int>(FailureKind::node_lost));
 static_assert(SHMEM_FT_UNREACHABLE == static_cast<int>(FailureKind::unreachable));
 static_assert(SHMEM_FT_DIED == static_cast<int>(FailureKind::died));
+static_assert(SHMEM_FT_RESTARTED == static_cast<int>(FailureKind::restarted));
 static_assert(SHMEM_FT_NO_SPARE == sft::kNoSpare);
 static_assert(SHMEM_FT_DATA_LOST == sft::kDataLost);
 static_assert(SHMEM_FT_BEFORE_CHECKPOINT == static_cast<int>(sft::VersionEvent::before_checkpoint));

@@ -52,7 +52,7 @@ void ProgramStart::begin() {
 }
 
 void ProgramStart::record() {
-    SFT_ASSERT(!o_.me->is_substitute());
+    SFT_ASSERT(!o_.me->repeats_start());
     if (o_.memory->has_startup_record()) {
         startup_ = std::make_unique<Startup>();
         startup_->begin_recording(*o_.engine, memory());
@@ -61,7 +61,7 @@ void ProgramStart::record() {
 }
 
 void ProgramStart::repeat() {
-    SFT_ASSERT(o_.me->is_substitute());
+    SFT_ASSERT(o_.me->repeats_start());
     if (o_.memory->has_startup_record()) {
         startup_ = std::make_unique<Startup>();
         startup_->begin_replay(*o_.engine, memory());

@@ -73,7 +73,9 @@ int RecoveryCalls::checkpoint_all() noexcept {
     if (!has_room_for_copies()) {
         return kOutOfMemory;  // still a barrier
     }
-    tell_program(VersionEvent::before_checkpoint, o_.coordinator->state().version.next());
+    const Version next = o_.coordinator->shape().version_after(o_.coordinator->state().version);
+    o_.storage->choose(next);
+    tell_program(VersionEvent::before_checkpoint, next);
     included_.save();  // behind the handlers, which may change it
     const Participant::Do outcome = o_.coordinator->carry_out({Call::Kind::checkpoint});
     fault_point(FaultPoint::checkpoint_leave);
@@ -272,6 +274,14 @@ bool RecoveryCalls::check_status() noexcept {
 
 // A substitute has the survivors' list; if its PE failed after them, the list of the restart that runs now.
 void RecoveryCalls::take_list() {
+    if (o_.me->begins_with_stored()) {
+        std::vector<FailedPe> all;
+        for (std::int32_t pe = 0; pe < o_.coordinator->shape().n_pes; ++pe) {
+            all.push_back({PeId(pe), {FailureKind::restarted, 0}});
+        }
+        o_.fault_policy->set_failed(std::move(all));
+        return;
+    }
     const JobState state = o_.coordinator->state();
     std::vector<FailedPe> list = state.failed;
     const PeId me = o_.me->get();
@@ -308,114 +318,11 @@ void RecoveryCalls::query_fault(int** pes, int** pes_status, std::size_t* numpes
     }
 }
 
-// ---- restart ----
-
-void RecoveryCalls::recover() noexcept {
-    if (is_leaving()) {
-        return;
-    }
-    int* pes = nullptr;
-    int* status = nullptr;
-    std::size_t numpes = 0;
-    query_fault(&pes, &status, &numpes);
-    if (numpes == 0) {
-        o_.job_exit->fail_job(
-            format("PE %d: shmem_ft_recover was called although no PE has failed: what else a checkpoint may "
-                   "return (SHMEM_FT_ERROR_OUT_OF_MEMORY), it cannot mend",
-                   o_.me->value()));
-    }
-    restart_pes(pes, numpes);
-    std::free(pes);
-    std::free(status);
-}
-
-void RecoveryCalls::restart_pes(const int* pes, std::size_t numpes) noexcept {
-    if (is_leaving()) {
-        return;
-    }
-    const std::int64_t begin = now_ns();
-    const Locked calls(calls_mutex_);
-    const PendingWatch::Inside inside(o_.fault_policy->watch(), "shmem_restart_pes");
-    prepare_restart();
-    const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
-    const std::uint64_t expected = JobRules::hash_of(o_.fault_policy->failed());
-    const Participant::Do outcome = o_.coordinator->carry_out({Call::Kind::restart, given, !o_.me->has_joined()});
-    o_.fault_policy->restart_decided();
-    if (!has_resumed(outcome, given == expected)) {
-        return;
-    }
-    resume();
-    restore_included();
-    tell_program(VersionEvent::after_restore, o_.coordinator->state().version);
-    const Coordinator::Times times = o_.coordinator->times();
-    const std::uint64_t version = o_.coordinator->state().version.value();
-    report_span("restart", begin, now_ns(), version);
-    if (times.restored != 0 && times.resumed != 0) {  // else this process has seen the next value first
-        report_span("restore", times.planned, times.restored, version);
-        report_span("protect", times.restored, times.resumed, version);
-    }
-    if (!o_.config->quiet) {
-        if (const auto line = o_.lines->recovery(o_.actions->recovered_from(), o_.me->get())) {
-            say("warning: %s", line->c_str());
-        }
-    }
-    fault_point(FaultPoint::restart_leave);
-}
-
-void RecoveryCalls::prepare_restart() noexcept {
-    const bool has_joined = o_.me->has_joined();
-    fault_point(has_joined ? FaultPoint::restart_enter : FaultPoint::substitute_joins);
-    if (has_joined && o_.coordinator->state().version != kNoVersion && o_.init_calls->is_ahead()) {
-        o_.job_exit->fail_job(
-            format("PE %d was initialised after the last checkpoint, which would be lost by going back: call "
-                   "shmem_checkpoint_all right after initialisation%s",
-                   o_.me->value(), o_.config->interval == CheckpointInterval() ? "" : ", without SHMEM_FT_INTERVAL"));
-    }
-    o_.program_start->end_replay(o_.coordinator->state().version);
-    if (!has_joined && !has_list()) {
-        fault_point(FaultPoint::query);
-        take_list();  // a substitute that did not ask: its own view of the list
-    }
-    o_.links->quiet();  // nothing of this view may come to a PE that has rolled back
-    o_.actions->retire_dead_peers();
-}
-
-bool RecoveryCalls::has_resumed(Participant::Do outcome, bool is_list_right) noexcept {
-    switch (outcome) {
-        case Participant::Do::give_up: o_.job_exit->fail_job(o_.actions->why_lost() + ": the data is lost");
-        case Participant::Do::ended: o_.job_exit->leave_ended_job();
-        case Participant::Do::rejected: break;
-        default: return true;
-    }
-    if (!is_list_right) {
-        say("error: PE %d: shmem_restart_pes was not given the list of shmem_query_fault; nothing was changed",
-            o_.me->value());
-    }
-    return false;
-}
-
-void RecoveryCalls::resume() noexcept {
-    o_.fault_policy->set_failed({});
-    room_ = {};
-    pace_.resume(now_ns());
-    if (!o_.me->has_joined()) {
-        if (const Result<> started = o_.start_idle_work(); !started) {
-            say("warning: %s", started.error().line.c_str());
-        }
-    }
-    o_.me->join();
-    SFT_ASSERT(o_.coordinator->state().version != kNoVersion);  // there was one to go back to
-    o_.engine->replay.active = false;
-    o_.program_start->end(o_.coordinator->state().version);
-    o_.peers->end_fault();
-    o_.fault_policy->watch().clear();
-}
-
 // ---- others ----
 
 int RecoveryCalls::algo_init() noexcept {
     job::watch_exit_at_first_call();
-    if (!o_.init_calls->enter(o_.me->is_substitute())) {
+    if (!o_.init_calls->enter(o_.me->repeats_start())) {
         return 0;
     }
     if (const Version version = o_.coordinator->state().version; version != kNoVersion) {

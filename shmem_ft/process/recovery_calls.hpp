@@ -27,6 +27,7 @@
 #include "shmem_ft/process/job_exit.hpp"
 #include "shmem_ft/process/program_start.hpp"
 #include "shmem_ft/process/status_publisher.hpp"
+#include "shmem_ft/process/storage.hpp"
 #include "shmem_ft/process/version_handlers.hpp"
 #include "shmem_ft/start/node_links.hpp"
 #include "symheap/peer_map.hpp"
@@ -48,6 +49,7 @@ public:
         MemoryActions* actions = nullptr;
         InitCalls* init_calls = nullptr;
         ProgramStart* program_start = nullptr;
+        Storage* storage = nullptr;
         CallChecks* checks = nullptr;
         FaultPolicy* fault_policy = nullptr;
         SpareWait* spare_wait = nullptr;
@@ -102,6 +104,10 @@ private:
     void give_advice() const noexcept SFT_REQUIRES(calls_mutex_);
     void tell_program(VersionEvent event, Version version) noexcept;
     void prepare_restart() noexcept;
+    void begin_with_stored() noexcept SFT_REQUIRES(calls_mutex_);
+    void commit_loaded() noexcept;
+    void tell_of_refused_list() const noexcept;
+    void after_restart() noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] bool has_resumed(Participant::Do outcome, bool is_list_right) noexcept;
     void resume() noexcept SFT_REQUIRES(calls_mutex_);
     void restore_included() noexcept SFT_REQUIRES(calls_mutex_);

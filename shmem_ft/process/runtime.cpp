@@ -37,6 +37,9 @@ Result<> Runtime::start(int generation) {
         return met;
     }
     SFT_ASSERT(self().value() < control_.n_slots() && first_spare() >= 1 && first_spare() <= control_.n_processes());
+    if (Result<> opened = open_storage(generation); !opened) {
+        return opened;
+    }
     const bool starts_as_spare = self().value() >= first_spare();
     open_peers();  // before the service thread exists, which retires dead peers also while a substitute takes its PE
     create_coordinator();
@@ -52,6 +55,9 @@ Result<> Runtime::start(int generation) {
     fault_point(FaultPoint::init_ready);
     rendezvous_.enter(StartStep::taking_pe);
     if (!starts_as_spare) {
+        if (storage_.begins_with() != kNoVersion) {
+            me_.begin_with_stored();
+        }
         if (Result<> taken = take_pe(PeId(self().value())); !taken) {
             return taken;
         }
@@ -78,13 +84,28 @@ Result<> Runtime::start(int generation) {
     if (starts_as_spare) {
         return become_substitute();
     }
+    if (me_.begins_with_stored()) {
+        return begin_with_stored();
+    }
     program_start_.record();
     return start_idle_work();
+}
+
+Result<> Runtime::open_storage(int generation) {
+    return storage_.open({.config = &config_,
+                          .memory = &memory_,
+                          .protector = &protector_,
+                          .engine = &engine_,
+                          .n_pes = first_spare(),
+                          .may_checkpoint = may_checkpoint_,
+                          .is_first = self() == ProcId(0),
+                          .is_first_life = generation == 0});
 }
 
 Result<> Runtime::read_settings() {
     return may_be_member()
         .then([this] { return load_config(config_); })
+        .then([this] { return storage_.read(config_); })
         .then([this] { return links_.read_topology(); })
         .then([this] { return check_mpi(config_.spares); })
         .then([this] { return start_fault_points(config_, ProcId(Bootstrap::rank_by_environment())); });
@@ -266,7 +287,7 @@ Result<> Runtime::take_pe(PeId pe) {
     }
     // What a substitute writes before it joins would land in memory that is being rolled back; protect() shows the
     // others.
-    if (!me_.is_substitute()) {
+    if (!me_.repeats_start()) {
         if (Result<> shown = actions_.show_first_holders(); !shown) {
             return shown;
         }
@@ -274,7 +295,7 @@ Result<> Runtime::take_pe(PeId pe) {
     peers_.retire_dead();  // whose deaths came before their memory was mapped
     engine_links_.connect_channels();
     reset_handles(engine_);
-    return me_.is_substitute() ? Result<>() : actions_.use_first_keepers();
+    return me_.repeats_start() ? Result<>() : actions_.use_first_keepers();
 }
 
 Result<> Runtime::become_substitute() {
@@ -290,11 +311,26 @@ Result<> Runtime::become_substitute() {
     if (!actions_.fetch_front(memory_.front_bytes())) {
         job_exit_.leave_ended_job();
     }
-    engine_.init_depth = 0;  // the program's own calls count until the version's number comes with its memory
-    begin_replay(engine_);
     channel_.report({.kind = JobEventKind::pe_taken, .pe = pe.value(), .begin_ns = now_ns()});
-    program_start_.repeat();  // oshrun gives what PE 0 had read to who has taken it
+    repeat_start();  // oshrun gives what PE 0 had read to who has taken it
     fault_point(FaultPoint::substitute_prepared);
+    return {};
+}
+
+// The program's own calls count until the version's number comes with its memory.
+void Runtime::repeat_start() {
+    engine_.init_depth = 0;
+    begin_replay(engine_);
+    program_start_.repeat();
+}
+
+Result<> Runtime::begin_with_stored() {
+    engine_.gate.pending.store(true);
+    if (Result<> loaded = storage_.load_front(me_.get()); !loaded) {
+        return loaded;
+    }
+    init_calls_.fetch(static_cast<std::uint32_t>(engine_.init_calls));
+    repeat_start();
     return {};
 }
 
@@ -337,7 +373,11 @@ void Runtime::finish() noexcept {
     SFT_ASSERT(me_.get() != kNoPe && service_ != nullptr);
     // Scrubbing waits for answers of those who have the copies. All are there until everybody has come to the end.
     protector_.stop_idle_work();
+    storage_.close();
     calls_.finish([this] {
+        if (me_.get() == PeId(0)) {
+            storage_.tidy_up();
+        }
         control_.slot(self()).state.store(ProcessState::finalized);
         job_exit_.note_finished();
         Bootstrap::forget_launcher();

@@ -36,6 +36,7 @@
 #include "shmem_ft/process/program_start.hpp"
 #include "shmem_ft/process/recovery_calls.hpp"
 #include "shmem_ft/process/status_publisher.hpp"
+#include "shmem_ft/process/storage.hpp"
 #include "shmem_ft/start/bootstrap.hpp"
 #include "shmem_ft/start/node_links.hpp"
 #include "shmem_ft/start/rendezvous.hpp"
@@ -93,6 +94,9 @@ private:
 
     [[nodiscard]] Result<> take_pe(PeId pe);
     [[nodiscard]] Result<> become_substitute();
+    [[nodiscard]] Result<> begin_with_stored();
+    void repeat_start();
+    [[nodiscard]] Result<> open_storage(int generation);
     [[nodiscard]] PeId sleep_as_spare() noexcept;
     void ask_to_join();
     void say_goodbye(Stage how) noexcept;
@@ -131,6 +135,7 @@ private:
     HeapCalls heap_calls_{engine_, memory_, me_};
     CallChecks checks_;
     ProgramStart program_start_;
+    Storage storage_;
     EngineLinks engine_links_;
 
     // What is agreed on, and what follows from it.

@@ -8,11 +8,24 @@
 #include <string>
 #include <utility>
 
+#include "base/checksum.hpp"
 #include "base/report.hpp"
 #include "shmem_ft/start/bootstrap.hpp"
 #include "transport/shm/control.hpp"
 
 namespace sft {
+
+namespace {
+
+std::uint64_t storing_of(const Config& config) {
+    const CheckpointInterval& interval = config.store_interval;
+    const std::string text =
+        format("%s\n%s\n%u %llu %u", config.store.c_str(), config.restart.c_str(), static_cast<unsigned>(interval.kind),
+               static_cast<unsigned long long>(interval.amount), config.store_keep);
+    return checksum(text.data(), text.size());
+}
+
+}  // namespace
 
 JobCard own_card(const Config& config, AddressRange heap, AddressRange globals, std::uint64_t topology) {
     JobCard mine;
@@ -30,6 +43,7 @@ JobCard own_card(const Config& config, AddressRange heap, AddressRange globals, 
     mine.topology = topology;
     mine.interval_kind = static_cast<std::uint64_t>(config.interval.kind);
     mine.interval_amount = config.interval.amount;
+    mine.storing = storing_of(config);
     std::snprintf(mine.libc_version, sizeof mine.libc_version, "%s", ::gnu_get_libc_version());
     const ssize_t length = ::readlink("/proc/self/exe", mine.program, sizeof mine.program - 1);
     mine.program[length < 0 ? 0 : length] = '\0';
@@ -66,6 +80,11 @@ Result<> compare_cards(const JobCard& mine, const JobCard& first, ProcId self) {
                    rank);
     } else if (mine.interval_kind != first.interval_kind || mine.interval_amount != first.interval_amount) {
         error = format("process %d has another SHMEM_FT_INTERVAL than process 0: it must be the same for all", rank);
+    } else if (mine.storing != first.storing) {
+        error = format(
+            "process %d has another SHMEM_FT_STORE, SHMEM_FT_STORE_... or SHMEM_FT_RESTART than process 0: "
+            "they must be the same for all",
+            rank);
     } else if (mine.heap_base != first.heap_base || mine.heap_bytes != first.heap_bytes) {
         error = format(
             "process %d has another symmetric heap than process 0: SHMEM_SYMMETRIC_SIZE and "

@@ -13,7 +13,7 @@ namespace sft {
 
 // Published by process 0. Fixed layout, compared field by field.
 struct JobCard {
-    std::uint32_t layout = 8;
+    std::uint32_t layout = 9;
     std::uint32_t spares = 0;
     std::uint64_t heap_base = 0;
     std::uint64_t heap_bytes = 0;
@@ -29,12 +29,13 @@ struct JobCard {
     std::uint64_t topology = 0;  // Topology::fingerprint; 0: none
     std::uint64_t interval_kind = 0;
     std::uint64_t interval_amount = 0;
+    std::uint64_t storing = 0;    // checksum of the settings of stored versions
     std::uint64_t mail_name = 0;  // MailToken
     std::uint64_t mail_secret = 0;
     char libc_version[32] = {};
     char program[160] = {};
 };
-static_assert(std::is_trivially_copyable_v<JobCard> && sizeof(JobCard) == 312);
+static_assert(std::is_trivially_copyable_v<JobCard> && sizeof(JobCard) == 320);
 static_assert(std::has_unique_object_representations_v<JobCard>, "no byte goes out that nobody has set");
 
 // That of this process; what process 0 alone chooses is not in there yet.

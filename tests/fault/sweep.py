@@ -13,8 +13,13 @@ import sys
 import tempfile
 
 # Points that no process comes to in such a job, each with the setting that it needs. A point that the sweep does come to
-# must not be here. interval_cases.py goes to these.
-NEEDS_OTHER_SETTING = {"due_asked": "SHMEM_FT_INTERVAL", "due_told": "SHMEM_FT_INTERVAL"}
+# must not be here. interval_cases.py goes to these, and jobs_test.py of storage/.
+NEEDS_OTHER_SETTING = {
+    **{point: "SHMEM_FT_INTERVAL" for point in ("due_asked", "due_told")},
+    **{point: "SHMEM_FT_STORE" for point in ("store_asked", "store_told", "store_begin", "store_block", "store_written",
+                                             "store_complete", "store_committed")},
+    "stored_load": "SHMEM_FT_RESTART",
+}
 RUNS_LEAST = 200
 
 

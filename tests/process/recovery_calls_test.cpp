@@ -91,6 +91,7 @@ protected:
                      .actions = &actions_,
                      .init_calls = &init_calls_,
                      .program_start = &program_start_,
+                     .storage = &storage_,
                      .checks = &checks_,
                      .fault_policy = &fault_policy_,
                      .spare_wait = &spare_wait_,
@@ -129,6 +130,7 @@ protected:
     PeerMap peers_;
     CallChecks checks_;
     ProgramStart program_start_;
+    Storage storage_;
     InitCalls init_calls_;
     MemoryActions actions_;
     StatusPublisher status_{

@@ -132,6 +132,9 @@ int Guardian::run() {
     Outcome outcome = ledger_.outcome();
     tell_what_is_lost(outcome);
     log_.end(outcome, ledger_);
+    if (task_.retry_note != nullptr) {
+        task_.retry_note->is_worth_retry.store(ledger_.is_worth_retry());
+    }
     if (log_.lost() != 0 && outcome.exit_code == 0) {
         outcome = {EXIT_FAILURE, fmt::format("--events: the file is incomplete: {}", strerrordesc_np(log_.lost()))};
     }

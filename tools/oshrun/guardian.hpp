@@ -24,6 +24,7 @@
 #include "tools/oshrun/job_socket.hpp"
 #include "tools/oshrun/launcher_door.hpp"
 #include "tools/oshrun/own_launch.hpp"
+#include "tools/oshrun/retry_note.hpp"
 
 namespace sft::tools {
 
@@ -42,6 +43,7 @@ struct GuardianTask {
     std::uint32_t node_timeout_ms = 0;  // SHMEM_FT_NODE_TIMEOUT
     bool is_realtime = false;           // SHMEM_FT_REALTIME
     bool is_quiet = false;              // --quiet
+    RetryNote* retry_note = nullptr;    // of who may start the job again
     OnDemand on_demand;
     bool withholds_kill = false;  // for tests: processes that the job has declared dead are left alone
     JobSocket socket;

@@ -199,6 +199,7 @@ void JobLedger::event(const JobEvent& event, std::int64_t now_ns, std::int32_t h
         case JobEventKind::exiting: item->announced_code = event.code & 0xff; break;
         case JobEventKind::global_exit: {
             const int code = event.code & 0xff;
+            has_exited_globally_ = has_exited_globally_ || !verdict_;
             decide({code, code == 0 ? std::string()
                                     : fmt::format("{} called shmem_global_exit({})",
                                                   name(static_cast<std::size_t>(event.rank)), event.code)});
@@ -436,6 +437,17 @@ Outcome JobLedger::unrecoverable(const JobEvent& event) const {
         }
     }
     return outcome;
+}
+
+bool JobLedger::is_worth_retry() const {
+    if (is_told_to_end_ || has_exited_globally_ || !has_started_ || outcome_of_processes().exit_code == 0) {
+        return false;
+    }
+    return std::any_of(holder_.begin(), holder_.end(), [this](int rank) {
+        const Process& item = processes_[static_cast<std::size_t>(rank)];
+        const auto end = item.end ? item.end : item.seen_dead;
+        return end && !item.is_finalized && end->kind != FailureKind::exited;
+    });
 }
 
 Outcome JobLedger::outcome() const {

@@ -90,6 +90,8 @@ public:
     // the job.
     [[nodiscard]] bool is_joining(int rank) const;
     [[nodiscard]] bool is_told_to_end() const noexcept { return is_told_to_end_; }
+    // The job has not ended well, because processes or hosts were lost while it ran: another attempt may.
+    [[nodiscard]] bool is_worth_retry() const;
     // The rank's number and PE for the log; -1: none.
     [[nodiscard]] int rank_of(ProcessKey key) const;
     [[nodiscard]] int pe_of(ProcessKey key) const;
@@ -161,6 +163,7 @@ private:
     std::optional<Outcome> verdict_;
     std::optional<FailureReason> launcher_end_;
     bool is_told_to_end_ = false;
+    bool has_exited_globally_ = false;  // by shmem_global_exit
     bool is_output_whole_ = true;
     int ends_ = 0;
     int ends_before_complete_ = 0;  // how many had ended when everybody was initialised

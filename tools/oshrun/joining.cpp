@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <utility>
@@ -24,6 +25,14 @@ namespace sft::tools {
 namespace {
 
 constexpr int kExitExecFailed = 127;
+
+bool is_same_program(pid_t one, pid_t other) {
+    std::error_code ignored;
+    const auto program_of = [&](pid_t pid) {
+        return std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), ignored);
+    };
+    return !program_of(one).empty() && program_of(one) == program_of(other);
+}
 
 // Listening sockets have the guardian's pid in their names (see JobSocket::open).
 std::optional<std::string> socket_of(std::int32_t job) {
@@ -38,7 +47,10 @@ std::optional<std::string> socket_of(std::int32_t job) {
             line.size() != at + static_cast<std::size_t>(length)) {
             continue;
         }
-        if (guardian == job || parent_of(guardian).pid == job) {
+        const pid_t front = parent_of(guardian).pid;
+        // With --retries the user's oshrun is one further up.
+        const pid_t above = parent_of(front).pid;
+        if (guardian == job || front == job || (above == job && is_same_program(front, above))) {
             return line.substr(at + 2);
         }
     }

@@ -43,6 +43,7 @@
 #include "tools/oshrun/preflight.hpp"
 #include "tools/oshrun/process_tree.hpp"
 #include "tools/oshrun/program_image.hpp"
+#include "tools/oshrun/restarting.hpp"
 #include "tools/oshrun/tcp.hpp"
 
 namespace sft::tools {
@@ -196,11 +197,11 @@ std::string write_rank_hosts(const Options& options, const std::vector<std::stri
     return path;
 }
 
-std::optional<Refusal> open_events_file(const std::string& path, Fd& file) {
+std::optional<Refusal> open_events_file(const std::string& path, bool goes_on, Fd& file) {
     if (path.empty()) {
         return std::nullopt;
     }
-    file = Fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+    file = Fd(open(path.c_str(), O_WRONLY | O_CREAT | (goes_on ? 0 : O_TRUNC) | O_APPEND | O_CLOEXEC, 0666));
     if (!file) {
         return Refusal{kExitUsage, fmt::format("--events {}: cannot be written: {}", path, strerrordesc_np(errno))};
     }
@@ -310,11 +311,32 @@ std::optional<LauncherDoor> settle_door(const Options& options, const std::optio
     return has_door(options, facts) ? std::optional(std::move(door)) : std::nullopt;
 }
 
+std::optional<Refusal> settle_restart(Options& options) {
+    if (options.restart.empty()) {
+        return std::nullopt;
+    }
+    const Result<RestartPoint> point = find_restart_point(options.restart);
+    if (!point) {
+        return Refusal{kExitUsage, "--restart: " + point.error().line};
+    }
+    const int n_pes = point->manifest.n_pes;
+    if (options.pes != 0 && options.pes != n_pes) {
+        return Refusal{kExitUsage, fmt::format("--restart: {} was stored by {} PEs: -n {} instead of -n {}",
+                                               point->folder, n_pes, n_pes, options.pes)};
+    }
+    options.pes = n_pes;
+    set_restart_point(*point);
+    return std::nullopt;
+}
+
 std::optional<Refusal> look_round(Options& options, Found& found) {
     if (auto refusal = check_footing()) {
         return refusal;
     }
     apply_exports(options);
+    if (auto refusal = settle_restart(options)) {
+        return refusal;
+    }
     if (auto refusal = find_hosts(options, found.hosts)) {
         return refusal;
     }
@@ -356,14 +378,18 @@ void take_settings(const Options& options, const Config& config, GuardianTask& t
     task.launcher_reads_stdin = launcher_reads_stdin(options);
 }
 
-int run(Options options) {
-    leave_surrounding_job();
+// note: of who may start the job again, which it has done `attempt` times.
+int run(Options options, int attempt, RetryNote* note) {
+    if (note == nullptr) {
+        leave_surrounding_job();
+    }
     Found found;
     if (const auto refusal = look_round(options, found)) {
         return refuse(*refusal);
     }
     GuardianTask task;
-    if (const auto refusal = open_events_file(options.events_path, task.events_file)) {
+    task.retry_note = note;
+    if (const auto refusal = open_events_file(options.events_path, attempt > 0, task.events_file)) {
         return refuse(*refusal);
     }
     block_end_signals();  // from here on there is something to clean up
@@ -424,6 +450,18 @@ int run(Options options) {
     return run_front({temp_dir, guardian, job_variable});
 }
 
+int run_again_if_lost(Options options) {
+    leave_surrounding_job();
+    apply_exports(options);
+    if (const auto refusal = settle_restart(options)) {
+        return refuse(*refusal);
+    }
+    options.restart.clear();  // it is in the environment, and another attempt may go on from a later one
+    return run_with_retries(options.retries, [&](int attempt, RetryNote& note) {
+        return told([&] { return run(options, attempt, &note); });
+    });
+}
+
 }  // namespace
 }  // namespace sft::tools
 
@@ -450,5 +488,8 @@ int main(int argc, char** argv) {
     if (!options.join.empty()) {
         return ask_to_join(options.join, options.pes, options.host_list);
     }
-    return told([&] { return run(std::move(options)); });
+    if (options.retries > 0) {
+        return told([&] { return run_again_if_lost(std::move(options)); });
+    }
+    return told([&] { return run(std::move(options), 0, nullptr); });
 }

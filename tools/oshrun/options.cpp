@@ -17,7 +17,7 @@ namespace {
 // What the command line says, before it is checked. Of what may be given once only the last one counts.
 struct RawOptions {
     std::optional<std::string> pes, spares, host_list, hostfile, map_by, spare_nodes, launcher, on_demand,
-        on_demand_limit, events, join;
+        on_demand_limit, events, join, restart, retries;
     std::vector<std::string> exports;
     std::vector<std::string> launcher_args;
     bool is_verbose = false;
@@ -49,6 +49,8 @@ constexpr OptionName kOptionNames[] = {
     {.name = "--launcher-args", .each = &RawOptions::launcher_args},
     {.name = "--events", .once = &RawOptions::events},
     {.name = "--join", .once = &RawOptions::join},
+    {.name = "--restart", .once = &RawOptions::restart},
+    {.name = "--retries", .once = &RawOptions::retries},
     {.name = "-H", .once = &RawOptions::host_list},
     {.name = "-host", .once = &RawOptions::host_list},
     {.name = "--host", .once = &RawOptions::host_list},
@@ -245,7 +247,7 @@ Result<> parse_join(const RawOptions& raw, Options& options) {
         return fails("--join: the pid of the job's oshrun is empty");
     }
     if (!options.command.empty() || raw.spares || !raw.exports.empty() || raw.hostfile || raw.spare_nodes ||
-        raw.launcher) {
+        raw.launcher || raw.restart || raw.retries) {
         return fails("--join takes -n and --host only: the program and its settings are those of the job");
     }
     options.join = *raw.join;
@@ -288,6 +290,13 @@ Result<> parse_options(const std::vector<std::string>& words, Options& options) 
         return parse_join(raw, options);
     }
     if (Result<> done = parse_hosts(raw, options); !done) {
+        return done;
+    }
+    if (raw.restart == "") {
+        return fails("--restart: the name of the folder is empty");
+    }
+    options.restart = raw.restart.value_or("");
+    if (Result<> done = parse_count("--retries", raw.retries, 0, "retries", options.retries); !done) {
         return done;
     }
     if (raw.events == "") {
@@ -338,6 +347,10 @@ until one of them takes over the number and the memory of a PE that has died.
   -L ARGS,                 options for the launcher (mpirun), in one word:
   --launcher-args ARGS       -L "--bind-to core --tag-output"
   --events FILE            write what happens in the job to FILE, one JSON object a line
+  --restart DIR            go on from the newest version that is stored in DIR (see
+                           SHMEM_FT_STORE), or from the one whose folder DIR is
+  --retries N              start the job again when it is lost, N times at most: from the
+                           newest stored version, else from the beginning
   --join PID               start K more spares (default: 1) for the job of the oshrun
                            with that pid, on that host
   -q, --quiet              say nothing of recoveries that went well

@@ -35,6 +35,8 @@ struct Options {
     LauncherKind launcher = LauncherKind::automatic;
     OnDemandPolicy on_demand = OnDemandPolicy::automatic;
     int on_demand_limit = 8;
+    std::string restart;  // --restart: a folder of versions, or of one
+    int retries = 0;
     std::string join;  // the job that gets `pes` more spares; empty: starts a job
     bool is_verbose = false;
     bool is_quiet = false;

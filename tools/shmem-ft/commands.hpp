@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace sft::tools {
@@ -46,6 +47,18 @@ struct StatusCommand {
     double watch_seconds = 0;  // 0: once
 };
 [[nodiscard]] int run_status(const StatusCommand& command);
+
+// list, show, verify, remove, extract.
+struct StoredCommand {
+    std::string path;     // a folder of versions, or of one
+    int pe = 0;           // extract:
+    std::string global;   // its name, or
+    std::string range;    // "ADDRESS:BYTES"
+    std::string program;  // empty: as the manifest says
+    std::string type;     // of NumPy; empty: raw bytes
+    std::string output;
+};
+[[nodiscard]] int run_stored(std::string_view word, const StoredCommand& command);
 
 // The words after `lab`, which has options like a program of its own.
 [[nodiscard]] int run_lab(const std::vector<std::string>& words);

@@ -23,8 +23,10 @@ namespace {
 constexpr int kProcessesMax = 4095;
 constexpr double kWatchSecondsMin = 0.1;
 constexpr double kWatchSecondsMax = 86400;
-constexpr std::array<std::string_view, 8> kSubcommands = {"config", "globals", "info",   "lab",
-                                                          "plan",   "points",  "status", "version"};
+constexpr std::array<std::string_view, 13> kSubcommands = {"config", "extract", "globals", "info",   "lab",
+                                                           "list",   "plan",    "points",  "remove", "show",
+                                                           "status", "verify",  "version"};
+constexpr std::array<std::string_view, 5> kOfStored = {"extract", "list", "remove", "show", "verify"};
 
 constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
 
@@ -33,6 +35,18 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
   globals PROGRAM      the globals that a checkpoint of PROGRAM holds: name, size, section;
                        what it leaves out and why; types that deserve a look (with -g)
     --all                all of them, not only the largest
+  list DIR             the versions that are stored in DIR (SHMEM_FT_STORE)
+  show VERSION         what the version whose folder that is was stored by and with, and
+                       where its parts lie in the files
+  verify DIR|VERSION   whether all is there and fits its checksums
+  remove DIR|VERSION   all versions in DIR, or that one
+  extract VERSION --output FILE
+                       a piece of the memory of one PE
+    --pe N               of that PE (default: 0)
+    --global NAME        that variable; --program FILE: if the program lies elsewhere now
+    --range ADDRESS:BYTES
+                         that piece of heap or globals
+    --type TYPE          as a file of NumPy: <f8, <i4, <u8
   lab [OPTIONS] -- PROGRAM...
                        run a program under a campaign of faults and compare what it prints
                        (shmem-ft lab --help)
@@ -71,6 +85,7 @@ struct Commands {
     PlanCommand plan;
     PointsCommand points;
     StatusCommand status;
+    StoredCommand stored;
 };
 
 void describe_to(CLI::App& app, Commands& commands) {
@@ -100,6 +115,20 @@ void describe_to(CLI::App& app, Commands& commands) {
     status->add_option("--watch", commands.status.watch_seconds)->check(CLI::Range(kWatchSecondsMin, kWatchSecondsMax));
     CLI::App* info = app.add_subcommand("info");
     info->add_flag("--json", commands.info.as_json);
+    for (const std::string_view word : kOfStored) {
+        CLI::App* stored = app.add_subcommand(std::string(word));
+        stored->add_option("path", commands.stored.path);
+        stored->set_help_flag();
+        stored->add_flag("-h,--help", commands.wants_help);
+        if (word == "extract") {
+            stored->add_option("--pe", commands.stored.pe)->check(CLI::Range(0, kProcessesMax));
+            stored->add_option("--global", commands.stored.global);
+            stored->add_option("--range", commands.stored.range);
+            stored->add_option("--program", commands.stored.program);
+            stored->add_option("--type", commands.stored.type);
+            stored->add_option("--output", commands.stored.output);
+        }
+    }
     for (CLI::App* command : {config, globals, info, plan, points, status}) {
         command->set_help_flag();
         command->add_flag("-h,--help", commands.wants_help);
@@ -110,6 +139,9 @@ int carry_out(std::string_view word, const Commands& commands) {
     if (commands.wants_help) {
         fmt::print("{}", kHelp);
         return EXIT_SUCCESS;
+    }
+    if (std::find(kOfStored.begin(), kOfStored.end(), word) != kOfStored.end()) {
+        return run_stored(word, commands.stored);
     }
     if (word == "config") {
         return run_config(commands.config);
@@ -134,8 +166,7 @@ int carry_out(std::string_view word, const Commands& commands) {
 
 int run(int argc, char** argv) {
     if (argc < 2) {
-        return refuse(
-            "no command given: config, globals, lab, plan, points, status, info or version (see shmem-ft --help)");
+        return refuse(fmt::format("no command given: one of {} (see shmem-ft --help)", fmt::join(kSubcommands, ", ")));
     }
     const std::string word = argv[1];
     if (word == "-h" || word == "--help" || word == "help") {
@@ -148,10 +179,9 @@ int run(int argc, char** argv) {
     }
     if (std::find(kSubcommands.begin(), kSubcommands.end(), word) == kSubcommands.end()) {
         const std::string suggestion = nearest(word, kSubcommands);
-        return refuse(
-            suggestion.empty()
-                ? fmt::format("{}: no such command: config, globals, lab, plan, points, status, info or version", word)
-                : fmt::format("{}: no such command; did you mean {}?", word, suggestion));
+        return refuse(suggestion.empty()
+                          ? fmt::format("{}: no such command: one of {}", word, fmt::join(kSubcommands, ", "))
+                          : fmt::format("{}: no such command; did you mean {}?", word, suggestion));
     }
 
     if (word == "lab") {

@@ -1,0 +1,221 @@
+#include "shmem_ft/process/storage.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/assert.hpp"
+#include "base/build_info.hpp"
+#include "base/clock.hpp"
+#include "base/faults/fault_points.hpp"
+#include "base/report.hpp"
+#include "shmem_ft/ops/ask_first.hpp"
+#include "shmem_ft/start/bootstrap.hpp"
+
+namespace sft {
+namespace {
+
+// What a job that goes on must have as it was, because it says where memory lies and what is in it.
+constexpr const char* kKeptSettings[] = {"SHMEM_SYMMETRIC_SIZE", "SHMEM_FT_HEAP_BASE", "SHMEM_FT_STARTUP_RECORD",
+                                         "SHMEM_FT_CHECK", "SHMEM_FT_GLOBALS"};
+
+std::string value_of(std::string_view name, const Config& config) {
+    const std::span<const SettingInfo> all = settings();
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const SettingInfo& setting) { return setting.name == name; });
+    return found == all.end() ? "" : setting_value(*found, config);
+}
+
+std::string without_slashes(std::string path) {
+    while (path.size() > 1 && path.back() == '/') {
+        path.pop_back();
+    }
+    return path;
+}
+
+}  // namespace
+
+Result<> Storage::read(const Config& config) {
+    if (!config.store.empty() && config.backup.mode != BackupMode::double_copy) {
+        return fails(
+            "SHMEM_FT_STORE: files are written from the PEs' own copies: it needs "
+            "SHMEM_FT_BACKUP_MODE=double or replica:K");
+    }
+    if (config.restart.empty()) {
+        return {};
+    }
+    const std::string folder = without_slashes(config.restart);
+    begins_with_ = version_of_folder(folder.substr(folder.rfind('/') + 1));
+    if (begins_with_ == kNoVersion) {
+        return fails(
+            format("SHMEM_FT_RESTART=%s: no folder of a version (version-00000012, say): oshrun --restart "
+                   "finds the newest one",
+                   config.restart.c_str()));
+    }
+    return config.backup.mode != BackupMode::none
+               ? Result<>()
+               : Result<>(fails("SHMEM_FT_RESTART: a job without checkpoints (SHMEM_FT_BACKUP_MODE=none) cannot go on "
+                                "from one"));
+}
+
+Result<> Storage::open(const Options& options) {
+    SFT_ASSERT(options.config != nullptr && options.memory != nullptr && options.n_pes > 0);
+    o_ = options;
+    if (!o_.is_first_life) {
+        begins_with_ = kNoVersion;
+    }
+    if (begins_with_ != kNoVersion && !o_.may_checkpoint) {
+        return fails("SHMEM_FT_RESTART: the program does not call shmem_checkpoint_all");
+    }
+    const Config& config = *o_.config;
+    if (config.store.empty() || !o_.may_checkpoint || !o_.is_first_life) {
+        return {};
+    }
+    const std::string dir = without_slashes(config.store);
+    if (Result<> ready = o_.is_first ? Drain::prepare(dir, begins_with_) : Result<>(); !ready) {
+        return fails("SHMEM_FT_STORE: " + ready.error().line);
+    }
+    pace_.begin(config.store_interval, now_ns());
+    has_drain_ = true;
+    return drain_
+        .open({.dir = dir,
+               .keep = config.store_keep,
+               .rate_bytes = config.store_rate_bytes,
+               .live = &live(),
+               .about = about()})
+        .then([this]() -> Result<> {
+            o_.protector->store().give_versions_to(drain_);
+            return {};
+        });
+}
+
+void Storage::close() noexcept { drain_.stop(); }
+
+void Storage::tidy_up() noexcept {
+    if (!has_drain_) {
+        return;
+    }
+    if (const Result<> done = Drain::remove_incomplete(without_slashes(o_.config->store)); !done) {
+        say("warning: SHMEM_FT_STORE: %s", done.error().line.c_str());
+    }
+}
+
+Manifest Storage::about() const {
+    Manifest about;
+    about.n_pes = o_.n_pes;
+    char path[PATH_MAX] = {};
+    const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
+    about.program_path.assign(path, length < 0 ? 0 : static_cast<std::size_t>(length));
+    about.program = program_fingerprint();
+    about.library = build_info().version;
+    for (const char* name : kKeptSettings) {
+        about.settings.emplace_back(name, value_of(name, *o_.config));
+    }
+    return about;
+}
+
+// ---- a job that goes on ----
+
+Result<> Storage::check(const Manifest& manifest) const {
+    const Manifest own = about();
+    const std::string what = o_.config->restart + " was stored by ";
+    if (manifest.version != begins_with_) {
+        return fails(format("%s has the manifest of version %u", o_.config->restart.c_str(), manifest.version.value()));
+    }
+    if (manifest.n_pes != own.n_pes) {
+        return fails(what + format("%d PEs, and this job has %d: start it with -n %d", manifest.n_pes, own.n_pes,
+                                   manifest.n_pes));
+    }
+    if (manifest.program != own.program) {
+        return fails(what + format("another program than %s (%s): it must be the same file", own.program_path.c_str(),
+                                   manifest.program_path.c_str()));
+    }
+    if (manifest.library != own.library) {
+        return fails(
+            what + format("version %s of this library, and this is %s", manifest.library.c_str(), own.library.c_str()));
+    }
+    for (const auto& [name, value] : manifest.settings) {
+        if (value_of(name, *o_.config) != value) {
+            return fails(what + format("a job with %s=%s, and this one has %s: set it as it was", name.c_str(),
+                                       value.c_str(), value_of(name, *o_.config).c_str()));
+        }
+    }
+    return {};
+}
+
+Result<> Storage::check(const StoredHead& head, const Manifest& manifest, PeId pe) const {
+    StoredHead expected = head_of(live(), begins_with_, pe, o_.n_pes, manifest.program);
+    expected.image_sum = manifest.image_sums[pe.index()];
+    expected.head_sum = head.head_sum;
+    if (head.globals.address != expected.globals.address || head.globals.bytes != expected.globals.bytes) {
+        return fails(state_file(o_.config->restart, pe) +
+                     ": the globals of the program are at another place here: start it with oshrun, or link it with "
+                     "-no-pie (oshcc does)");
+    }
+    return head == expected ? Result<>()
+                            : Result<>(fails(state_file(o_.config->restart, pe) +
+                                             ": is not what the manifest speaks of, or of another build of this "
+                                             "library"));
+}
+
+Result<> Storage::load_front(PeId pe) {
+    SFT_ASSERT(begins_with_ != kNoVersion && !state_);
+    const Result<Manifest> manifest = read_manifest(o_.config->restart);
+    if (!manifest) {
+        return fails(manifest.error());
+    }
+    state_.emplace();
+    if (Result<> opened =
+            check(*manifest).then([&] { return state_->open(state_file(o_.config->restart, pe)); }).then([&] {
+                return check(state_->head(), *manifest, pe);
+            });
+        !opened) {
+        return opened;
+    }
+    Image image = state_->image(live());
+    const Findings findings = image.load_front(begins_with_, live(), o_.memory->front_bytes());
+    return findings.intact() ? Result<>()
+                             : Result<>(fails(state_file(o_.config->restart, pe) + ": " + text_of(findings, image)));
+}
+
+Result<> Storage::load() {
+    SFT_ASSERT(state_.has_value());
+    fault_point(FaultPoint::stored_load);
+    Image image = state_->image(live());
+    const Findings findings = image.load(begins_with_, live());
+    if (!findings.intact()) {
+        return fails(
+            format("%s, PE %u: %s", o_.config->restart.c_str(), state_->head().pe, text_of(findings, image).c_str()));
+    }
+    state_.reset();
+    return {};
+}
+
+// ---- versions that go to files ----
+
+void Storage::choose(Version version) noexcept {
+    if (!drain_.is_open() || !pace_.asks(version)) {
+        return;
+    }
+    const std::uint32_t is_free = drain_.is_writing() ? 0 : 1;
+    const auto answer = ask_first<StorePace::Answer>(*o_.engine, is_free,
+                                                     {.asked = FaultPoint::store_asked, .told = FaultPoint::store_told},
+                                                     [&](std::span<const std::uint32_t> all) {
+                                                         const bool can_all =
+                                                             std::find(all.begin(), all.end(), 0U) == all.end();
+                                                         return pace_.decide(can_all, now_ns());
+                                                     });
+    if (!answer) {
+        return;
+    }
+    pace_.hear(*answer, now_ns());
+    if (answer->is_due != 0) {
+        drain_.want(version);
+    }
+}
+
+}  // namespace sft

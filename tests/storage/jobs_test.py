@@ -1,0 +1,475 @@
+#!/usr/bin/env python3
+"""Versions in files: whole jobs that are lost, and go on from what is stored. Each gives what it gives without a fault.
+
+    jobs_test.py --oshrun build/bin/oshrun --programs build [--rounds N] [--seed S] [CASE...]
+"""
+
+import argparse
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+# A sanitizer makes jobs several times as slow.
+TIMEOUT_S = 60 if os.environ.get("SFT_SANITIZE", "none") == "none" else 240
+
+
+class Wrong(Exception):
+    pass
+
+
+def check(condition, text, outcome=None):
+    if not condition:
+        told = "" if outcome is None else f"\n{outcome.stdout}\n{outcome.stderr}"
+        raise Wrong(f"{text}{told}")
+
+
+class Bench:
+    def __init__(self, options):
+        self.oshrun = os.path.abspath(options.oshrun)
+        self.tool = os.path.join(os.path.dirname(self.oshrun), "shmem-ft")
+        self.programs = os.path.abspath(options.programs)
+        self.random = random.Random(options.seed)
+        self.rounds = options.rounds
+        self.folder = None
+
+    def command(self, *words):
+        paths = [os.path.join(self.programs, below, words[-1][0]) for below in ("apps", "tests/fault")]
+        return [self.oshrun, *words[:-1], next(path for path in paths if os.path.exists(path)), *words[-1][1:]]
+
+    def environment(self, settings):
+        return {**os.environ, "SHMEM_FT_MEMORY_DOMAINS": "0", **settings}
+
+    def run(self, *words, stdin=subprocess.DEVNULL, **settings):
+        return subprocess.run(self.command(*words), env=self.environment(settings), stdin=stdin, capture_output=True,
+                              text=True, timeout=TIMEOUT_S, check=False)
+
+    def start(self, *words, **settings):
+        return subprocess.Popen(self.command(*words), env=self.environment(settings), stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def shmem_ft(self, *words):
+        return subprocess.run([self.tool, *words], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+
+    def store(self, **settings):
+        return {"SHMEM_FT_STORE": self.folder, "SHMEM_FT_STORE_INTERVAL": "2", **settings}
+
+    def complete(self):
+        found = os.listdir(self.folder) if os.path.isdir(self.folder) else []
+        return sorted(int(name[8:]) for name in found
+                      if os.path.exists(os.path.join(self.folder, name, "manifest.toml")))
+
+    def version(self, number):
+        return os.path.join(self.folder, f"version-{number:08}")
+
+    def check_stored(self):
+        if self.complete():
+            for number in self.complete():
+                verified = self.shmem_ft("verify", self.version(number))
+                check(verified.returncode == 0, "a version with a manifest is damaged", verified)
+
+
+def results(outcome):
+    return sorted(line for line in outcome.stdout.splitlines() if line.startswith("result "))
+
+
+def check_right(outcome, expected):
+    check(outcome.returncode == 0, f"exit code {outcome.returncode}", outcome)
+    check(results(outcome) == expected and expected, f"results {results(outcome)} instead of {expected}", outcome)
+
+
+def check_refused(outcome, pattern):
+    check(outcome.returncode != 0, "exit code 0", outcome)
+    lines = [line for line in outcome.stderr.splitlines() if line.startswith(("oshrun: ", "shmem-ft: "))]
+    check(any(re.search(pattern, line) for line in lines), f"no line matches /{pattern}/", outcome)
+
+
+JACOBI = ["jacobi1d", "--cells", "6000", "--steps", "480", "--halo", "16", "--pace", "4"]
+LONG = [*JACOBI[:-1], "60"]
+ALL_DIE = "; ".join(f"kill pe {pe} at checkpoint_enter visit 16" for pe in range(3))
+
+# --- a job that goes on ---
+
+
+def goes_on(program, lines=None, **settings):
+    """All PEs die; the version from which it goes on is one of the last ones."""
+    def case(bench):
+        if lines is None:
+            expected = results(bench.run("-n", "3", program, **settings))
+        else:
+            expected = lines
+        lost = bench.run("-n", "3", program, SHMEM_FT_FAULTS=ALL_DIE, **bench.store(**settings))
+        check(lost.returncode != 0 and bench.complete(), "nothing was stored", lost)
+        bench.check_stored()
+        check_right(bench.run("--restart", bench.folder, program, **settings), expected)
+        check(not [name for name in os.listdir(bench.folder) if int(name[8:]) not in bench.complete()],
+              f"something incomplete stays: {os.listdir(bench.folder)}")
+
+    return case
+
+
+def spares_after_that(bench):
+    """What goes on survives deaths as any job does, also that of PE 0."""
+    expected = results(bench.run("-n", "3", JACOBI))
+    bench.run("-n", "3", JACOBI, SHMEM_FT_FAULTS=ALL_DIE, **bench.store())
+    deaths = "kill pe 0 at replicate_end visit 3; kill pe 2 at checkpoint_enter visit 8"
+    check_right(bench.run("--restart", bench.folder, "--spares", "2", JACOBI, SHMEM_FT_FAULTS=deaths), expected)
+
+
+def dies_again_and_again(bench):
+    """In each attempt, at the places of a job that goes on."""
+    expected = results(bench.run("-n", "3", JACOBI))
+    bench.run("-n", "3", JACOBI, SHMEM_FT_FAULTS=ALL_DIE, **bench.store())
+    kept = bench.complete()
+    for point in ["init_ready", "replay_begin", "replay_call", "replay_end", "substitute_joins", "stored_load", "query",
+                  "arrived", "replicate_begin", "replicate_end", "replicated", "commit_decided", "updated"]:
+        for pe in (0, 2):
+            lost = bench.run("--restart", bench.version(kept[-1]), JACOBI, SHMEM_FT_FAULTS=f"kill process {pe} at {point}",
+                             SHMEM_FT_STORE="")
+            check(lost.returncode != 0, f"a death at {point} went unnoticed", lost)
+    check(bench.complete() == kept, "versions have changed")
+    check_right(bench.run("--restart", bench.folder, JACOBI), expected)
+
+
+# --- retries ---
+
+
+def retried(bench):
+    expected = results(bench.run("-n", "3", JACOBI))
+    outcome = bench.run("-n", "3", "--retries", "5", JACOBI, SHMEM_FT_FAULTS="kill pe 1 at checkpoint_enter visit 16",
+                        **bench.store())
+    check_right(outcome, expected)
+    check(re.search(r"oshrun: starts the job again \(1 of 5\), from version \d+, stored \d+ s ago", outcome.stderr),
+          "no line that says so", outcome)
+
+
+def retried_from_the_beginning(bench):
+    """Nothing is stored, and the signal comes once."""
+    expected = results(bench.run("-n", "3", JACOBI))
+    job = bench.start("-n", "3", "--retries", "1", LONG)
+    victim = await_child(job.pid, "jacobi1d")
+    os.kill(victim, signal.SIGKILL)
+    stdout, stderr = job.communicate(timeout=TIMEOUT_S)
+    check_right(subprocess.CompletedProcess([], job.returncode, stdout, stderr), expected)
+    check("from the beginning: no version is stored without SHMEM_FT_STORE" in stderr, stderr)
+
+
+def not_retried(bench):
+    """What ends by itself, or is told to, is not started again; nor is a job more often than allowed."""
+    own = bench.run("-n", "3", "--retries", "3", ["blocked", "--mode", "barrier_all", "--how", "exit"])
+    check(own.returncode != 0 and "again" not in own.stderr, "a program that exits was started again", own)
+    job = bench.start("-n", "3", "--retries", "3", LONG, **bench.store())
+    await_child(job.pid, "jacobi1d")
+    job.send_signal(signal.SIGTERM)
+    stdout, stderr = job.communicate(timeout=TIMEOUT_S)
+    check(job.returncode == 128 + signal.SIGTERM and "again" not in stderr, f"{job.returncode} {stdout} {stderr}")
+    often = bench.run("-n", "3", "--retries", "2", JACOBI, SHMEM_FT_FAULTS="kill pe 1 at checkpoint_enter visit 2")
+    check_refused(often, r"the job was lost 3 times: --retries 2 allows no more")
+
+
+def killed_with_all(bench):
+    """The oshrun that retries is killed: nothing of its job stays."""
+    job = bench.start("-n", "3", "--retries", "3", LONG, **bench.store())
+    victim = await_child(job.pid, "jacobi1d")
+    job.kill()
+    job.communicate(timeout=TIMEOUT_S)
+    end = time.monotonic() + 20
+    while os.path.exists(f"/proc/{victim}/exe") and time.monotonic() < end:
+        time.sleep(0.01)
+    check(not os.path.exists(f"/proc/{victim}/exe"), "a PE outlives the killed oshrun")
+
+
+def input_again(bench):
+    """A file as standard input is read from the same place by each attempt."""
+    program = os.path.join(bench.folder, "copy.c")
+    os.makedirs(bench.folder)
+    with open(program, "w", encoding="utf-8") as file:
+        file.write('#include <shmem.h>\n#include <shmem_ft.h>\n#include <poll.h>\n#include <stdio.h>\nlong number, step;\n'
+                   'int main(void) { shmem_init(); if (shmem_my_pe() == 0 && scanf("%ld", &number) != 1) return 3;\n'
+                   'shmem_long_broadcast(SHMEM_TEAM_WORLD, &number, &number, 1, 0);\n'
+                   'if (SHMEM_FT_ROLLBACK_POINT()) shmem_ft_recover();\n'
+                   'while (step < 60) { shmem_checkpoint_all(); number += ++step; poll(NULL, 0, 5); }\n'
+                   'if (shmem_my_pe() == 1) printf("result %ld\\n", number); shmem_finalize(); return 0; }\n')
+    binary = os.path.join(bench.folder, "copy")
+    oshcc = os.path.join(os.path.dirname(bench.oshrun), "oshcc")
+    subprocess.run([oshcc, program, "-o", binary], check=True, timeout=TIMEOUT_S)
+    numbers = os.path.join(bench.folder, "numbers")
+    with open(numbers, "w", encoding="utf-8") as file:
+        file.write("1000\n42\n")
+    store = os.path.join(bench.folder, "store")
+    with open(numbers, encoding="utf-8") as stdin:
+        outcome = subprocess.run([bench.oshrun, "-n", "2", "--retries", "9", binary], stdin=stdin, capture_output=True,
+                                 text=True, timeout=TIMEOUT_S, check=False,
+                                 env=bench.environment({"SHMEM_FT_STORE": store, "SHMEM_FT_STORE_INTERVAL": "2",
+                                                        "SHMEM_FT_FAULTS": "kill pe 1 at checkpoint_enter visit 31"}))
+    check_right(outcome, ["result 2830"])
+
+
+def await_child(parent, name):
+    """The pid of a process with that name which comes from `parent` and has begun its checkpoints."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+                    is_one = file.read().strip() == name
+                if is_one and parent in ancestors(int(pid)):
+                    time.sleep(0.3)  # it has come into its loop; where it is killed does not matter
+                    return int(pid)
+            except OSError:
+                pass
+    raise Wrong(f"no {name} came")
+
+
+def ancestors(pid):
+    found = []
+    while pid > 1:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            pid = int(file.read().rsplit(")", 1)[1].split()[1])
+        found.append(pid)
+    return found
+
+
+# --- deaths and failures while a version is written ---
+
+POINTS = ["store_asked", "store_told", "store_begin", "store_block", "store_written", "store_complete", "store_committed"]
+
+
+def deaths_in_storing(bench):
+    """One PE at each point: the spare goes on, and writes what is left; then all at that point, and again from the files."""
+    expected = results(bench.run("-n", "3", JACOBI))
+    for point in POINTS:
+        for pe in (0, 1):
+            if pe == 1 and point in ("store_complete", "store_committed"):
+                continue
+            shutil.rmtree(bench.folder, ignore_errors=True)
+            fault = f"kill pe {pe} at {point} visit {bench.random.randint(1, 6)}"
+            check_right(bench.run("-n", "3", "--spares", "1", JACOBI, SHMEM_FT_FAULTS=fault, **bench.store()), expected)
+            bench.check_stored()
+            shutil.rmtree(bench.folder, ignore_errors=True)
+            fault = f"kill pe {pe} at {point} visit {bench.random.randint(1, 6)}"
+            lost = bench.run("-n", "3", JACOBI, SHMEM_FT_FAULTS=fault, **bench.store())
+            check(lost.returncode != 0, f"nobody died: {fault}", lost)
+            bench.check_stored()
+            if bench.complete():
+                check_right(bench.run("--restart", bench.folder, JACOBI), expected)
+                bench.check_stored()
+            else:
+                check_right(bench.run("-n", "3", JACOBI, **bench.store()), expected)
+
+
+def failures_in_storing(bench):
+    """The job ends well whatever the disk says; versions with a manifest are sound; one line tells."""
+    expected = results(bench.run("-n", "3", JACOBI))
+    for call, error in [("open", "EMFILE"), ("open", "EACCES"), ("write", "ENOSPC"), ("write", "EIO"), ("write", "EINTR"),
+                        ("sync", "EIO"), ("sync", "ENOSPC"), ("rename", "EACCES")]:
+        for how in (" visit 2", " visit 2 every"):
+            shutil.rmtree(bench.folder, ignore_errors=True)
+            pe = bench.random.randint(0, 1)
+            often = "20 times " if error == "EINTR" else ""
+            if error == "EINTR" and "every" in how:
+                continue
+            fault = f"fail {error} {often}pe {pe} at call_store_{call}{how}"
+            outcome = bench.run("-n", "3", JACOBI, SHMEM_FT_FAULTS=fault, **bench.store())
+            check_right(outcome, expected)
+            told = [line for line in outcome.stderr.splitlines() if "is not stored" in line]
+            check(not told if error == "EINTR" else 1 <= len(told) <= 30, f"{len(told)} lines: {fault}", outcome)
+            bench.check_stored()
+            if "every" not in how:
+                check(bench.complete(), "nothing was stored afterwards", outcome)
+
+
+def full_disk(bench):
+    """A file system that is really full."""
+    os.makedirs(bench.folder)
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "stored", bench.folder],
+                                           capture_output=True, check=False).returncode != 0:
+        print("skipped: no file system can be mounted here")
+        return
+    try:
+        expected = results(bench.run("-n", "3", JACOBI))
+        outcome = bench.run("-n", "3", JACOBI, **bench.store(SHMEM_FT_STORE_KEEP="100"))
+        check_right(outcome, expected)
+        check("No space left on device" in outcome.stderr, "nothing was said", outcome)
+        check(bench.complete(), "nothing was stored", outcome)
+        bench.check_stored()
+        check_right(bench.run("--restart", bench.folder, JACOBI, SHMEM_FT_STORE=""), expected)
+    finally:
+        subprocess.run(["umount", bench.folder], check=True)
+
+
+def at_random(bench):
+    """All processes of the job at any time, again and again, until it is done."""
+    expected = results(bench.run("-n", "3", JACOBI))
+    for _ in range(bench.rounds):
+        shutil.rmtree(bench.folder, ignore_errors=True)
+        lives = 0
+        outcome = None
+        while outcome is None or outcome.returncode != 0:
+            words = ["--restart", bench.folder] if bench.complete() else ["-n", "3"]
+            job = bench.start(*words, [*JACOBI[:-1], "20"], **bench.store())
+            try:
+                stdout, stderr = job.communicate(timeout=bench.random.uniform(0.1, 0.8) if lives < 4 else TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                check(lives < 4, "a job hangs")
+                job.kill()
+                stdout, stderr = job.communicate(timeout=TIMEOUT_S)
+                await_end(bench)
+            outcome = subprocess.CompletedProcess([], job.returncode, stdout, stderr)
+            bench.check_stored()
+            lives += 1
+        check_right(outcome, expected)
+
+
+def await_end(bench):
+    """Until nobody of the killed job writes there any more."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if not any_process_with(f"SHMEM_FT_STORE={bench.folder}"):
+            return
+        time.sleep(0.01)
+    raise Wrong("processes outlive their killed oshrun")
+
+
+def any_process_with(variable):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as file:
+                if int(pid) != os.getpid() and variable in file.read():
+                    return True
+        except OSError:
+            pass
+    return False
+
+
+# --- what is wrong gets its line ---
+
+
+def damaged(bench):
+    bench.run("-n", "3", JACOBI, SHMEM_FT_FAULTS=ALL_DIE, **bench.store())
+    expected = results(bench.run("-n", "3", JACOBI))
+    older, newer = bench.complete()[-2:]
+    path = os.path.join(bench.version(newer), "pe-00001.state")
+    with open(path, "r+b") as file:
+        file.seek(0)
+        head = file.read(152)
+        globals_offset = int.from_bytes(head[72:80], "little")
+        file.seek(globals_offset + 200)
+        byte = file.read(1)
+        file.seek(globals_offset + 200)
+        file.write(bytes([byte[0] ^ 1]))
+    check_refused(bench.shmem_ft("verify", bench.folder), rf"{path}: block 0 of the globals does not fit its checksum")
+    check_refused(bench.run("--restart", bench.folder, JACOBI, SHMEM_FT_STORE=""),
+                  r"version-\d+, PE 1: block 0 of the globals does not fit its checksum")
+    check_right(bench.run("--restart", bench.version(older), JACOBI, SHMEM_FT_STORE=""), expected)
+    os.truncate(path, 1000)
+    check_refused(bench.run("--restart", bench.folder, JACOBI), r"pe-00001.state: has 1000 bytes instead of \d+")
+    os.remove(os.path.join(bench.version(newer), "manifest.toml"))
+    check_refused(bench.run("--restart", bench.version(newer), JACOBI), "has not been stored completely")
+
+
+def bad_input(bench):
+    bench.run("-n", "3", JACOBI, SHMEM_FT_FAULTS=ALL_DIE, **bench.store())
+    folder = bench.folder
+    check_refused(bench.run("-n", "3", JACOBI, **bench.store()), "has version .* of another job: go on from it")
+    check_refused(bench.run("--restart", folder, "-n", "4", JACOBI), "was stored by 3 PEs: -n 3 instead of -n 4")
+    check_refused(bench.run("--restart", folder, ["two_phase"]), "was stored by another program")
+    check_refused(bench.run("--restart", folder + "/none", JACOBI), "No such file or directory")
+    check_refused(bench.run("--restart", "/tmp", JACOBI), "no complete version is in there")
+    check_refused(bench.run("--restart", folder, JACOBI, SHMEM_SYMMETRIC_SIZE="1G"),
+                  "with SHMEM_SYMMETRIC_SIZE=512M, and this one has 1G")
+    check_refused(bench.run("--restart", folder, JACOBI, SHMEM_FT_BACKUP_MODE="none", SHMEM_FT_STORE=""),
+                  "cannot go on")
+    check_refused(bench.run("-n", "3", JACOBI, **bench.store(SHMEM_FT_BACKUP_MODE="single")), "it needs")
+    check_refused(bench.run("-n", "3", JACOBI, SHMEM_FT_STORE="/proc/none"), "SHMEM_FT_STORE: /proc/none")
+    check_refused(bench.run("-n", "3", JACOBI, SHMEM_FT_RESTART=folder), "no folder of a version")
+    check_refused(bench.run("-n", "3", JACOBI, SHMEM_FT_STORE_KEEP="0"), "SHMEM_FT_STORE_KEEP=0")
+    check_refused(bench.shmem_ft("show", folder), "not the folder of one version")
+    check_refused(bench.shmem_ft("list", "/tmp/none-of-it"), "no folder of that name")
+    check_refused(bench.shmem_ft("verify"), "no folder given")
+
+
+# --- the tool ---
+
+
+def looked_at(bench):
+    bench.run("-n", "3", JACOBI, SHMEM_FT_FAULTS=ALL_DIE, **bench.store())
+    numbers = bench.complete()
+    listed = bench.shmem_ft("list", bench.folder)
+    check(all(re.search(rf"^ +{number} +3 ", listed.stdout, re.M) for number in numbers), "not listed", listed)
+    shown = bench.shmem_ft("show", bench.version(numbers[-1]) + "/")
+    check(f"version {numbers[-1]} of 3 PEs" in shown.stdout and "SHMEM_FT_CHECK=off" in shown.stdout, "show", shown)
+    output = os.path.join(bench.folder, "x.npy")
+    extracted = bench.shmem_ft("extract", bench.version(numbers[-1]), "--pe", "2", "--global", "step", "--type", "<u8",
+                               "--output", output)
+    check(extracted.returncode == 0, "extract", extracted)
+    with open(output, "rb") as file:
+        content = file.read()
+    check(content.startswith(b"\x93NUMPY") and len(content) % 64 == 8, f"{content}")
+    step = int.from_bytes(content[-8:], "little")
+    check(step % 16 == 0 and 0 < step <= 480, f"step {step}")
+    os.remove(output)
+    check_refused(bench.shmem_ft("extract", bench.version(numbers[-1]), "--global", "no_such", "--output", output),
+                  "no global no_such")
+    check_refused(bench.shmem_ft("extract", bench.version(numbers[-1]), "--range", "1:1", "--output", output),
+                  "neither in the heap nor among the globals")
+    removed = bench.shmem_ft("remove", bench.folder)
+    check(removed.returncode == 0 and not bench.complete(), "remove", removed)
+
+
+CASES = {
+    "jacobi": goes_on(JACOBI),
+    "jacobi-nodes": goes_on(JACOBI, SHMEM_FT_PRETEND_NODES="3"),
+    "jacobi-nodes-ofi": goes_on(JACOBI, SHMEM_FT_PRETEND_NODES="3", SHMEM_TRANSPORT="ofi"),
+    "jacobi-checked": goes_on(JACOBI, SHMEM_FT_CHECK="abort", SHMEM_FT_TRACKING="check"),
+    "linked-list": goes_on(["linked_list", "--steps", "40", "--pace", "4"]),
+    "remote-writes": goes_on(["remote_writes", "--steps", "40", "--pace", "4"]),
+    "remote-writes-nodes": goes_on(["remote_writes", "--steps", "40", "--pace", "4"], SHMEM_FT_PRETEND_NODES="2"),
+    "two-phase": goes_on(["two_phase", "--steps", "30", "--pace", "4"]),
+    "spares-after-that": spares_after_that,
+    "dies-again": dies_again_and_again,
+    "retried": retried,
+    "retried-from-the-beginning": retried_from_the_beginning,
+    "not-retried": not_retried,
+    "killed-with-all": killed_with_all,
+    "input-again": input_again,
+    "deaths-in-storing": deaths_in_storing,
+    "failures-in-storing": failures_in_storing,
+    "full-disk": full_disk,
+    "at-random": at_random,
+    "damaged": damaged,
+    "bad-input": bad_input,
+    "looked-at": looked_at,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--oshrun", required=True)
+    parser.add_argument("--programs", required=True, help="build directory")
+    parser.add_argument("--rounds", type=int, default=3, help="of the case at-random")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("cases", nargs="*", choices=[[], *CASES])
+    options = parser.parse_args()
+    bench = Bench(options)
+    wrong = 0
+    for name in options.cases or CASES:
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="stored-") as folder:
+            bench.folder = os.path.join(folder, "versions")
+            try:
+                CASES[name](bench)
+                print(f"ok    {name} ({time.monotonic() - begin:.1f} s)", flush=True)
+            except (Wrong, subprocess.TimeoutExpired) as what:
+                wrong += 1
+                print(f"WRONG {name}: {what}", flush=True)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+#include "tools/oshrun/restarting.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <new>
+#include <optional>
+
+#include "tools/common/fd.hpp"
+#include "tools/common/text.hpp"
+#include "tools/oshrun/job_environment.hpp"
+
+namespace sft::tools {
+namespace {
+
+constexpr std::array kEndSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+std::string without_slashes(std::string path) {
+    while (path.size() > 1 && path.back() == '/') {
+        path.pop_back();
+    }
+    return path;
+}
+
+std::string text_of_time(std::int64_t seconds) {
+    if (seconds < 120) {
+        return fmt::format("{} s", seconds);
+    }
+    return seconds < 7200 ? fmt::format("{} min", seconds / 60)
+                          : fmt::format("{:.1f} h", static_cast<double>(seconds) / 3600);
+}
+
+// Standard input, if it is a file: the next attempt reads it from the same place.
+class RereadInput {
+public:
+    RereadInput() {
+        struct stat info {};
+        if (fstat(STDIN_FILENO, &info) == 0 && S_ISREG(info.st_mode)) {
+            offset_ = lseek(STDIN_FILENO, 0, SEEK_CUR);
+        }
+    }
+    void rewind() const {
+        if (offset_) {
+            lseek(STDIN_FILENO, *offset_, SEEK_SET);
+        }
+    }
+
+private:
+    std::optional<off_t> offset_;
+};
+
+pid_t start_attempt(int number, RetryNote& note, const sigset_t& before,
+                    const std::function<int(int attempt, RetryNote& note)>& attempt) {
+    const pid_t parent = getpid();
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() != parent) {
+            _exit(EXIT_FAILURE);
+        }
+        sigprocmask(SIG_SETMASK, &before, nullptr);
+        const int status = attempt(number, note);
+        std::fflush(nullptr);
+        _exit(status);
+    }
+    return child;
+}
+
+// The wait status of the attempt. has_told: it was sent a signal to end.
+int await_attempt(pid_t child, const Fd& signals, bool& has_told) {
+    while (true) {
+        int status = 0;
+        if (waitpid(child, &status, WNOHANG) == child) {
+            return status;
+        }
+        pollfd entry{signals.get(), POLLIN, 0};
+        poll(&entry, 1, -1);
+        signalfd_siginfo info{};
+        if (read(signals.get(), &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD) {
+            continue;
+        }
+        has_told = true;
+        if (info.ssi_code <= 0) {  // from a process; what the terminal sends comes to all of the group
+            kill(child, static_cast<int>(info.ssi_signo));
+        }
+    }
+}
+
+// What the next attempt begins with is in the environment then.
+std::string choose_restart_point() {
+    const char* store = std::getenv("SHMEM_FT_STORE");
+    if (store == nullptr || *store == '\0') {
+        return "from the beginning: no version is stored without SHMEM_FT_STORE";
+    }
+    const Result<StoredVersion> newest = newest_complete(without_slashes(store));
+    const Result<RestartPoint> point =
+        newest && !newest->folder.empty() ? find_restart_point(newest->folder) : Result<RestartPoint>(RestartPoint());
+    if (!newest || !point) {
+        return fmt::format("from the beginning: {}", (newest ? point.error() : newest.error()).line);
+    }
+    if (point->folder.empty()) {
+        return "from the beginning: no version was stored";
+    }
+    set_restart_point(*point);
+    return fmt::format("from version {}, stored {} ago", point->manifest.version.value(),
+                       text_of_time(std::max<std::int64_t>(0, std::time(nullptr) - point->manifest.stored)));
+}
+
+}  // namespace
+
+Result<RestartPoint> find_restart_point(const std::string& path) {
+    RestartPoint point;
+    point.folder = std::filesystem::absolute(without_slashes(path)).lexically_normal().string();
+    if (version_of_folder(std::filesystem::path(point.folder).filename().string()) == kNoVersion) {
+        if (access(point.folder.c_str(), F_OK) != 0) {
+            return fails(fmt::format("{}: {}", path, strerrordesc_np(errno)));
+        }
+        const Result<StoredVersion> newest = newest_complete(point.folder);
+        if (!newest) {
+            return fails(newest.error());
+        }
+        if (newest->folder.empty()) {
+            return fails(fmt::format("{}: no complete version is in there", path));
+        }
+        point.folder = newest->folder;
+    }
+    const Result<Manifest> manifest = read_manifest(point.folder);
+    if (!manifest) {
+        return fails(manifest.error());
+    }
+    point.manifest = *manifest;
+    return point;
+}
+
+void set_restart_point(const RestartPoint& point) {
+    set_for_job("SHMEM_FT_RESTART", point.folder);
+    for (const auto& [name, value] : point.manifest.settings) {
+        if (std::getenv(name.c_str()) == nullptr) {
+            set_for_job(name, value);
+        }
+    }
+    if (std::getenv("SHMEM_FT_STORE") == nullptr) {
+        set_for_job("SHMEM_FT_STORE", std::filesystem::path(point.folder).parent_path().string());
+    }
+}
+
+int run_with_retries(int retries, const std::function<int(int attempt, RetryNote& note)>& attempt) {
+    void* const shared = mmap(nullptr, sizeof(RetryNote), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        print_line(fmt::format("oshrun: --retries: {}", strerrordesc_np(errno)));
+        return EXIT_FAILURE;
+    }
+    RetryNote& note = *new (shared) RetryNote;
+    sigset_t mask;
+    sigset_t before;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGCHLD);
+    for (const int signal : kEndSignals) {
+        struct sigaction action {};
+        if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) {
+            sigaddset(&mask, signal);
+        }
+    }
+    sigprocmask(SIG_BLOCK, &mask, &before);
+    const Fd signals(signalfd(-1, &mask, SFD_CLOEXEC));
+    const RereadInput input;
+    bool has_told = false;
+    for (int number = 0;; ++number) {
+        note.is_worth_retry.store(false);
+        const pid_t child = start_attempt(number, note, before, attempt);
+        if (child < 0) {
+            print_line(fmt::format("oshrun: cannot start a process: {}", strerrordesc_np(errno)));
+            return EXIT_FAILURE;
+        }
+        const int status = await_attempt(child, signals, has_told);
+        const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (code == 0 || has_told || !note.is_worth_retry.load()) {
+            return code;
+        }
+        if (number == retries) {
+            print_line(
+                fmt::format("oshrun: the job was lost {} times: --retries {} allows no more", number + 1, retries));
+            return code;
+        }
+        print_line(
+            fmt::format("oshrun: starts the job again ({} of {}), {}", number + 1, retries, choose_restart_point()));
+        input.rewind();
+    }
+}
+
+}  // namespace sft::tools
