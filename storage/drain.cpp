@@ -175,6 +175,10 @@ void Drain::write_version() {
     fault_point(FaultPoint::store_begin);
     const bool is_there = ::access(state_file(folder, pe_).c_str(), F_OK) == 0;
     const Result<> written = is_there ? Result<>() : write_state(folder);
+    if (written && options_.tells) {
+        say("PE %d: version %u is in its file: %zu bytes took %.3f ms", pe_.value(), version.value(), written_bytes_,
+            static_cast<double>(now_ns() - begin_ns_) / 1e6);
+    }
     fault_point(FaultPoint::store_written);
     if (!written && !is_stopped_.load()) {
         tell(version, written.error().line);

@@ -42,6 +42,7 @@ public:
         std::string dir;
         std::uint32_t keep = 1;           // so many complete versions stay
         std::uint64_t rate_bytes = 0;     // so many a second at most; 0: as fast as it goes
+        bool tells = false;               // of each file, for SHMEM_DEBUG
         const LiveState* live = nullptr;  // whose copies are written; outlives this
         Manifest about;                   // as far as it is the same for all versions
     };
