@@ -56,6 +56,8 @@ Result<> DiskFile::resize(std::size_t bytes) {
 
 Result<> DiskFile::write(const void* data, std::size_t bytes, std::size_t offset) {
     SFT_ASSERT(fd_ >= 0);
+    const auto begin = static_cast<off_t>(offset);
+    const auto all = static_cast<off_t>(bytes);
     const auto* at = static_cast<const char*>(data);
     while (bytes > 0) {
         const ssize_t written =
@@ -71,6 +73,8 @@ Result<> DiskFile::write(const void* data, std::size_t bytes, std::size_t offset
         bytes -= static_cast<std::size_t>(written);
         offset += static_cast<std::size_t>(written);
     }
+    // The device begins with it while the next piece is copied. Whether it can is of no interest: sync() waits for it.
+    static_cast<void>(::sync_file_range(fd_, begin, all, SYNC_FILE_RANGE_WRITE));
     return {};
 }
 

@@ -66,7 +66,7 @@ Result<> Drain::remove_incomplete(const std::string& dir) {
 }
 
 Result<> Drain::open(Options options) {
-    SFT_ASSERT(!is_open_ && options.live != nullptr && options.keep > 0);
+    SFT_ASSERT(!is_open_ && options.live != nullptr && options.keep > 0 && options.me);
     options_ = std::move(options);
     own_bytes_ = Image::bytes_for(*options_.live);
     void* const own =
@@ -98,7 +98,9 @@ void Drain::stop() noexcept {
     is_open_ = false;
 }
 
-void Drain::committed(PeId pe, Version version, const Image& copy) {
+// Who has no keeper has not told the copies which PE he is.
+void Drain::committed(PeId /*pe*/, Version version, const Image& copy) {
+    const PeId pe = options_.me();
     const bool is_first = !std::exchange(has_heard_, true);
     if (!is_open_ || is_writing_.load()) {
         return;

@@ -22,6 +22,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,7 @@ public:
         std::string dir;
         std::uint32_t keep = 1;           // so many complete versions stay
         std::uint64_t rate_bytes = 0;     // so many a second at most; 0: as fast as it goes
+        std::function<PeId()> me = {};    // which PE this process is, once there is a version
         bool tells = false;               // of each file, for SHMEM_DEBUG
         const LiveState* live = nullptr;  // whose copies are written; outlives this
         Manifest about;                   // as far as it is the same for all versions

@@ -96,6 +96,7 @@ Result<> Runtime::open_storage(int generation) {
                           .memory = &memory_,
                           .protector = &protector_,
                           .engine = &engine_,
+                          .me = &me_,
                           .n_pes = first_spare(),
                           .may_checkpoint = may_checkpoint_,
                           .is_first = self() == ProcId(0),

@@ -38,6 +38,7 @@ public:
         const SymmetricMemory* memory = nullptr;
         Protector* protector = nullptr;
         Engine* engine = nullptr;
+        const OwnPe* me = nullptr;
         std::int32_t n_pes = 0;
         bool may_checkpoint = false;
         bool is_first = false;      // process 0, which prepares the folder

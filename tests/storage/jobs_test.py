@@ -100,17 +100,15 @@ UNHURRIED = ["--pace", "250"]
 # --- a job that goes on ---
 
 
-def goes_on(program, lines=None, **settings):
+def goes_on(program, pes=3, words=(), **settings):
     """All PEs die; the version from which it goes on is one of the last ones."""
     def case(bench):
-        if lines is None:
-            expected = results(bench.run("-n", "3", program, **settings))
-        else:
-            expected = lines
-        lost = bench.run("-n", "3", [*program, *UNHURRIED], SHMEM_FT_FAULTS=LOST, **bench.store(**settings))
+        shape = ("-n", str(pes))
+        expected = results(bench.run(*shape, program, **settings))
+        lost = bench.run(*shape, [*program, *UNHURRIED], SHMEM_FT_FAULTS=LOST, **bench.store(**settings))
         check(lost.returncode != 0 and bench.complete(), "nothing was stored", lost)
         bench.check_stored()
-        check_right(bench.run("--restart", bench.folder, program, **settings), expected)
+        check_right(bench.run("--restart", bench.folder, *words, program, **settings), expected)
         check(not [name for name in os.listdir(bench.folder) if int(name[8:]) not in bench.complete()],
               f"something incomplete stays: {os.listdir(bench.folder)}")
 
@@ -432,6 +430,8 @@ CASES = {
     "jacobi-nodes": goes_on(JACOBI, SHMEM_FT_PRETEND_NODES="3"),
     "jacobi-nodes-ofi": goes_on(JACOBI, SHMEM_FT_PRETEND_NODES="3", SHMEM_TRANSPORT="ofi"),
     "jacobi-checked": goes_on(JACOBI, SHMEM_FT_CHECK="abort", SHMEM_FT_TRACKING="check"),
+    "only-pe": goes_on(["remote_writes", "--steps", "40", "--pace", "4"], pes=1),
+    "only-pe-with-witness": goes_on(["remote_writes", "--steps", "40", "--pace", "4"], pes=1, words=("--spares", "1")),
     "linked-list": goes_on(["linked_list", "--steps", "40", "--pace", "4"]),
     "remote-writes": goes_on(["remote_writes", "--steps", "40", "--pace", "4"]),
     "remote-writes-nodes": goes_on(["remote_writes", "--steps", "40", "--pace", "4"], SHMEM_FT_PRETEND_NODES="2"),

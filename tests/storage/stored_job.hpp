@@ -55,8 +55,12 @@ struct StoredJob {
         const BackupStore::KeeperLocation location{::getpid(), process_start_time(::getpid()), keeper.fd()};
         Trouble trouble;
         EXPECT_EQ(owner.use_keeper(location, pe, live.state, trouble), Reach::opened) << trouble.what;
-        EXPECT_TRUE(
-            good(drain.open({.dir = dir, .keep = 2, .rate_bytes = rate, .live = &live.state, .about = about(n_pes)})));
+        EXPECT_TRUE(good(drain.open({.dir = dir,
+                                     .keep = 2,
+                                     .rate_bytes = rate,
+                                     .me = [pe] { return pe; },
+                                     .live = &live.state,
+                                     .about = about(n_pes)})));
         owner.give_versions_to(drain);
     }
     ~StoredJob() { drain.stop(); }
