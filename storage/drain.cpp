@@ -1,5 +1,7 @@
 #include "storage/drain.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -48,8 +50,23 @@ Result<> Drain::prepare(const std::string& dir, Version begins_with) {
                        dir.c_str(), one.version.value(), dir.c_str(), dir.c_str()));
         }
     }
+    if (Result<> locked = lock(dir); !locked) {
+        return locked;
+    }
     DiskFile probe;
     return remove_incomplete(dir).then([&] { return probe.create(dir + "/probe.part"); });
+}
+
+// Until the process ends. Some file systems have no locks; nobody is refused there, and the heads of files tell of whom
+// they are.
+Result<> Drain::lock(const std::string& dir) {
+    if (lock_ < 0) {
+        lock_ = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    if (lock_ >= 0 && ::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        return fails(dir + ": another job that runs stores its versions there");
+    }
+    return {};
 }
 
 Result<> Drain::remove_incomplete(const std::string& dir) {
@@ -93,6 +110,9 @@ void Drain::stop() noexcept {
     if (own_ != nullptr) {
         ::munmap(own_, own_bytes_);
         own_ = nullptr;
+    }
+    if (lock_ >= 0) {
+        ::close(std::exchange(lock_, -1));
     }
     is_writing_.store(false);
     is_open_ = false;
@@ -201,7 +221,8 @@ void Drain::tell(Version version, const std::string& why) {
 }
 
 Result<> Drain::write_state(const std::string& folder) {
-    StoredHead head = head_of(*options_.live, version_, pe_, options_.about.n_pes, options_.about.program);
+    StoredHead head =
+        head_of(*options_.live, version_, pe_, options_.about.n_pes, {options_.about.program, options_.about.job});
     head.image_sum = kept().header_sum();
     seal(head);
     const std::string path = state_file(folder, pe_);

@@ -53,9 +53,9 @@ public:
     // Before the first version. The failure says that the system gives no thread or memory.
     [[nodiscard]] Result<> open(Options options);
     [[nodiscard]] bool is_open() const noexcept { return is_open_; }
-    // PE 0, before anybody writes: there is a folder, it can be written to, and all complete versions in it are from
-    // `begins_with` or before; what was not completed goes.
-    [[nodiscard]] static Result<> prepare(const std::string& dir, Version begins_with);
+    // PE 0, before anybody writes: there is a folder, it can be written to, no other job that runs uses it, and all
+    // complete versions in it are from `begins_with` or before; what was not completed goes.
+    [[nodiscard]] Result<> prepare(const std::string& dir, Version begins_with);
     // What is being written is given up.
     void stop() noexcept;
 
@@ -75,6 +75,7 @@ public:
 private:
     enum class Block : std::uint8_t { absent, pending, busy, taken, kept };
 
+    [[nodiscard]] Result<> lock(const std::string& dir);
     [[nodiscard]] bool is_left_undone(PeId pe, Version version) const;
     void begin(PeId pe, Version version, const Image& copy) noexcept;
     void work();
@@ -94,6 +95,7 @@ private:
 
     Options options_;
     bool is_open_ = false;
+    int lock_ = -1;           // the folder
     bool has_heard_ = false;  // of a version
     Version wanted_ = kNoVersion;
     IdleThread thread_;

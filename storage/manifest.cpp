@@ -96,6 +96,7 @@ std::string text_of_manifest(const Manifest& manifest) {
                    static_cast<long long>(manifest.stored), time);
     text += "program = " + quoted(manifest.program_path) + "\n";
     text += "program_fingerprint = \"" + hex(manifest.program) + "\"\n";
+    text += "job = \"" + hex(manifest.job) + "\"\n";
     text += "library = " + quoted(manifest.library) + "\n\n[settings]\n";
     for (const auto& [name, value] : manifest.settings) {
         text += name + " = " + quoted(value) + "\n";
@@ -119,6 +120,7 @@ Result<Manifest> take_manifest(const std::string& path, const toml::table& root)
     manifest.stored = keys.take_number("stored", INT64_MAX);
     manifest.program_path = keys.take<std::string>("program");
     manifest.program = keys.take_hex("program_fingerprint");
+    manifest.job = keys.take_hex("job");
     manifest.library = keys.take<std::string>("library");
     if (const toml::table* settings = root["settings"].as_table()) {
         for (const auto& [name, value] : *settings) {

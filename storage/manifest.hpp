@@ -23,6 +23,7 @@ struct Manifest {
     std::int64_t stored = 0;   // seconds since 1970
     std::string program_path;  // for people: the fingerprint counts
     std::uint64_t program = 0;
+    std::uint64_t job = 0;
     std::string library;                                        // its version
     std::vector<std::pair<std::string, std::string>> settings;  // that a job which goes on from it must have
     std::vector<std::uint64_t> image_sums;                      // by PE

@@ -45,12 +45,13 @@ struct StoredHead {
     std::uint64_t table = 0;      // one checksum for each block of heap, globals and library; 0: it does not exist
     std::uint64_t bytes = 0;      // of the file
     std::uint64_t program = 0;    // fingerprint of the program's file
+    std::uint64_t job = 0;        // a number of the job's own: files of two jobs make no version
     std::uint64_t image_sum = 0;  // the image's own checksum, which has all others in it
     std::uint64_t head_sum = 0;   // of all above
 
     friend bool operator==(const StoredHead&, const StoredHead&) = default;
 };
-static_assert(std::is_trivially_copyable_v<StoredHead> && sizeof(StoredHead) == 152);
+static_assert(std::is_trivially_copyable_v<StoredHead> && sizeof(StoredHead) == 160);
 static_assert(std::has_unique_object_representations_v<StoredHead>, "no byte goes out that nobody has set");
 static_assert(sizeof(StoredHead) <= kPageBytes);
 

@@ -46,7 +46,7 @@ int read_through(int fd, std::size_t bytes) {
 }  // namespace
 
 StoredHead head_of(const LiveState& live, Version version, PeId pe, std::int32_t n_pes,
-                   std::uint64_t program) noexcept {
+                   const StoredOrigin& origin) noexcept {
     SFT_ASSERT(version != kNoVersion && pe.value() >= 0 && pe.value() < n_pes);
     const std::size_t image = kPageBytes;
     const std::size_t heap = image + Image::front_bytes_for(live);
@@ -63,7 +63,8 @@ StoredHead head_of(const LiveState& live, Version version, PeId pe, std::int32_t
     head.image = image;
     head.table = image + kPageBytes;
     head.bytes = image + Image::bytes_for(live);
-    head.program = program;
+    head.program = origin.program;
+    head.job = origin.job;
     SFT_ASSERT(library + whole_pages(live.library.bytes) == head.bytes);
     return head;
 }
@@ -80,7 +81,7 @@ Result<> StoredState::open(const std::string& path) {
     if (head_ != [&] {
             StoredHead expected = head_of(live, Version(static_cast<std::uint32_t>(head_.version)),
                                           PeId(static_cast<std::int32_t>(head_.pe)),
-                                          static_cast<std::int32_t>(head_.n_pes), head_.program);
+                                          static_cast<std::int32_t>(head_.n_pes), {head_.program, head_.job});
             expected.image_sum = head_.image_sum;
             expected.head_sum = head_.head_sum;
             return expected;
@@ -155,7 +156,7 @@ Result<> verify_version(const std::string& folder, const Manifest& manifest, boo
         }
         if (head->version != manifest.version.value() || head->pe != static_cast<std::uint32_t>(pe) ||
             head->n_pes != static_cast<std::uint32_t>(manifest.n_pes) || head->program != manifest.program ||
-            head->image_sum != manifest.image_sums[static_cast<std::size_t>(pe)]) {
+            head->job != manifest.job || head->image_sum != manifest.image_sums[static_cast<std::size_t>(pe)]) {
             return fails(path + ": is not the file that the manifest speaks of");
         }
         StoredState state;

@@ -14,9 +14,13 @@
 
 namespace sft {
 
+struct StoredOrigin {
+    std::uint64_t program = 0;
+    std::uint64_t job = 0;
+};
 // All but the sums.
 [[nodiscard]] StoredHead head_of(const LiveState& live, Version version, PeId pe, std::int32_t n_pes,
-                                 std::uint64_t program) noexcept;
+                                 const StoredOrigin& origin) noexcept;
 
 class StoredState {
 public:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -92,12 +93,15 @@ Result<> Runtime::start(int generation) {
 }
 
 Result<> Runtime::open_storage(int generation) {
+    JobCard first;
+    std::memcpy(&first, control_.header().card, sizeof first);
     return storage_.open({.config = &config_,
                           .memory = &memory_,
                           .protector = &protector_,
                           .engine = &engine_,
                           .me = &me_,
                           .n_pes = first_spare(),
+                          .job = first.mail_name,
                           .may_checkpoint = may_checkpoint_,
                           .is_first = self() == ProcId(0),
                           .is_first_life = generation == 0});

@@ -76,7 +76,7 @@ Result<> Storage::open(const Options& options) {
         return {};
     }
     const std::string dir = without_slashes(config.store);
-    if (Result<> ready = o_.is_first ? Drain::prepare(dir, begins_with_) : Result<>(); !ready) {
+    if (Result<> ready = o_.is_first ? drain_.prepare(dir, begins_with_) : Result<>(); !ready) {
         return fails("SHMEM_FT_STORE: " + ready.error().line);
     }
     pace_.begin(config.store_interval, now_ns());
@@ -113,6 +113,7 @@ Manifest Storage::about() const {
     const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
     about.program_path.assign(path, length < 0 ? 0 : static_cast<std::size_t>(length));
     about.program = program_fingerprint();
+    about.job = o_.job;
     about.library = build_info().version;
     for (const char* name : kKeptSettings) {
         about.settings.emplace_back(name, value_of(name, *o_.config));
@@ -150,7 +151,7 @@ Result<> Storage::check(const Manifest& manifest) const {
 }
 
 Result<> Storage::check(const StoredHead& head, const Manifest& manifest, PeId pe) const {
-    StoredHead expected = head_of(live(), begins_with_, pe, o_.n_pes, manifest.program);
+    StoredHead expected = head_of(live(), begins_with_, pe, o_.n_pes, {manifest.program, manifest.job});
     expected.image_sum = manifest.image_sums[pe.index()];
     expected.head_sum = head.head_sum;
     if (head.globals.address != expected.globals.address || head.globals.bytes != expected.globals.bytes) {

@@ -40,6 +40,7 @@ public:
         Engine* engine = nullptr;
         const OwnPe* me = nullptr;
         std::int32_t n_pes = 0;
+        std::uint64_t job = 0;  // a number that no other job has
         bool may_checkpoint = false;
         bool is_first = false;      // process 0, which prepares the folder
         bool is_first_life = true;  // what is stored later could not be gone on from

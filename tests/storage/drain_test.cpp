@@ -104,6 +104,23 @@ TEST(Drain, IsCompleteOnlyWithTheFilesOfAllPes) {
     EXPECT_EQ(manifest->settings, about(2).settings);
 }
 
+// Two jobs that do not know of each other.
+TEST(Drain, CompletesNoVersionOfTwoJobs) {
+    const Folder folder;
+    StoredJob first(folder.path(), 2, PeId(0), 0, 1);
+    StoredJob stranger(folder.path(), 2, PeId(1), 0, 2);
+    StoredJob second(folder.path(), 2, PeId(1), 0, 1);
+    second.checkpoint(Version(1), false);
+    stranger.checkpoint(Version(1), true);
+    stranger.await_written();
+    first.checkpoint(Version(1), true);
+    first.await_written();
+    first.checkpoint(Version(2), true);
+    second.checkpoint(Version(2), true);
+    first.await_complete(Version(2));
+    EXPECT_FALSE(read_manifest(version_folder(folder.path(), Version(1))));
+}
+
 TEST(Drain, GivesUpAVersionThatOthersHaveNotWritten) {
     const Folder folder;
     StoredJob first(folder.path(), 2, PeId(0));
@@ -177,11 +194,16 @@ TEST(Drain, RefusesAFolderOfAnotherJob) {
         job.await_complete(Version(2));
     }
     std::filesystem::create_directories(version_folder(folder.path(), Version(3)));
-    EXPECT_FALSE(Drain::prepare(folder.path(), kNoVersion));
-    EXPECT_FALSE(Drain::prepare(folder.path(), Version(1)));
-    EXPECT_TRUE(good(Drain::prepare(folder.path(), Version(2))));
+    Drain next;
+    EXPECT_FALSE(next.prepare(folder.path(), kNoVersion));
+    EXPECT_FALSE(next.prepare(folder.path(), Version(1)));
+    EXPECT_TRUE(good(next.prepare(folder.path(), Version(2))));
+    Drain other;
+    EXPECT_FALSE(other.prepare(folder.path(), Version(2)));  // as long as that one runs
+    next.stop();
+    EXPECT_TRUE(good(other.prepare(folder.path(), Version(2))));
     EXPECT_FALSE(std::filesystem::exists(version_folder(folder.path(), Version(3))));
-    EXPECT_FALSE(Drain::prepare("/proc/no/such", kNoVersion));
+    EXPECT_FALSE(Drain().prepare("/proc/no/such", kNoVersion));
 }
 
 }  // namespace

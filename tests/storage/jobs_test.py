@@ -15,8 +15,14 @@ import sys
 import tempfile
 import time
 
+from processes import any_process_with, await_child
+
 # A sanitizer makes jobs several times as slow.
 TIMEOUT_S = 60 if os.environ.get("SFT_SANITIZE", "none") == "none" else 240
+
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = sys.executable  # its own globals stay as they are, and shmem_ft_include keeps an array of its
 
 
 class Wrong(Exception):
@@ -39,6 +45,10 @@ class Bench:
         self.folder = None
 
     def command(self, *words):
+        if words[-1][0] == PYTHON:
+            heat = os.path.join(HERE, "..", "..", "apps", words[-1][1])
+            library = os.path.join(self.programs, "libshmem_ft.so")
+            return [self.oshrun, *words[:-1], PYTHON, heat, "--library", library, *words[-1][2:]]
         paths = [os.path.join(self.programs, below, words[-1][0]) for below in ("apps", "tests/fault")]
         return [self.oshrun, *words[:-1], next(path for path in paths if os.path.exists(path)), *words[-1][1:]]
 
@@ -211,31 +221,6 @@ def input_again(bench):
     check_right(outcome, ["result 2830"])
 
 
-def await_child(parent, name):
-    """The pid of a process with that name which comes from `parent` and has begun its checkpoints."""
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
-                    is_one = file.read().strip() == name
-                if is_one and parent in ancestors(int(pid)):
-                    time.sleep(0.3)  # it has come into its loop; where it is killed does not matter
-                    return int(pid)
-            except OSError:
-                pass
-    raise Wrong(f"no {name} came")
-
-
-def ancestors(pid):
-    found = []
-    while pid > 1:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            pid = int(file.read().rsplit(")", 1)[1].split()[1])
-        found.append(pid)
-    return found
-
-
 # --- deaths and failures while a version is written ---
 
 POINTS = ["store_asked", "store_told", "store_begin", "store_block", "store_written", "store_complete", "store_committed"]
@@ -339,17 +324,6 @@ def await_end(bench):
     raise Wrong("processes outlive their killed oshrun")
 
 
-def any_process_with(variable):
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as file:
-                if int(pid) != os.getpid() and variable in file.read():
-                    return True
-        except OSError:
-            pass
-    return False
-
-
 # --- what is wrong gets its line ---
 
 
@@ -360,7 +334,7 @@ def damaged(bench):
     path = os.path.join(bench.version(newer), "pe-00001.state")
     with open(path, "r+b") as file:
         file.seek(0)
-        head = file.read(152)
+        head = file.read(160)
         globals_offset = int.from_bytes(head[72:80], "little")
         file.seek(globals_offset + 200)
         byte = file.read(1)
@@ -374,6 +348,19 @@ def damaged(bench):
     check_refused(bench.run("--restart", bench.folder, JACOBI), r"pe-00001.state: has 1000 bytes instead of \d+")
     os.remove(os.path.join(bench.version(newer), "manifest.toml"))
     check_refused(bench.run("--restart", bench.version(newer), JACOBI), "has not been stored completely")
+
+
+def two_at_once(bench):
+    """Of two jobs with one folder the second one is refused, and the first one is not disturbed."""
+    expected = results(bench.run("-n", "3", JACOBI))
+    first = bench.start("-n", "3", LONG, **bench.store())
+    while not bench.complete():
+        check(first.poll() is None, "it is over")
+        time.sleep(0.01)
+    check_refused(bench.run("-n", "3", JACOBI, **bench.store()), "another job that runs stores its versions there|of another job")
+    stdout, stderr = first.communicate(timeout=TIMEOUT_S)
+    check_right(subprocess.CompletedProcess([], first.returncode, stdout, stderr), expected)
+    bench.check_stored()
 
 
 def bad_input(bench):
@@ -449,6 +436,8 @@ CASES = {
     "at-random": at_random,
     "damaged": damaged,
     "bad-input": bad_input,
+    "two-at-once": two_at_once,
+    "python": goes_on([PYTHON, "heat.py", "--steps", "300", "--pace", "2"]),
     "looked-at": looked_at,
 }
 

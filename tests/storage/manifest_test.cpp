@@ -56,7 +56,7 @@ TEST(Manifest, NamesTheKeyThatIsWrong) {
     EXPECT_EQ(error_of("pes = 3", "pes = \"3\""), "manifest.toml:4: pes: of another type than it should be");
     EXPECT_EQ(error_of("pes = 3", "pes = 4"), "manifest.toml: pe-00003: missing");
     EXPECT_EQ(error_of("library", "librarz"), "manifest.toml: library: missing");
-    EXPECT_EQ(error_of("ffffffffffffffff", "fffffffffffffffg"), "manifest.toml:16: pe-00001: not a hexadecimal number");
+    EXPECT_EQ(error_of("ffffffffffffffff", "fffffffffffffffg"), "manifest.toml:17: pe-00001: not a hexadecimal number");
     EXPECT_EQ(error_of("[checksums]", "[checksum]"), "manifest.toml: checksums: missing");
     EXPECT_NE(error_of("[settings]", "[settings"), "nothing");
 }

@@ -34,11 +34,12 @@ private:
     std::string path_;
 };
 
-inline Manifest about(std::int32_t n_pes) {
+inline Manifest about(std::int32_t n_pes, std::uint64_t job = 1) {
     Manifest about;
     about.n_pes = n_pes;
     about.program_path = "/a \"program\"";
     about.program = 0x1234;
+    about.job = job;
     about.library = "0.1.0";
     about.settings = {{"SHMEM_FT_CHECK", "off"}, {"SHMEM_SYMMETRIC_SIZE", "512M"}};
     return about;
@@ -48,7 +49,8 @@ inline Manifest about(std::int32_t n_pes) {
 struct StoredJob {
     static constexpr std::size_t kBlocks = 300;
 
-    explicit StoredJob(const std::string& dir, std::int32_t n_pes = 1, PeId pe = PeId(0), std::uint64_t rate = 0)
+    explicit StoredJob(const std::string& dir, std::int32_t n_pes = 1, PeId pe = PeId(0), std::uint64_t rate = 0,
+                       std::uint64_t job = 1)
         : live(kBlocks) {
         EXPECT_TRUE(good(keeper.create(BackupMode::double_copy, live.state, n_pes)));
         EXPECT_TRUE(good(owner.create(BackupMode::double_copy, live.state, n_pes)));
@@ -60,7 +62,7 @@ struct StoredJob {
                                      .rate_bytes = rate,
                                      .me = [pe] { return pe; },
                                      .live = &live.state,
-                                     .about = about(n_pes)})));
+                                     .about = about(n_pes, job)})));
         owner.give_versions_to(drain);
     }
     ~StoredJob() { drain.stop(); }

@@ -102,8 +102,8 @@ int await_attempt(pid_t child, const Fd& signals, bool& has_told) {
     }
 }
 
-// What the next attempt begins with is in the environment then.
-std::string choose_restart_point() {
+// What the next attempt begins with is in the environment then. The failure says why there is none.
+Result<std::string> choose_restart_point() {
     const char* store = std::getenv("SHMEM_FT_STORE");
     if (store == nullptr || *store == '\0') {
         return "from the beginning: no version is stored without SHMEM_FT_STORE";
@@ -112,7 +112,7 @@ std::string choose_restart_point() {
     const Result<RestartPoint> point =
         newest && !newest->folder.empty() ? find_restart_point(newest->folder) : Result<RestartPoint>(RestartPoint());
     if (!newest || !point) {
-        return fmt::format("from the beginning: {}", (newest ? point.error() : newest.error()).line);
+        return fails((newest ? point.error() : newest.error()).line);
     }
     if (point->folder.empty()) {
         return "from the beginning: no version was stored";
@@ -198,8 +198,12 @@ int run_with_retries(int retries, const std::function<int(int attempt, RetryNote
                 fmt::format("oshrun: the job was lost {} times: --retries {} allows no more", number + 1, retries));
             return code;
         }
-        print_line(
-            fmt::format("oshrun: starts the job again ({} of {}), {}", number + 1, retries, choose_restart_point()));
+        const Result<std::string> from = choose_restart_point();
+        if (!from) {
+            print_line("oshrun: does not start the job again: " + from.error().line);
+            return code;
+        }
+        print_line(fmt::format("oshrun: starts the job again ({} of {}), {}", number + 1, retries, *from));
         input.rewind();
     }
 }
