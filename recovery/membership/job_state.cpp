@@ -159,7 +159,7 @@ PeId falsely_protected(const JobShape& shape, const JobState& state) {
     return kNoPe;
 }
 
-std::string check_step(const JobState& state, const JobState& before) {
+std::string check_step(const JobShape& shape, const JobState& state, const JobState& before) {
     if (state.joined.size() < before.joined.size() ||
         !std::equal(before.joined.begin(), before.joined.end(), state.joined.begin())) {
         return "5: a process that has joined is gone";
@@ -172,7 +172,7 @@ std::string check_step(const JobState& state, const JobState& before) {
         return "1: an agreed death has changed";
     }
     const bool commits = before.stage == Stage::updating && state.stage == Stage::running;
-    if (state.version.value() != before.version.value() + (commits ? 1U : 0U)) {
+    if (state.version != (commits ? shape.version_after(before.version) : before.version)) {
         return "3: the version jumps";
     }
     const bool resumes = before.stage == Stage::restored && state.stage == Stage::running;
@@ -216,7 +216,7 @@ std::string check_invariants(const JobShape& shape, const JobState& state, const
     if (const PeId pe = falsely_protected(shape, state); pe != kNoPe) {
         return format("7: PE %d cannot be brought back, and is not unprotected", pe.value());
     }
-    return before == nullptr ? std::string{} : check_step(state, *before);
+    return before == nullptr ? std::string{} : check_step(shape, state, *before);
 }
 
 std::string to_string(const JobState& state) {

@@ -19,7 +19,7 @@
 // Invariants (check_invariants)
 //  1. deaths grows at its end only; every process is in it at most once.
 //  2. replacements and unprotected are sorted by PE, each PE once; no PE is held by two processes.
-//  3. version grows by one from updating to running, and by no other step.
+//  3. version grows by one from updating to running, at first to first_version, and by no other step.
 //  4. view grows by one from restored to running, and by no other step.
 //  5. joined grows at its end only, and is sorted; its processes are none of those that the job started with.
 //  6. protected_layout is sorted by PE; it becomes what replacements are from restored to running, and changes by no

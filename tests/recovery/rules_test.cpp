@@ -36,6 +36,22 @@ TEST_F(Rules4, CommitTakesThreeSteps) {
     EXPECT_EQ(check_invariants(shape_, running, &updating), "");
 }
 
+// What was loaded from files is committed under the number that it had.
+TEST(Rules, AJobThatGoesOnBeginsWithTheNumberOfItsVersion) {
+    const JobShape shape{.n_pes = 4, .n_processes = 6, .first_version = Version(40)};
+    const JobRules rules{shape};
+    JobState state = JobRules::first_state(shape);
+    EXPECT_EQ(state.version, kNoVersion);
+    for (const std::uint32_t version : {40U, 41U}) {
+        for (const Goal goal : {Goal::arrive, Goal::replicate, Goal::update}) {
+            const JobState next = rules.after_ready(state, goal);
+            EXPECT_EQ(check_invariants(shape, next, &state), "");
+            state = next;
+        }
+        EXPECT_EQ(state.version, Version(version));
+    }
+}
+
 TEST_F(Rules4, DeathOfASpareIsNoFault) {
     const std::vector<Death> dead{death_of(5)};
     EXPECT_FALSE(rules_.after_deaths(state_, dead).has_value());
