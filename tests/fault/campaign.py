@@ -28,6 +28,8 @@ from scenario import Scenario, draw, draw_burst  # noqa: E402
 from verdict import HANG, NAMED_ERROR, RECOVERED, UNTOUCHED, WRONG  # noqa: E402
 from verdict import Reference, Rules, Verdict, judge, starved  # noqa: E402
 
+MANY_RUNS = 20
+
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
@@ -316,8 +318,11 @@ def main() -> int:
     if failed:
         print(f"campaign: error: failed seeds {failed}: repeat one with --replay SEED", file=sys.stderr)
         return 1
-    if tally.counts[RECOVERED] * 2 < options.runs:
-        print("campaign: error: fewer than half of the runs recovered from anything", file=sys.stderr)
+    # Moments are drawn by the length of a run without faults, on a machine that may have been busier then: of a few runs
+    # several may be over before theirs.
+    least = options.runs / (2 if options.runs >= MANY_RUNS else 4)
+    if tally.counts[RECOVERED] < least:
+        print(f"campaign: error: fewer than {least:.0f} of the runs recovered from anything", file=sys.stderr)
         return 1
     return 0
 
