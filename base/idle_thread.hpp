@@ -12,7 +12,8 @@ namespace sft {
 
 class IdleThread {
 public:
-    IdleThread() = default;
+    // rank: of the mutex that wake() takes.
+    explicit IdleThread(MutexRank rank = MutexRank::idle) noexcept : mutex_(rank) {}
     ~IdleThread() { stop(); }
     IdleThread(const IdleThread&) = delete;
     IdleThread& operator=(const IdleThread&) = delete;
@@ -28,7 +29,7 @@ public:
 
 private:
     std::thread thread_;
-    Mutex mutex_{MutexRank::idle};
+    Mutex mutex_;
     Condition wake_;
     bool stop_ SFT_GUARDED_BY(mutex_) = false;
     bool is_woken_ SFT_GUARDED_BY(mutex_) = false;

@@ -43,6 +43,7 @@ enum class MutexRank : std::uint8_t {
     scrubber,     // Scrubber
     idle,         // IdleThread
     store,        // BackupStore: the copies; fault points among them
+    drain,        // Drain's thread, which is woken while the copies are held
     coordinator,  // Coordinator: state machines and mailbox
     network,      // Network
     ways,         // signed_ways.cpp: inside of a fabric, which calls connect()

@@ -51,6 +51,10 @@ SFT_NOT_INSTRUMENTED inline bool raw_equal(const void* a, const void* b, std::si
     return true;
 }
 
+SFT_NOT_INSTRUMENTED inline std::uintptr_t raw_word(std::uintptr_t address) noexcept {
+    return *reinterpret_cast<const volatile std::uintptr_t*>(address);
+}
+
 #undef SFT_NOT_INSTRUMENTED
 
 inline void find_raw_memory() noexcept {}
@@ -69,6 +73,12 @@ void find_raw_memory() noexcept;
 inline void raw_copy(void* to, const void* from, std::size_t bytes) noexcept { g_raw_memory.copy(to, from, bytes); }
 inline bool raw_equal(const void* a, const void* b, std::size_t bytes) noexcept {
     return g_raw_memory.compare(a, b, bytes) == 0;
+}
+
+inline std::uintptr_t raw_word(std::uintptr_t address) noexcept {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, reinterpret_cast<const void*>(address), sizeof word);
+    return word;
 }
 
 #endif

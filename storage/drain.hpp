@@ -98,7 +98,7 @@ private:
     int lock_ = -1;           // the folder
     bool has_heard_ = false;  // of a version
     Version wanted_ = kNoVersion;
-    IdleThread thread_;
+    IdleThread thread_{MutexRank::drain};
     std::atomic<bool> is_writing_{false};
     std::atomic<Version> last_complete_{kNoVersion};
     std::atomic<bool> is_stopped_{false};

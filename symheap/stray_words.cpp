@@ -8,11 +8,11 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 
 #include "base/assert.hpp"
 #include "base/docs.hpp"
+#include "base/raw_memory.hpp"
 #include "base/report.hpp"
 #include "base/text_file.hpp"
 #include "symheap/existing_pages.hpp"
@@ -128,8 +128,7 @@ bool StrayWords::is_among_numbers(const Part& part, std::uintptr_t at) const {
     std::size_t neighbours = 0;
     std::size_t numbers = 0;
     for (std::uintptr_t other = begin; other < end; other += kWord) {
-        std::uintptr_t word = 0;
-        std::memcpy(&word, reinterpret_cast<const void*>(other), sizeof word);
+        const std::uintptr_t word = raw_word(other);
         neighbours += other != at ? 1 : 0;
         numbers += other != at && word != 0 && word < kNumbersEnd && target_of(word) == nullptr ? 1 : 0;
     }
@@ -224,9 +223,7 @@ std::string StrayWords::name_of_block(std::uintptr_t begin) {
     std::string text = format("the block of the symmetric heap at %p", reinterpret_cast<void*>(begin));
     for (const Part& part : parts) {
         for (std::uintptr_t at = part.begin; at < part.end; at += kWord) {
-            std::uintptr_t word = 0;
-            std::memcpy(&word, reinterpret_cast<const void*>(at), sizeof word);
-            if (word == begin) {
+            if (raw_word(at) == begin) {
                 std::uintptr_t ignored = 0;
                 return text + ", of " + name_at(at, ignored) + ",";
             }
@@ -239,8 +236,7 @@ std::string StrayWords::name_of_block(std::uintptr_t begin) {
 
 void StrayWords::look_at(const Part& part, std::vector<std::string>& lines) {
     for (std::uintptr_t at = part.begin; at < part.end; at += kWord) {
-        std::uintptr_t word = 0;
-        std::memcpy(&word, reinterpret_cast<const void*>(at), sizeof word);
+        const std::uintptr_t word = raw_word(at);  // also between globals
         if (word - lowest_ >= highest_ - lowest_) {
             continue;
         }

@@ -88,9 +88,8 @@ HostAddress address_in(const sockaddr* any) {
         begin = &reinterpret_cast<const sockaddr_in6*>(any)->sin6_addr;
         bytes = kSixBytes;
     }
-    HostAddress address(bytes);
-    std::memcpy(address.data(), begin, bytes);
-    return address;
+    const auto* const first = static_cast<const HostAddress::value_type*>(begin);
+    return HostAddress(first, first + bytes);
 }
 
 HostAddress address_named(const std::string& text) {
