@@ -199,6 +199,21 @@ TEST_F(Reminding, IsNotBegunAfterASignOfTheLeader) {
     EXPECT_EQ(reminded(10), std::vector<ProcId>{});
 }
 
+// Its PE has nobody else yet, so the dead one still takes part.
+TEST_F(Reminding, IsNotNeededOnceTheDeathIsAgreedOn) {
+    JobState faulted = agreement_.decided();
+    faulted.index += 4;  // a version later
+    faulted.version = Version(1);
+    faulted.stage = Stage::faulted;
+    faulted.deaths = {kDeath};
+    faulted.failed = {{PeId(0), kDeath.reason}};
+    Message news = message_of(MessageKind::news, faulted);
+    news.deaths = {kDeath};
+    agreement_.receive(ProcId(3), news);
+    ASSERT_EQ(agreement_.decided(), faulted);
+    EXPECT_EQ(reminded(10), std::vector<ProcId>{});
+}
+
 TEST_F(Reminding, TheSignOfAnotherOneIsNone) {
     Message message;
     message.kind = MessageKind::deaths;
