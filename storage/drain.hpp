@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "backup/version_store.hpp"
+#include "base/assert.hpp"
 #include "base/idle_thread.hpp"
 #include "base/mutex.hpp"
 #include "base/result.hpp"
@@ -62,8 +63,11 @@ public:
     // PE 0's process, when nobody writes any more: what was not completed goes.
     [[nodiscard]] static Result<> remove_incomplete(const std::string& dir);
 
-    // This one is to be written when it is committed. REQUIRES: !is_writing().
-    void want(Version version) noexcept { wanted_ = version; }
+    // This one is to be written when it is committed, kNoVersion: none. REQUIRES: !is_writing(), of a version.
+    void want(Version version) noexcept {
+        SFT_ASSERT(version == kNoVersion || !is_writing());
+        wanted_ = version;
+    }
     [[nodiscard]] bool is_writing() const noexcept { return is_writing_.load(); }
     // Of this job, for PE 0's process: complete.
     [[nodiscard]] Version last_complete() const noexcept { return last_complete_.load(); }

@@ -201,6 +201,7 @@ Result<> Storage::load() {
 // ---- versions that go to files ----
 
 void Storage::choose(Version version) noexcept {
+    drain_.want(kNoVersion);  // what was wanted may not have been committed, and has the number of this one
     if (!drain_.is_open() || !pace_.asks(version)) {
         return;
     }
