@@ -300,7 +300,7 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     committed_ = version;
     if (!has_local_copy()) {
         if (versions_ != nullptr && shadow_readable_) {
-            versions_->committed(pe_, version, shadow_slot(version, live));
+            versions_->committed(version, shadow_slot(version, live));
         }
         return {};
     }
@@ -330,7 +330,7 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     changed_in_ = kNoVersion;
     fault_point(FaultPoint::update_end);
     if (versions_ != nullptr) {
-        versions_->committed(pe_, version, local);
+        versions_->committed(version, local);
     }
     return stats;
 }
@@ -351,7 +351,7 @@ bool BackupStore::take_over(Version version, const LiveState& live) {
         return false;
     }
     if (versions_ != nullptr && has_local) {
-        versions_->committed(pe_, version, Image(local_.address(), live));
+        versions_->committed(version, Image(local_.address(), live));
     }
     return true;
 }

@@ -11,10 +11,10 @@ namespace sft {
 
 class VersionStore : public BlockListener {
 public:
-    // `version` of `pe` is committed, and `copy` has it. The copy is this process's local one if there is one, and
-    // stays as it is until the next version is committed; else its shadow, which stays until the one after that is
-    // replicated. May be called again for a version that was committed before.
-    virtual void committed(PeId pe, Version version, const Image& copy) = 0;
+    // `version` of this process's PE is committed, and `copy` has it. The copy is this process's local one if there is
+    // one, and stays as it is until the next version is committed; else its shadow, which stays until the one after
+    // that is replicated. May be called again for a version that was committed before.
+    virtual void committed(Version version, const Image& copy) = 0;
     // A block of the local copy is going to be that of the next version.
     void about_to_change(std::size_t /*block*/, const std::byte* /*data*/, std::size_t /*bytes*/) noexcept override {}
 };

@@ -118,8 +118,7 @@ void Drain::stop() noexcept {
     is_open_ = false;
 }
 
-// Who has no keeper has not told the copies which PE he is.
-void Drain::committed(PeId /*pe*/, Version version, const Image& copy) {
+void Drain::committed(Version version, const Image& copy) {
     const PeId pe = options_.me();
     const bool is_first = !std::exchange(has_heard_, true);
     if (!is_open_ || is_writing_.load()) {
@@ -141,19 +140,14 @@ void Drain::begin(PeId pe, Version version, const Image& copy) noexcept {
     SFT_ASSERT(!is_writing_.load() && copy.holds(version));
     pe_ = pe;
     version_ = version;
-    copy_ = copy;
     copy_begin_ = copy.begin();
     Image own = kept();
     copy.copy_front_to(own);
-    std::size_t block = 0;
-    for (std::size_t next = own.next_existing(0); next < n_blocks_; next = own.next_existing(next + 1)) {
-        for (; block < next; ++block) {
-            blocks_[block].store(Block::absent, std::memory_order_relaxed);
-        }
-        blocks_[block++].store(Block::pending, std::memory_order_relaxed);
-    }
-    for (; block < n_blocks_; ++block) {
+    for (std::size_t block = 0; block < n_blocks_; ++block) {
         blocks_[block].store(Block::absent, std::memory_order_relaxed);
+    }
+    for (std::size_t block = own.next_existing(0); block < n_blocks_; block = own.next_existing(block + 1)) {
+        blocks_[block].store(Block::pending, std::memory_order_relaxed);
     }
     is_writing_.store(true);
     thread_.wake();

@@ -73,7 +73,7 @@ public:
     [[nodiscard]] Version last_complete() const noexcept { return last_complete_.load(); }
 
     // VersionStore
-    void committed(PeId pe, Version version, const Image& copy) override;
+    void committed(Version version, const Image& copy) override;
     void about_to_change(std::size_t block, const std::byte* data, std::size_t bytes) noexcept override;
 
 private:
@@ -111,7 +111,6 @@ private:
     // Of the version that is being written; set before is_writing_, by which the thread knows of it.
     PeId pe_ = kNoPe;
     Version version_ = kNoVersion;
-    Image copy_;
     const std::byte* copy_begin_ = nullptr;
     // An image of our own: its header and table, and the blocks that were kept.
     std::byte* own_ = nullptr;

@@ -15,8 +15,6 @@
 #include <string_view>
 
 #include "base/assert.hpp"
-#include "base/checksum.hpp"
-#include "base/faults/fault_points.hpp"
 #include "base/process_watch.hpp"
 #include "base/report.hpp"
 #include "base/toml.hpp"
@@ -222,6 +220,12 @@ std::vector<PeId> missing_states(const std::string& folder, std::int32_t n_pes) 
         }
     }
     return missing;
+}
+
+bool is_of(const StoredHead& head, const Manifest& manifest, PeId pe) noexcept {
+    return head.version == manifest.version.value() && head.pe == pe.index() &&
+           head.n_pes == static_cast<std::uint32_t>(manifest.n_pes) && head.program == manifest.program &&
+           head.job == manifest.job && head.image_sum == manifest.image_sums[pe.index()];
 }
 
 Result<> remove_version(const std::string& folder) {

@@ -49,6 +49,8 @@ struct StoredVersion {
 [[nodiscard]] std::vector<PeId> missing_states(const std::string& folder, std::int32_t n_pes);
 // The manifest goes first.
 [[nodiscard]] Result<> remove_version(const std::string& folder);
+// That is the file that the manifest speaks of.
+[[nodiscard]] bool is_of(const StoredHead& head, const Manifest& manifest, PeId pe) noexcept;
 // What the manifest says is there, the heads are those of this version and fit it; deep: every block fits its checksum.
 // The failure says which file and which block.
 [[nodiscard]] Result<> verify_version(const std::string& folder, const Manifest& manifest, bool is_deep);

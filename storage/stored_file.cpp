@@ -51,6 +51,13 @@ Result<StoredHead> read_head(const std::string& path) {
     return head;
 }
 
+std::string without_last_slash(std::string path) {
+    while (path.size() > 1 && path.back() == '/') {
+        path.pop_back();
+    }
+    return path;
+}
+
 std::string version_folder(const std::string& dir, Version version) {
     return format("%s/version-%08u", dir.c_str(), version.value());
 }

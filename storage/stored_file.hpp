@@ -59,6 +59,8 @@ void seal(StoredHead& head) noexcept;
 // The failure names the file and says what is wrong with it.
 [[nodiscard]] Result<StoredHead> read_head(const std::string& path);
 
+// "/a/b/" is "/a/b" to those who look at the last name.
+[[nodiscard]] std::string without_last_slash(std::string path);
 [[nodiscard]] std::string version_folder(const std::string& dir, Version version);
 // kNoVersion: it is not the name of such a folder.
 [[nodiscard]] Version version_of_folder(const std::string& name) noexcept;

@@ -69,6 +69,15 @@ StoredHead head_of(const LiveState& live, Version version, PeId pe, std::int32_t
     return head;
 }
 
+bool is_laid_out_as(const StoredHead& head, const LiveState& live) noexcept {
+    StoredHead expected =
+        head_of(live, Version(static_cast<std::uint32_t>(head.version)), PeId(static_cast<std::int32_t>(head.pe)),
+                static_cast<std::int32_t>(head.n_pes), {head.program, head.job});
+    expected.image_sum = head.image_sum;
+    expected.head_sum = head.head_sum;
+    return head == expected;
+}
+
 Result<> StoredState::open(const std::string& path) {
     SFT_ASSERT(base_ == nullptr);
     path_ = path;
@@ -78,14 +87,7 @@ Result<> StoredState::open(const std::string& path) {
     }
     head_ = *head;
     const LiveState live = shape();
-    if (head_ != [&] {
-            StoredHead expected = head_of(live, Version(static_cast<std::uint32_t>(head_.version)),
-                                          PeId(static_cast<std::int32_t>(head_.pe)),
-                                          static_cast<std::int32_t>(head_.n_pes), {head_.program, head_.job});
-            expected.image_sum = head_.image_sum;
-            expected.head_sum = head_.head_sum;
-            return expected;
-        }()) {
+    if (!is_laid_out_as(head_, live)) {
         return fails(path + ": another layout than this library's");
     }
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -154,9 +156,7 @@ Result<> verify_version(const std::string& folder, const Manifest& manifest, boo
         if (!head) {
             return fails(head.error());
         }
-        if (head->version != manifest.version.value() || head->pe != static_cast<std::uint32_t>(pe) ||
-            head->n_pes != static_cast<std::uint32_t>(manifest.n_pes) || head->program != manifest.program ||
-            head->job != manifest.job || head->image_sum != manifest.image_sums[static_cast<std::size_t>(pe)]) {
+        if (!is_of(*head, manifest, PeId(pe))) {
             return fails(path + ": is not the file that the manifest speaks of");
         }
         StoredState state;

@@ -22,6 +22,9 @@ struct StoredOrigin {
 [[nodiscard]] StoredHead head_of(const LiveState& live, Version version, PeId pe, std::int32_t n_pes,
                                  const StoredOrigin& origin) noexcept;
 
+// It has the layout that this library gives to such a state.
+[[nodiscard]] bool is_laid_out_as(const StoredHead& head, const LiveState& live) noexcept;
+
 class StoredState {
 public:
     StoredState() = default;

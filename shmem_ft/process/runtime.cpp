@@ -101,6 +101,7 @@ Result<> Runtime::open_storage(int generation) {
                           .engine = &engine_,
                           .me = &me_,
                           .n_pes = first_spare(),
+                          .program = first.program_fingerprint,
                           .job = first.mail_name,
                           .may_checkpoint = may_checkpoint_,
                           .is_first = self() == ProcId(0),

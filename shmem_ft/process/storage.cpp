@@ -14,7 +14,6 @@
 #include "base/faults/fault_points.hpp"
 #include "base/report.hpp"
 #include "shmem_ft/ops/ask_first.hpp"
-#include "shmem_ft/start/bootstrap.hpp"
 
 namespace sft {
 namespace {
@@ -30,13 +29,6 @@ std::string value_of(std::string_view name, const Config& config) {
     return found == all.end() ? "" : setting_value(*found, config);
 }
 
-std::string without_slashes(std::string path) {
-    while (path.size() > 1 && path.back() == '/') {
-        path.pop_back();
-    }
-    return path;
-}
-
 }  // namespace
 
 Result<> Storage::read(const Config& config) {
@@ -48,7 +40,7 @@ Result<> Storage::read(const Config& config) {
     if (config.restart.empty()) {
         return {};
     }
-    const std::string folder = without_slashes(config.restart);
+    const std::string folder = without_last_slash(config.restart);
     begins_with_ = version_of_folder(folder.substr(folder.rfind('/') + 1));
     if (begins_with_ == kNoVersion) {
         return fails(
@@ -75,7 +67,7 @@ Result<> Storage::open(const Options& options) {
     if (config.store.empty() || !o_.may_checkpoint || !o_.is_first_life) {
         return {};
     }
-    const std::string dir = without_slashes(config.store);
+    const std::string dir = without_last_slash(config.store);
     if (Result<> ready = o_.is_first ? drain_.prepare(dir, begins_with_) : Result<>(); !ready) {
         return fails("SHMEM_FT_STORE: " + ready.error().line);
     }
@@ -101,7 +93,7 @@ void Storage::tidy_up() noexcept {
     if (!has_drain_) {
         return;
     }
-    if (const Result<> done = Drain::remove_incomplete(without_slashes(o_.config->store)); !done) {
+    if (const Result<> done = Drain::remove_incomplete(without_last_slash(o_.config->store)); !done) {
         say("warning: SHMEM_FT_STORE: %s", done.error().line.c_str());
     }
 }
@@ -112,7 +104,7 @@ Manifest Storage::about() const {
     char path[PATH_MAX] = {};
     const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path - 1);
     about.program_path.assign(path, length < 0 ? 0 : static_cast<std::size_t>(length));
-    about.program = program_fingerprint();
+    about.program = o_.program;
     about.job = o_.job;
     about.library = build_info().version;
     for (const char* name : kKeptSettings) {
@@ -151,18 +143,17 @@ Result<> Storage::check(const Manifest& manifest) const {
 }
 
 Result<> Storage::check(const StoredHead& head, const Manifest& manifest, PeId pe) const {
-    StoredHead expected = head_of(live(), begins_with_, pe, o_.n_pes, {manifest.program, manifest.job});
-    expected.image_sum = manifest.image_sums[pe.index()];
-    expected.head_sum = head.head_sum;
-    if (head.globals.address != expected.globals.address || head.globals.bytes != expected.globals.bytes) {
-        return fails(state_file(o_.config->restart, pe) +
+    const std::string path = state_file(o_.config->restart, pe);
+    const AddressRange globals = live().globals;
+    if (head.globals.address != globals.begin || head.globals.bytes != globals.bytes) {
+        return fails(path +
                      ": the globals of the program are at another place here: start it with oshrun, or link it with "
                      "-no-pie (oshcc does)");
     }
-    return head == expected ? Result<>()
-                            : Result<>(fails(state_file(o_.config->restart, pe) +
-                                             ": is not what the manifest speaks of, or of another build of this "
-                                             "library"));
+    if (!is_of(head, manifest, pe)) {
+        return fails(path + ": is not the file that the manifest speaks of");
+    }
+    return is_laid_out_as(head, live()) ? Result<>() : Result<>(fails(path + ": is of another build of this library"));
 }
 
 Result<> Storage::load_front(PeId pe) {

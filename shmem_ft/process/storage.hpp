@@ -40,7 +40,8 @@ public:
         Engine* engine = nullptr;
         const OwnPe* me = nullptr;
         std::int32_t n_pes = 0;
-        std::uint64_t job = 0;  // a number that no other job has
+        std::uint64_t program = 0;  // fingerprint
+        std::uint64_t job = 0;      // a number that no other job has
         bool may_checkpoint = false;
         bool is_first = false;      // process 0, which prepares the folder
         bool is_first_life = true;  // what is stored later could not be gone on from
@@ -59,7 +60,6 @@ public:
     // Collective, in each checkpoint: whether this version is to be stored. A fault shows in what follows.
     void choose(Version version) noexcept;
     void resume() noexcept { pace_.resume(); }
-    [[nodiscard]] Version last_complete() const noexcept { return drain_.last_complete(); }
 
 private:
     [[nodiscard]] Result<> check(const Manifest& manifest) const;

@@ -99,7 +99,7 @@ TEST_P(StoreDeathTest, TheSlotOfTheCommittedVersionIsNotWrittenAsAnotherOne) {
 // Loads each local copy that is committed into memory of its own.
 class LocalCopies final : public VersionStore {
 public:
-    void committed(PeId /*pe*/, Version version, const Image& image) override {
+    void committed(Version version, const Image& image) override {
         Image local = image;
         EXPECT_TRUE(local.load(version, copy.state).intact());
     }

@@ -19,8 +19,7 @@ constexpr std::size_t kStoredBlocks = 20;
 // Keeps what it is given, as another process would read it.
 class Collection final : public VersionStore {
 public:
-    void committed(PeId pe, Version version, const Image& copy) override {
-        EXPECT_EQ(pe, kMe);
+    void committed(Version version, const Image& copy) override {
         LiveMemory reader(kStoredBlocks);
         Image image = copy;
         EXPECT_TRUE(image.load(version, reader.state).intact());

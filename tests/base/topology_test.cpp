@@ -8,6 +8,7 @@
 #include <fstream>
 #include <random>
 
+#include "tests/damaged_text.hpp"
 #include "tests/result.hpp"
 
 namespace sft {
@@ -132,10 +133,7 @@ TEST(TopologyFile, AnyBytes) {
     std::mt19937 random(7);
     int refused = 0;
     for (int i = 0; i < 3000; ++i) {
-        std::string text = good_text.substr(0, random() % 3 == 0 ? random() % good_text.size() : good_text.size());
-        for (std::uint32_t changes = random() % 4; changes > 0 && !text.empty(); --changes) {
-            text[random() % text.size()] = static_cast<char>(random());
-        }
+        const std::string text = damaged(good_text, random);
         const Result<Topology> parsed = Topology::parse(text, "t.toml");
         refused += parsed ? 0 : 1;
         EXPECT_TRUE(parsed || parsed.error().line.starts_with("t.toml")) << text;

@@ -139,6 +139,15 @@ def spares_after_that(bench):
     check_right(bench.run("--restart", bench.folder, "--spares", "2", JACOBI, SHMEM_FT_FAULTS=deaths), expected)
 
 
+def told(bench):
+    """The list has all PEs, another one is refused, and handlers hear the number that the version had."""
+    bench.run("-n", "3", ["restarted"], SHMEM_FT_FAULTS=LOST, **bench.store())
+    number = bench.complete()[-1]
+    outcome = bench.run("--restart", bench.folder, ["restarted"], SHMEM_FT_STORE="")
+    check_right(outcome, [f"result PE {pe} step 60 restored {number} of 3" for pe in range(3)])
+    check(outcome.stderr.count("was not given the list") == 3, "a wrong list was taken", outcome)
+
+
 def dies_again_and_again(bench):
     """In each attempt, at the places of a job that goes on."""
     expected = results(bench.run("-n", "3", JACOBI))
@@ -444,6 +453,7 @@ CASES = {
     "bad-input": bad_input,
     "two-at-once": two_at_once,
     "python": python,
+    "told": told,
     "looked-at": looked_at,
 }
 

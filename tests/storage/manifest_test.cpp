@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "storage/stored_state.hpp"
+#include "tests/damaged_text.hpp"
 #include "tests/storage/stored_job.hpp"
 
 namespace sft {
@@ -70,10 +71,7 @@ TEST(Manifest, TakesAnyBytes) {
     std::mt19937 random(7);
     int refused = 0;
     for (int i = 0; i < 3000; ++i) {
-        std::string text = good_text.substr(0, random() % 3 == 0 ? random() % good_text.size() : good_text.size());
-        for (std::uint32_t changes = random() % 4; changes > 0 && !text.empty(); --changes) {
-            text[random() % text.size()] = static_cast<char>(random());
-        }
+        const std::string text = damaged(good_text, random);
         write(path, text);
         const auto read = read_manifest(folder.path());
         refused += read ? 0 : 1;

@@ -20,6 +20,33 @@ TEST(JobLedger, AGoodJob) {
     EXPECT_EQ(job.launcher().outcome(), (Outcome{0, ""}));
 }
 
+TEST(JobLedger, WhatAnotherAttemptMayMakeGood) {
+    Job killed_one(2, 0);
+    killed_one.start().end(0, killed(SIGKILL)).report(1, JobEventKind::unrecoverable, 70, -1, "no spare is left");
+    EXPECT_TRUE(killed_one.ledger.is_worth_retry());
+    Job lost_host(2, 0);
+    lost_host.start();
+    lost_host.ledger.host_lost(0, lost_host.now);
+    EXPECT_TRUE(lost_host.ledger.is_worth_retry());
+    Job replaced(1, 1);
+    replaced.start().end(0, killed(SIGKILL)).report(1, JobEventKind::pe_taken, 0, 0).finish(1).launcher();
+    EXPECT_FALSE(replaced.ledger.is_worth_retry()) << "it has ended well";
+    Job own_error(2, 0);
+    own_error.start().end(0, {FailureKind::exited, 3}).end(1, {FailureKind::exited, 70});
+    EXPECT_FALSE(own_error.ledger.is_worth_retry());
+    Job global(2, 0);
+    global.start().report(0, JobEventKind::global_exit, 9).end(0, killed(SIGTERM)).end(1, killed(SIGTERM));
+    EXPECT_FALSE(global.ledger.is_worth_retry());
+    Job told(2, 0);
+    told.start();
+    told.ledger.told_to_end(SIGTERM);
+    told.end(0, killed(SIGTERM)).end(1, killed(SIGTERM));
+    EXPECT_FALSE(told.ledger.is_worth_retry());
+    Job early(2, 0);
+    early.hello(0).end(0, killed(SIGSEGV));
+    EXPECT_FALSE(early.ledger.is_worth_retry()) << "it would do so again";
+}
+
 // Rank 2, with the pid of its rank, comes when the others run.
 TEST(JobLedger, AHostThatIsLostBeforeAllHaveStartedEndsTheJob) {
     Job job(2, 0);

@@ -43,6 +43,14 @@ TEST(Options, Spares) {
     EXPECT_EQ(parsed({"-s", "1", "prog"}).spares, 1);
 }
 
+TEST(Options, AnotherAttempt) {
+    EXPECT_EQ(parsed({"--restart", "/a", "--retries=3", "prog"}).restart, "/a");
+    EXPECT_EQ(parsed({"--restart", "/a", "--retries=3", "prog"}).retries, 3);
+    EXPECT_EQ(parsed({"prog"}).retries, 0);
+    EXPECT_EQ(refused({"--retries", "x", "prog"}), "--retries x: not a number of retries from 0 to 4094");
+    EXPECT_EQ(refused({"--restart=", "prog"}), "--restart: the name of the folder is empty");
+}
+
 TEST(Options, WhatFollowsTheProgramIsItsOwn) {
     EXPECT_EQ(parsed({"-n", "2", "prog", "-n", "3", "--spares", "x", "--", ":"}).command,
               (Words{"prog", "-n", "3", "--spares", "x", "--", ":"}));

@@ -24,21 +24,6 @@ namespace {
 
 constexpr std::array kEndSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-// Signals that end a job, except those that whoever started us has chosen to ignore (nohup, a script's background).
-sigset_t signals_to_hear() {
-    sigset_t mask;
-    sigemptyset(&mask);
-    for (const int signal : kEndSignals) {
-        struct sigaction action {};
-        if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) {
-            sigaddset(&mask, signal);
-        }
-    }
-    sigaddset(&mask, SIGCHLD);
-    sigaddset(&mask, SIGCONT);
-    return mask;
-}
-
 // The terminal's input for PE 0, which cannot read it itself: it runs in another session, where nobody would stop it
 // from taking what is meant for the shell. Anything else than a terminal (a pipe, a file) is given to PE 0 as it is.
 class TerminalInput {
@@ -128,6 +113,20 @@ int clean_up_after_guardian(const FrontTask& task, FailureReason reason, const s
 }
 
 }  // namespace
+
+sigset_t signals_to_hear() {
+    sigset_t mask;
+    sigemptyset(&mask);
+    for (const int signal : kEndSignals) {
+        struct sigaction action {};
+        if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) {
+            sigaddset(&mask, signal);
+        }
+    }
+    sigaddset(&mask, SIGCHLD);
+    sigaddset(&mask, SIGCONT);
+    return mask;
+}
 
 void block_end_signals() {
     const sigset_t mask = signals_to_hear();

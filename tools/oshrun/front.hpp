@@ -2,6 +2,7 @@
 // the terminal's input on to it, and cleans up after it should it be killed.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -23,6 +24,9 @@ struct FrontTask {
     std::function<std::string(std::int32_t guardian)> job_variable;
 };
 
+// Those that end a job, but for what whoever started us has chosen to ignore (nohup, a script's background); and those
+// of children and of going on.
+[[nodiscard]] sigset_t signals_to_hear();
 // From now on the signals that end a job wait until run_front hears them.
 void block_end_signals();
 

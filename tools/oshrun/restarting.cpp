@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -24,21 +23,13 @@
 
 #include "tools/common/fd.hpp"
 #include "tools/common/text.hpp"
+#include "tools/oshrun/front.hpp"
 #include "tools/oshrun/job_environment.hpp"
 
 namespace sft::tools {
 namespace {
 
-constexpr std::array kEndSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-
-std::string without_slashes(std::string path) {
-    while (path.size() > 1 && path.back() == '/') {
-        path.pop_back();
-    }
-    return path;
-}
-
-std::string text_of_time(std::int64_t seconds) {
+std::string age_text(std::int64_t seconds) {
     if (seconds < 120) {
         return fmt::format("{} s", seconds);
     }
@@ -92,7 +83,8 @@ int await_attempt(pid_t child, const Fd& signals, bool& has_told) {
         pollfd entry{signals.get(), POLLIN, 0};
         poll(&entry, 1, -1);
         signalfd_siginfo info{};
-        if (read(signals.get(), &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD) {
+        if (read(signals.get(), &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD ||
+            info.ssi_signo == SIGCONT) {
             continue;
         }
         has_told = true;
@@ -108,7 +100,7 @@ Result<std::string> choose_restart_point() {
     if (store == nullptr || *store == '\0') {
         return "from the beginning: no version is stored without SHMEM_FT_STORE";
     }
-    const Result<StoredVersion> newest = newest_complete(without_slashes(store));
+    const Result<StoredVersion> newest = newest_complete(without_last_slash(store));
     const Result<RestartPoint> point =
         newest && !newest->folder.empty() ? find_restart_point(newest->folder) : Result<RestartPoint>(RestartPoint());
     if (!newest || !point) {
@@ -119,14 +111,14 @@ Result<std::string> choose_restart_point() {
     }
     set_restart_point(*point);
     return fmt::format("from version {}, stored {} ago", point->manifest.version.value(),
-                       text_of_time(std::max<std::int64_t>(0, std::time(nullptr) - point->manifest.stored)));
+                       age_text(std::max<std::int64_t>(0, std::time(nullptr) - point->manifest.stored)));
 }
 
 }  // namespace
 
 Result<RestartPoint> find_restart_point(const std::string& path) {
     RestartPoint point;
-    point.folder = std::filesystem::absolute(without_slashes(path)).lexically_normal().string();
+    point.folder = std::filesystem::absolute(without_last_slash(path)).lexically_normal().string();
     if (version_of_folder(std::filesystem::path(point.folder).filename().string()) == kNoVersion) {
         if (access(point.folder.c_str(), F_OK) != 0) {
             return fails(fmt::format("{}: {}", path, strerrordesc_np(errno)));
@@ -167,16 +159,8 @@ int run_with_retries(int retries, const std::function<int(int attempt, RetryNote
         return EXIT_FAILURE;
     }
     RetryNote& note = *new (shared) RetryNote;
-    sigset_t mask;
+    const sigset_t mask = signals_to_hear();
     sigset_t before;
-    sigemptyset(&mask);
-    sigaddset(&mask, SIGCHLD);
-    for (const int signal : kEndSignals) {
-        struct sigaction action {};
-        if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) {
-            sigaddset(&mask, signal);
-        }
-    }
     sigprocmask(SIG_BLOCK, &mask, &before);
     const Fd signals(signalfd(-1, &mask, SFD_CLOEXEC));
     const RereadInput input;

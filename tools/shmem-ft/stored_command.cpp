@@ -51,10 +51,6 @@ std::uintmax_t bytes_on_disk(const std::string& folder) {
     return bytes;
 }
 
-std::string plain_path(const std::string& path) {
-    return std::filesystem::path(path + "/").lexically_normal().parent_path().string();
-}
-
 bool is_version(const std::string& path) {
     return version_of_folder(std::filesystem::path(path).filename().string()) != kNoVersion;
 }
@@ -268,7 +264,7 @@ int run_stored(std::string_view word, const StoredCommand& command) {
     if (command.path.empty()) {
         return refuse(fmt::format("{}: no folder given: shmem-ft {} DIR", word, word));
     }
-    const std::string path = plain_path(command.path);
+    const std::string path = without_last_slash(command.path);
     if ((word == "show" || word == "extract") && !is_version(path)) {
         return refuse(fmt::format("{}: {}: not the folder of one version (version-00000012, say)", word, path));
     }
