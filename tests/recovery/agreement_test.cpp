@@ -201,12 +201,11 @@ TEST_F(Reminding, IsNotBegunAfterASignOfTheLeader) {
 
 // Its PE has nobody else yet, so the dead one still takes part.
 TEST_F(Reminding, IsNotNeededOnceTheDeathIsAgreedOn) {
-    JobState faulted = agreement_.decided();
-    faulted.index += 4;  // a version later
-    faulted.version = Version(1);
-    faulted.stage = Stage::faulted;
-    faulted.deaths = {kDeath};
-    faulted.failed = {{PeId(0), kDeath.reason}};
+    JobState committed = agreement_.decided();
+    committed.index += 3;
+    committed.version = Version(1);
+    const JobState faulted = rules_.after_deaths(committed, {{kDeath}}).value();
+    ASSERT_EQ(faulted.stage, Stage::faulted);
     Message news = message_of(MessageKind::news, faulted);
     news.deaths = {kDeath};
     agreement_.receive(ProcId(3), news);
