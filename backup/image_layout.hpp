@@ -51,15 +51,33 @@ struct SparseMemory {
     AddressRange memory;
     int fd = -1;
     std::size_t file_offset = 0;
+    std::size_t first_block = 0;  // its number in an image
+    const Exclusions* excluded = nullptr;
 };
 [[nodiscard]] inline SparseMemory heap_of(const LiveState& live) {
-    return {live.heap, live.heap_fd, live.heap_file_offset};
+    return {live.heap, live.heap_fd, live.heap_file_offset, 0, live.excluded};
 }
 [[nodiscard]] inline SparseMemory globals_of(const LiveState& live) {
-    return {live.globals, live.globals_fd, live.globals_file_offset};
+    return {live.globals, live.globals_fd, live.globals_file_offset, blocks_of(live.heap.bytes), live.excluded};
 }
 
-// Calls visit(first_block, end_block) for each run of blocks in which some page exists.
+// The first block from `block` on that is not left out of versions.
+[[nodiscard]] inline std::size_t next_included_block(const SparseMemory& sparse, std::size_t block) {
+    return sparse.excluded == nullptr ? block
+                                      : sparse.excluded->next_included(sparse.first_block + block) - sparse.first_block;
+}
+// Where the run ends that begins with this block, which is not left out, and ends at `end` at the latest.
+[[nodiscard]] inline std::size_t end_of_included(const SparseMemory& sparse, std::size_t block, std::size_t end) {
+    SFT_ASSERT(block < end);
+    // At least the block itself: while somebody changes what is left out, this is an estimate.
+    return sparse.excluded == nullptr ? end
+                                      : std::max(block + 1, sparse.excluded->next_excluded(sparse.first_block + block,
+                                                                                           sparse.first_block + end) -
+                                                                sparse.first_block);
+}
+
+// Calls visit(first_block, end_block) for each run of blocks in which some page exists, without those that are left out
+// of versions.
 template <class Visit>
 void each_existing_run(const SparseMemory& sparse, Visit&& visit) {
     std::size_t done = 0;
@@ -68,19 +86,34 @@ void each_existing_run(const SparseMemory& sparse, Visit&& visit) {
         const std::size_t last = blocks_of(end);
         SFT_ASSERT(last <= blocks_of(sparse.memory.bytes));
         if (first < last) {
-            visit(first, last);
+            for (std::size_t run = next_included_block(sparse, first); run < last;) {
+                const std::size_t run_end = end_of_included(sparse, run, last);
+                visit(run, run_end);
+                run = next_included_block(sparse, run_end);
+            }
             done = last;
         }
     });
 }
 
-// The first block from `block` on in which some page exists; blocks_of() all: none does. Costs nothing of what lies
-// behind that.
+// The first of these blocks from `block` on; blocks_of() all: there is none. Costs nothing of what lies behind that.
 [[nodiscard]] inline std::size_t next_existing_block(const SparseMemory& sparse, std::size_t block) {
-    const std::size_t begin = block * kBlockBytes;
-    SFT_ASSERT(begin < sparse.memory.bytes);
-    const std::size_t data = next_existing_page(sparse.fd, sparse.file_offset + begin, sparse.memory.bytes - begin);
-    return data == sparse.memory.bytes - begin ? blocks_of(sparse.memory.bytes) : (begin + data) / kBlockBytes;
+    const std::size_t all = blocks_of(sparse.memory.bytes);
+    SFT_ASSERT(block < all);
+    while (block < all) {
+        const std::size_t begin = block * kBlockBytes;
+        const std::size_t data = next_existing_page(sparse.fd, sparse.file_offset + begin, sparse.memory.bytes - begin);
+        if (data == sparse.memory.bytes - begin) {
+            return all;
+        }
+        block = (begin + data) / kBlockBytes;
+        const std::size_t included = next_included_block(sparse, block);
+        if (included == block) {
+            return block;
+        }
+        block = included;
+    }
+    return all;
 }
 
 struct Image::Header {

@@ -54,6 +54,21 @@ Result<> LiveTracker::look_at(const WrittenPages::Memory& memory, std::size_t fi
     });
 }
 
+// What is left out of versions, or has been, is none of the writers' business.
+void LiveTracker::look_at_exclusions(BlockSet& changed) {
+    if (live_.excluded == nullptr || *live_.excluded == excluded_) {
+        return;
+    }
+    for (const Exclusions& excluded : {excluded_, *live_.excluded}) {
+        excluded.each_run([&](std::size_t first, std::size_t end) {
+            for (std::size_t block = first; block < end; ++block) {
+                changed.insert(block);
+            }
+        });
+    }
+    excluded_ = *live_.excluded;
+}
+
 Result<> LiveTracker::look(BlockSet& changed, std::size_t& written_pages) {
     const std::size_t heap_blocks = blocks_of(live_.heap.bytes);
     const std::size_t globals_blocks = blocks_of(live_.globals.bytes);
@@ -69,6 +84,7 @@ Result<> LiveTracker::look(BlockSet& changed, std::size_t& written_pages) {
     SFT_ASSERT(notes_.blocks() == heap_blocks + globals_blocks);
     notes_.take([&](std::size_t block) { noted_.insert(block); });
     changed.merge(noted_);
+    look_at_exclusions(changed);
     return looked;
 }
 

@@ -53,6 +53,7 @@ private:
     };
     [[nodiscard]] Result<> start();
     [[nodiscard]] Result<> look(BlockSet& changed, std::size_t& written_pages);
+    void look_at_exclusions(BlockSet& changed);
     [[nodiscard]] Result<> look_at(const WrittenPages::Memory& memory, std::size_t first_block, BlockSet& changed,
                                    std::size_t& written_pages);
 
@@ -66,7 +67,8 @@ private:
     unsigned n_low_ = 0;      // versions one after the other of which little had changed
     unsigned n_low_min_ = 1;  // that many before pages are watched
     std::size_t stored_bytes_ = 0;
-    BlockSet noted_;  // by the last look
+    BlockSet noted_;       // by the last look
+    Exclusions excluded_;  // as of the last look
     std::vector<Interval> since_;
 };
 

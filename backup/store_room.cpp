@@ -17,18 +17,15 @@ std::size_t existing_bytes(int fd, std::size_t file_offset, std::size_t bytes) {
 
 struct Existing {
     std::size_t bytes = 0;        // pages
-    std::size_t block_bytes = 0;  // blocks with at least one
+    std::size_t block_bytes = 0;  // blocks with at least one, that versions contain
 };
 
 Existing existing_in(const LiveState& live) {
     Existing found{.bytes = whole_pages(live.library.bytes), .block_bytes = whole_pages(live.library.bytes)};
     for (const SparseMemory& part : {heap_of(live), globals_of(live)}) {
-        std::size_t counted = 0;  // up to here
-        each_existing(part.fd, part.file_offset, part.memory.bytes, [&](std::size_t begin, std::size_t end) {
-            const std::size_t first = std::max(counted, begin / kBlockBytes * kBlockBytes);
-            counted = std::min(blocks_of(end) * kBlockBytes, whole_pages(part.memory.bytes));
-            found.bytes += end - begin;
-            found.block_bytes += counted - std::min(first, counted);
+        found.bytes += existing_bytes(part.fd, part.file_offset, part.memory.bytes);
+        each_existing_run(part, [&](std::size_t first, std::size_t end) {
+            found.block_bytes += std::min(end * kBlockBytes, whole_pages(part.memory.bytes)) - first * kBlockBytes;
         });
     }
     return found;

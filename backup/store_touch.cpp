@@ -14,17 +14,18 @@ struct Blocks {
     std::size_t end = 0;
 };
 
-// The first run of blocks from `from` on that exist, numbered through heap and globals; empty: there are none.
+// The first run of blocks from `from` on that versions contain, numbered through heap and globals; empty: there are
+// none.
 Blocks next_run(const LiveState& live, std::size_t from) {
     std::size_t begin = 0;  // of the part
     for (const SparseMemory& part : {heap_of(live), globals_of(live)}) {
         const std::size_t end = begin + blocks_of(part.memory.bytes);
-        if (from < end) {
-            const std::size_t skipped = (std::max(from, begin) - begin) * kBlockBytes;
-            const ExistingRun found = first_existing(part.fd, part.file_offset + skipped, part.memory.bytes - skipped);
-            if (found.begin != found.end) {
-                return {begin + (skipped + found.begin) / kBlockBytes, begin + blocks_of(skipped + found.end)};
-            }
+        const std::size_t block = from < end ? next_existing_block(part, std::max(from, begin) - begin) : end - begin;
+        if (block < end - begin) {
+            const std::size_t offset = block * kBlockBytes;
+            const ExistingRun found = first_existing(part.fd, part.file_offset + offset, part.memory.bytes - offset);
+            const std::size_t run_end = std::max(block + 1, blocks_of(offset + found.end));
+            return {begin + block, begin + end_of_included(part, block, run_end)};
         }
         begin = end;
     }

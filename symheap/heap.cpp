@@ -144,13 +144,18 @@ void* Heap::reallocate(void* address, std::size_t bytes) noexcept {
 }
 
 void Heap::free(void* address) noexcept {
-    const std::size_t usable = allocator_at(range_.begin).size(address);
-    end_if_overwritten(is_own_block(address, usable));
+    const std::size_t usable = size_of(address);
     allocator_at(range_.begin).deallocate(address);
     if (usable >= kReturnBytes) {
         // Failure only means that the pages stay.
         return_pages(inner_pages(static_cast<std::byte*>(address) + kLinkBytes, usable - 2 * kLinkBytes));
     }
+}
+
+std::size_t Heap::size_of(const void* address) const noexcept {
+    const std::size_t usable = allocator_at(range_.begin).size(address);
+    end_if_overwritten(is_own_block(address, usable));
+    return usable;
 }
 
 // A block that is given out lies behind the journal and inside the heap.

@@ -57,6 +57,8 @@ public:
     // Keeps the contents up to the smaller size; null: no room, the block is unchanged.
     void* reallocate(void* address, std::size_t bytes) noexcept;
     void free(void* address) noexcept;
+    // Bytes of an allocated block, which may be more than it was asked for.
+    [[nodiscard]] std::size_t size_of(const void* address) const noexcept;
     // Makes an allocated block read as zeros; large ones without touching their pages.
     void zero(void* address, std::size_t bytes) noexcept;
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/address_range.hpp"
+#include "symheap/exclusions.hpp"
 
 namespace sft {
 
@@ -27,7 +28,8 @@ struct LiveState {
     std::vector<ByteExtent> saved;  // the parts of globals that are written back
     AddressRange library;
     // The first bytes of the heap do not change any more: what an image has of them is good.
-    std::size_t frozen_heap_bytes = 0;  // a multiple of kBlockBytes
+    std::size_t frozen_heap_bytes = 0;     // a multiple of kBlockBytes
+    const Exclusions* excluded = nullptr;  // null: nothing is left out
 };
 
 }  // namespace sft

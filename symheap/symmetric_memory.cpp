@@ -91,6 +91,7 @@ Result<> SymmetricMemory::create(const Options& options) {
         live_.saved.push_back({extent.offset, extent.bytes});
     }
     live_.library = options.library;
+    live_.excluded = excluded_ = options.excluded;
     SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0 &&
                live_.heap.bytes + marks_bytes + notes_bytes_ == heap_segment_.bytes());
     SFT_ASSERT(heap_.range().begin == live_.heap.begin + record_bytes_);
@@ -128,8 +129,9 @@ StrayWords::Options SymmetricMemory::stray_words() const {
 void* SymmetricMemory::perform(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept {
     void* result = nullptr;
     switch (call) {
-        case HeapCall::malloc:
-        case HeapCall::malloc_with_hints: return heap_.allocate(first);
+        case HeapCall::malloc: return heap_.allocate(first);
+        case HeapCall::malloc_with_hints:
+            return (second & kHintScratch) != 0 ? allocate_scratch(first) : heap_.allocate(first);
         case HeapCall::calloc:
             SFT_ASSERT(second == 0 || first <= SIZE_MAX / second);
             result = heap_.allocate(first * second);
@@ -138,10 +140,63 @@ void* SymmetricMemory::perform(HeapCall call, std::uint64_t first, std::uint64_t
             }
             return result;
         case HeapCall::align: return heap_.allocate_aligned(second, first);
-        case HeapCall::realloc: return heap_.reallocate(heap_.decode(first), second);
-        case HeapCall::free: heap_.free(heap_.decode(first)); return nullptr;
+        case HeapCall::realloc: {
+            void* const block = heap_.decode(first);
+            const std::size_t usable = heap_.size_of(block);
+            result = heap_.reallocate(block, second);
+            if (result != nullptr) {
+                include_again(block, usable);
+            }
+            return result;
+        }
+        case HeapCall::free: {
+            void* const block = heap_.decode(first);
+            include_again(block, heap_.size_of(block));
+            heap_.free(block);
+            return nullptr;
+        }
     }
     return result;
+}
+
+// ---- what versions leave out ----
+
+// Whole blocks, so that nothing else shares one with it.
+void* SymmetricMemory::allocate_scratch(std::size_t bytes) noexcept {
+    if (bytes > live_.heap.bytes) {
+        return nullptr;
+    }
+    const std::size_t whole = round_up(bytes, kBlockBytes);
+    void* const block = heap_.allocate_aligned(kBlockBytes, whole);
+    if (block != nullptr) {
+        static_cast<void>(exclude(block, whole));  // if there is no room for the note, it is saved
+    }
+    return block;
+}
+
+SymmetricMemory::Excluded SymmetricMemory::exclude(const void* begin, std::size_t bytes) noexcept {
+    const auto number = reinterpret_cast<std::uintptr_t>(begin);
+    const bool is_global = live_.globals.contains(begin);
+    const AddressRange reach = is_global ? live_.globals : reach_of_pointer(begin);
+    if (!reach.contains(begin) || bytes > reach.begin + reach.bytes - number ||
+        (!is_global && number < heap_.range().begin + Heap::own_bytes())) {
+        return Excluded::not_inside;
+    }
+    if (excluded_ == nullptr) {
+        return Excluded::no_room;
+    }
+    const AddressRange& part = is_global ? live_.globals : live_.heap;
+    const std::size_t base = is_global ? live_.heap.bytes / kBlockBytes : 0;
+    const std::size_t first = round_up(number - part.begin, kBlockBytes) / kBlockBytes;
+    const std::size_t end = (number - part.begin + bytes) / kBlockBytes;
+    return first >= end || excluded_->add(base + first, base + end) ? Excluded::done : Excluded::no_room;
+}
+
+void SymmetricMemory::include_again(const void* block, std::size_t bytes) noexcept {
+    const std::size_t offset = reinterpret_cast<std::uintptr_t>(block) - live_.heap.begin;
+    if (excluded_ != nullptr && excluded_->n_runs() != 0) {
+        excluded_->remove(offset / kBlockBytes, round_up(offset + bytes, kBlockBytes) / kBlockBytes);
+    }
 }
 
 // It makes holes, of which the page tables do not tell.

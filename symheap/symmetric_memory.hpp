@@ -6,6 +6,8 @@
 // All in front of the marks is live().heap: saved in every version, and restored. Record, marks and queues exist if the
 // start-up is recorded, the table if calls are checked, the notes if changes are tracked.
 //
+// Some of it may be left out of versions (exclusions.hpp).
+//
 // Threads: heap calls are collective and made by one thread; any thread may look into blocks() with its mutex. The rest
 // is fixed once create() has returned, but for end_startup().
 #pragma once
@@ -19,6 +21,7 @@
 #include "base/config.hpp"
 #include "base/result.hpp"
 #include "symheap/block_table.hpp"
+#include "symheap/exclusions.hpp"
 #include "symheap/globals.hpp"
 #include "symheap/heap.hpp"
 #include "symheap/live_state.hpp"
@@ -30,6 +33,9 @@
 
 namespace sft {
 
+// Of shmem_malloc_with_hints: versions do not contain it (SHMEM_FT_HINT_SCRATCH).
+inline constexpr std::uint64_t kHintScratch = std::uint64_t{1} << 16;
+
 class SymmetricMemory {
 public:
     struct Options {
@@ -39,7 +45,8 @@ public:
         std::size_t record_bytes = 0;  // of the record of the start-up; 0: none
         bool has_block_table = false;
         bool has_change_notes = false;
-        AddressRange library;  // the library's own state that goes back with the program's
+        AddressRange library;            // the library's own state that goes back with the program's
+        Exclusions* excluded = nullptr;  // a part of that; null: nothing can be left out of versions
     };
     // Once. The failure is a line for the user.
     [[nodiscard]] Result<> create(const Options& options);
@@ -70,6 +77,10 @@ public:
                                                 std::uint64_t second) const;
     [[nodiscard]] std::uint64_t offset_of(const void* block) const noexcept { return heap_.encode(block); }
     void zero(void* block, std::size_t bytes) noexcept;
+    // From now on versions do not contain the whole blocks in that range, until the block of the heap is freed or
+    // reallocated. Not while a version is made.
+    enum class Excluded { done, no_room, not_inside };
+    [[nodiscard]] Excluded exclude(const void* begin, std::size_t bytes) noexcept;
     // The symmetric object at the address; empty: none that is known.
     [[nodiscard]] AddressRange object_at(const void* address) const noexcept;
     // What a program may reach through a pointer to the address: the object, or all of heap or globals if that is not
@@ -102,6 +113,8 @@ public:
 
 private:
     [[nodiscard]] void* perform(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
+    [[nodiscard]] void* allocate_scratch(std::size_t bytes) noexcept;
+    void include_again(const void* block, std::size_t bytes) noexcept;
     void note_block(const HeapRecord& record) noexcept;
     [[nodiscard]] std::size_t marks_bytes() const noexcept {
         return heap_segment_.bytes() - live_.heap.bytes - notes_bytes_;
@@ -115,6 +128,7 @@ private:
     std::size_t record_bytes_ = 0;
     std::size_t notes_bytes_ = 0;
     LiveState live_;
+    Exclusions* excluded_ = nullptr;  // live_.excluded
 };
 
 }  // namespace sft

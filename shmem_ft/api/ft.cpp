@@ -7,6 +7,7 @@
 #include "shmem_ft/api/stamp.hpp"
 #include "shmem_ft/ops/collectives.hpp"
 #include "shmem_ft/ops/fault_calls.hpp"
+#include "shmem_ft/ops/heap_calls.hpp"
 #include "shmem_ft/ops/job.hpp"
 
 namespace {
@@ -49,6 +50,12 @@ int include_memory(void* memory, std::size_t bytes) noexcept {
     void* const place = pshmem_malloc(bytes);
     return place != nullptr && fault_calls.include(memory, place, bytes) ? SHMEM_FT_SUCCESS
                                                                          : SHMEM_FT_ERROR_OUT_OF_MEMORY;
+}
+
+static_assert(SHMEM_FT_HINT_SCRATCH == sft::kHintScratch);
+int exclude_memory(const void* memory, std::size_t bytes) noexcept {
+    sft::Engine& e = sft::engine("shmem_ft_exclude");
+    return bytes == 0 || e.heap->exclude(memory, bytes) ? SHMEM_FT_SUCCESS : SHMEM_FT_ERROR_OUT_OF_MEMORY;
 }
 
 int code_of(int status, FailureKind kind, int otherwise) noexcept {
@@ -100,6 +107,7 @@ SFT_ENTRY(int, shmem_ft_on_unreplaced, (shmem_ft_unreplaced_handler_t handler, v
 SFT_ENTRY(int, shmem_ft_on_version, (shmem_ft_version_handler_t handler, void* context),
           (calls("shmem_ft_on_version").on_version(handler, context) ? 0 : 1))
 SFT_ENTRY(int, shmem_ft_include, (void* memory, std::size_t bytes), (include_memory(memory, bytes)))
+SFT_ENTRY(int, shmem_ft_exclude, (const void* memory, std::size_t bytes), (exclude_memory(memory, bytes)))
 SFT_ENTRY(jmp_buf*, shmem_ft_rollback_point, (void), (calls("shmem_ft_rollback_point").rollback_point()))
 SFT_ENTRY(int, shmem_ft_must_recover, (void), (calls("shmem_ft_must_recover").must_recover() ? 1 : 0))
 

@@ -9,6 +9,7 @@
 #include "shmem_ft/ops/copy.hpp"
 #include "shmem_ft/ops/handles.hpp"
 #include "shmem_ft/ops/nodes.hpp"
+#include "symheap/exclusions.hpp"
 #include "transport/shm/channels.hpp"
 #include "transport/shm/peer_table.hpp"
 #include "transport/shm/wait.hpp"
@@ -51,6 +52,7 @@ struct Engine {
     std::uint64_t included_pieces = 0;  // of private memory (shmem_ft_include), and their bytes
     std::uint64_t included_bytes = 0;
     std::uint64_t thread_level = 0;
+    Exclusions excluded;  // of symmetric memory
     HeldLocks held_locks;
     ContextTable contexts;
     HandleReplay replay;

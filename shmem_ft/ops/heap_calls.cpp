@@ -48,6 +48,17 @@ void HeapCalls::free(void* address) noexcept {
     }
 }
 
+bool HeapCalls::exclude(const void* begin, std::size_t bytes) noexcept {
+    const SymmetricMemory::Excluded result = memory_.exclude(begin, bytes);
+    if (result == SymmetricMemory::Excluded::not_inside) {
+        job::fail(format("PE %d: shmem_ft_exclude was given %zu bytes at %p, which do not lie inside of one symmetric "
+                         "object",
+                         me_.value(), bytes, begin)
+                      .c_str());
+    }
+    return result == SymmetricMemory::Excluded::done;
+}
+
 // first and second as in HeapRecord.
 void* HeapCalls::carry_out(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept {
     if (!me_.has_joined()) {

@@ -27,6 +27,8 @@ public:
     void* realloc(void* address, std::size_t bytes) noexcept;
     void* malloc_with_hints(std::size_t bytes, long hints) noexcept;
     void free(void* address) noexcept;
+    // Local. False: there are too many pieces already. What is not inside of one object ends the job.
+    [[nodiscard]] bool exclude(const void* begin, std::size_t bytes) noexcept;
 
     // What a program may write to through a pointer to that symmetric address.
     [[nodiscard]] AddressRange reach_of_pointer(const void* address) const noexcept {

@@ -172,7 +172,8 @@ Result<> Runtime::create_memory() {
          .record_bytes = may_checkpoint_ ? config_.startup_record_bytes : 0,
          .has_block_table = config_.check != CheckMode::off,
          .has_change_notes = may_checkpoint_ && config_.tracking != Tracking::off,
-         .library = {reinterpret_cast<std::uintptr_t>(library), static_cast<std::size_t>(library_end - library)}});
+         .library = {reinterpret_cast<std::uintptr_t>(library), static_cast<std::size_t>(library_end - library)},
+         .excluded = &engine_.excluded});
 }
 
 Rendezvous::Own Runtime::own_for_others() {

@@ -80,15 +80,21 @@ TEST_P(Far, NothingThatChangedIsLeftOut) {
     FakeWire* unused = other.get();
     for (int i = 0; i < rounds(400); ++i) {
         change();
+        if (random() % 4 == 0) {
+            live.exclude_some(random);
+        }
         checkpoint();
         const State stored(live);
+        const Exclusions left_out = live.excluded;
         expect_at(*keeper, version, stored);
         switch (random() % 8) {
             case 0: {  // replicated, not committed, and back
                 change();
+                live.exclude_some(random);
                 ASSERT_FALSE(owner.replicate(version.next(), live.state).keeper_gone);
                 change();
                 ASSERT_TRUE(owner.roll_back(version, live.state)) << owner.explanation();
+                live.excluded = left_out;
                 ASSERT_TRUE(State(live) == stored);
                 expect_at(*keeper, version, stored);
                 break;

@@ -33,6 +33,7 @@ struct LiveMemory {
         state.globals_fd = globals_file.fd();
         state.globals = {reinterpret_cast<std::uintptr_t>(globals.data()), globals.size()};
         state.library = {reinterpret_cast<std::uintptr_t>(library.data()), library.size()};
+        state.excluded = &excluded;
         // A hole of left-out bytes that begins and ends inside blocks.
         state.saved = {{100, kBlockBytes},
                        {kBlockBytes + 500, 2 * kBlockBytes},
@@ -71,6 +72,17 @@ struct LiveMemory {
                       0);
         }
     }
+    // Leaves some blocks out of versions, or takes them in again.
+    void exclude_some(std::mt19937& random) {
+        const std::size_t blocks = (heap.bytes() + globals.size()) / kBlockBytes;  // the last one of globals is none
+        const std::size_t first = random() % blocks;
+        const std::size_t end = first + 1 + random() % std::min<std::size_t>(blocks - first, 6);
+        if (random() % 2 == 0) {
+            excluded.remove(first, end);
+        } else {
+            EXPECT_TRUE(excluded.add(first, end));
+        }
+    }
     // Of heap and globals together.
     [[nodiscard]] std::size_t existing_bytes() const {
         std::size_t bytes = 0;
@@ -87,13 +99,20 @@ struct LiveMemory {
     std::span<std::byte> globals;
     std::vector<std::byte> library;
     LiveState state;
+    Exclusions excluded;
 };
 
-// What a version has to bring back.
+// What a version has to bring back; zeros where it leaves something out.
 struct State {
     explicit State(const LiveMemory& live) : heap(live.heap_bytes()), library(live.library) {
+        std::vector<std::byte> all_globals = live.globals_bytes();
+        live.excluded.each_run([&](std::size_t first, std::size_t end) {
+            for (std::size_t byte = first * kBlockBytes; byte < end * kBlockBytes; ++byte) {
+                (byte < heap.size() ? heap[byte] : all_globals[byte - heap.size()]) = std::byte(0);
+            }
+        });
         for (const ByteExtent& extent : live.state.saved) {
-            const auto begin = live.globals.begin() + static_cast<std::ptrdiff_t>(extent.offset);
+            const auto begin = all_globals.begin() + static_cast<std::ptrdiff_t>(extent.offset);
             globals.insert(globals.end(), begin, begin + static_cast<std::ptrdiff_t>(extent.bytes));
         }
     }

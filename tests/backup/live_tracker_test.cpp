@@ -95,6 +95,7 @@ TEST_P(LiveTracking, HasTheSameCopiesAsComparing) {
     std::mt19937 random(5);
     std::uint32_t version = 0;
     std::vector<State> committed;
+    Exclusions left_out;
     int n_tracked = 0;
     for (int round = 0; round < 400; ++round) {
         for (int i = 0; i < 8; ++i) {
@@ -103,16 +104,21 @@ TEST_P(LiveTracking, HasTheSameCopiesAsComparing) {
         if (random() % 8 == 0) {
             punch(random() % kWatchedBlocks);
         }
+        if (random() % 8 == 0) {
+            live_.exclude_some(random);
+        }
         switch (version == 0 ? 0 : random() % 4) {
             case 0:
             case 1:
                 checkpoint(++version);
                 n_tracked += tracker.changed_since(Version(version)) != nullptr ? 1 : 0;
                 committed = {State(live_)};
+                left_out = live_.excluded;
                 break;
             case 2: static_cast<void>(owner_.replicate(Version(version + 1), live_.state)); break;
             default:
                 ASSERT_TRUE(owner_.roll_back(Version(version), live_.state)) << owner_.explanation();
+                live_.excluded = left_out;
                 ASSERT_TRUE(State(live_) == committed[0]) << "round " << round;
         }
     }
@@ -142,6 +148,29 @@ TEST_P(LiveTracking, LooksAtNothingElse) {
     ASSERT_TRUE(owner_.roll_back(Version(6), live_.state));
     EXPECT_EQ(live_.heap.address()[5 * kBlockBytes + 9], std::byte(2));
     EXPECT_EQ(live_.heap.address()[9 * kBlockBytes + 9], std::byte(2));
+}
+
+// Nobody writes to it meanwhile.
+TEST_P(LiveTracking, WhatIsLeftOutOrTakenInAgainHasChanged) {
+    LiveTracker tracker(live_.state, notes_, 0);
+    open(owner_);
+    owner_.track_changes_by(tracker);
+    std::fill_n(live_.heap.address(), live_.heap.bytes(), std::byte(1));
+    ASSERT_TRUE(live_.excluded.add(10, 20));
+    for (std::uint32_t version = 1; version <= 4; ++version) {
+        checkpoint(version);
+    }
+    ASSERT_TRUE(tracker.is_on());
+    live_.excluded.remove(12, 15);
+    ASSERT_TRUE(live_.excluded.add(30, 40));
+    for (std::uint32_t version = 5; version <= 6; ++version) {
+        checkpoint(version);
+        ASSERT_TRUE(owner_.roll_back(Version(version), live_.state));
+        for (std::size_t block = 0; block < kWatchedBlocks; ++block) {
+            const bool is_out = live_.excluded.next_included(block) != block;
+            ASSERT_EQ(live_.heap.address()[block * kBlockBytes + 7], std::byte(is_out ? 0 : 1)) << block;
+        }
+    }
 }
 
 TEST_P(LiveTracking, AMissedChangeIsFoundIfItIsLookedFor) {

@@ -60,6 +60,24 @@ TEST_P(StoreTest, AVersionThatIsNotCommittedDisturbsNothing) {
     EXPECT_EQ(substitute.heap_bytes(), heap);
 }
 
+TEST_P(StoreTest, WhatIsLeftOutTakesNoRoomAndComesBackAsZeros) {
+    std::fill_n(live.heap.address(), live.heap.bytes(), std::byte(7));
+    ASSERT_TRUE(live.excluded.add(3, 17));
+    owner.replicate(Version(1), live.state);
+    owner.update_local_copy(Version(1), live.state);
+    const std::size_t used = owner.room(live.state).used;
+    EXPECT_EQ(owner.counters().replicated, 6 * kBlockBytes + live.library.size());
+    live.excluded.remove(3, 17);
+    owner.replicate(Version(2), live.state);
+    EXPECT_EQ(owner.counters().replicated, 26 * kBlockBytes + 2 * live.library.size()) << "the other slot has nothing";
+    EXPECT_GE(owner.room(live.state).used, used + 14 * kBlockBytes);
+    ASSERT_TRUE(owner.roll_back(Version(1), live.state));
+    for (std::size_t block = 0; block < 20; ++block) {
+        const bool is_left_out = block >= 3 && block < 17;
+        ASSERT_EQ(live.heap.address()[block * kBlockBytes + 5], std::byte(is_left_out ? 0 : 7)) << block;
+    }
+}
+
 TEST_P(StoreTest, ADeadKeeperIsNoticedAndItsMemoryStillServesTheOwner) {
     live.scribble(random, 50);
     owner.replicate(Version(1), live.state);

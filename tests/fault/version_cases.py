@@ -67,7 +67,31 @@ def included_inside(bench):
     check(not outcome.results(), "a result", outcome)
 
 
+def scratch(**env):
+    def case(bench):
+        outcome = bench.run(PES, 2, "scratch", **env)
+        check_success(outcome, outcome.results())
+        expected = [f"result scratch PE {pe} right" for pe in range(PES)]
+        check(sorted(outcome.results()) == expected, f"told {outcome.results()}", outcome)
+
+    return case
+
+
+def scratch_outside(bench):
+    outcome = bench.run(PES, 2, "scratch", "--outside")
+    check_error(outcome, r"PE \d: shmem_ft_exclude was given 160000 bytes at 0x[0-9a-f]+, which do not lie inside of one "
+                         r"symmetric object$")
+    check(not outcome.results(), "a result", outcome)
+
+
 CASES |= {
+    "scratch": scratch(),
+    "scratch-tracked": scratch(SHMEM_FT_TRACKING="on"),
+    "scratch-single": scratch(SHMEM_FT_BACKUP_MODE="single"),
+    "scratch-between-nodes": scratch(SHMEM_FT_PRETEND_NODES="2"),
+    "scratch-of-replicas": scratch(SHMEM_FT_PRETEND_NODES="3", SHMEM_FT_BACKUP_MODE="replica:2"),
+    "scratch-checked": scratch(SHMEM_FT_CHECK="abort", SHMEM_FT_TRACKING="check"),
+    "scratch-beyond-the-object": scratch_outside,
     "included": included(),
     "included-between-nodes": included(SHMEM_FT_PRETEND_NODES="2"),
     "included-where-due": included(SHMEM_FT_INTERVAL="3"),

@@ -92,6 +92,10 @@ int main(int argc, char** argv) {
     if (shmem_ft_include(&kept, sizeof kept) != SHMEM_FT_SUCCESS) {
         app_fail(kProgram, "private memory is not included");
     }
+    static char scratch[PAGE];
+    if (shmem_ft_exclude(scratch, sizeof scratch) != SHMEM_FT_SUCCESS) {
+        app_fail(kProgram, "scratch space is not left out");
+    }
     char* const heap = shmem_malloc((size_t)PAGES * PAGE);
     const bool is_first = shmem_ft_algo_init() != 0;
     volatile bool has_joined = is_first;

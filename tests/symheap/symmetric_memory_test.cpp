@@ -115,6 +115,41 @@ TEST(SymmetricMemory, TheTableFollowsTheHeapCalls) {
     EXPECT_EQ(block_at(moved)->is_freed, 1U);
 }
 
+// By the numbers of whole blocks that lie in the object.
+TEST(SymmetricMemory, WhatIsLeftOutEndsWithItsObject) {
+    using Excluded = SymmetricMemory::Excluded;
+    Exclusions excluded;
+    SymmetricMemory::Options options = with_everything();
+    options.excluded = &excluded;
+    Created memory(options);
+    const auto block_of = [&](const std::byte* address) { return (number(address) - kBase) / kBlockBytes; };
+    const auto is_out = [&](std::size_t block) { return excluded.next_included(block) != block; };
+
+    auto* const scratch =
+        static_cast<std::byte*>(memory.carry_out(HeapCall::malloc_with_hints, 2 * kBlockBytes + 1, kHintScratch | 1));
+    ASSERT_NE(scratch, nullptr);
+    EXPECT_EQ(number(scratch) % kBlockBytes, 0U);
+    EXPECT_EQ(excluded.next_excluded(0, 1000), block_of(scratch));
+    EXPECT_EQ(excluded.next_included(block_of(scratch)), block_of(scratch) + 3);
+    std::byte* const plain_block = memory.allocate(5 * kBlockBytes);
+    EXPECT_FALSE(is_out(block_of(plain_block + 2 * kBlockBytes)));
+
+    EXPECT_EQ(memory.exclude(plain_block + 1, 4 * kBlockBytes), Excluded::done);
+    EXPECT_FALSE(is_out(block_of(plain_block)));
+    EXPECT_TRUE(is_out(block_of(plain_block + 2 * kBlockBytes)));
+    EXPECT_FALSE(is_out(block_of(plain_block + 4 * kBlockBytes + 1))) << "it is in there by a part";
+    EXPECT_EQ(memory.exclude(plain_block, 1), Excluded::done) << "which changes nothing";
+    EXPECT_EQ(memory.exclude(plain_block, 6 * kBlockBytes), Excluded::not_inside);
+    EXPECT_EQ(memory.exclude(&excluded, 1), Excluded::not_inside);
+    EXPECT_EQ(memory.exclude(reinterpret_cast<void*>(memory.heap().begin), 64), Excluded::not_inside);
+
+    memory.free(scratch);
+    EXPECT_FALSE(is_out(block_of(scratch)));
+    EXPECT_TRUE(is_out(block_of(plain_block + 2 * kBlockBytes)));
+    ASSERT_NE(memory.carry_out(HeapCall::realloc, memory.offset_of(plain_block), 8 * kBlockBytes), nullptr);
+    EXPECT_EQ(excluded.n_runs(), 0U);
+}
+
 TEST(SymmetricMemory, WhatWasCarriedOutIsAnsweredAgainInOrder) {
     Created memory(plain());
     const std::byte* const first = memory.allocate(100);
