@@ -71,6 +71,11 @@ public:
     virtual void stranger() {}
 };
 
+// Who carries out an operation on the memory of another process: that process, which a message tells to; or the wire,
+// without its part.
+enum class Way : std::uint8_t { by_message, one_sided };
+enum class WireOperation : std::uint8_t { put, get, atomic, message };
+
 inline constexpr std::int64_t kSessionLostMs = 10'000;
 
 class Fabric {
@@ -115,6 +120,12 @@ public:
     // Never waits for the other side. In a session no payload is larger than eager_bytes(). head.size() <=
     // kFabricHeadBytes.
     [[nodiscard]] virtual Sent send(ProcId to, Bytes head, Bytes payload, std::uint64_t ticket) = 0;
+    // Of one pair of processes and one kind of operation. One-sided may be only what keeps the fault rules all the
+    // same: after retire_peer() nothing of the dead one changes memory, atomics are atomic with those of the target's
+    // own node, and no address outside of the regions is reached. No fabric here does, so all is by message.
+    [[nodiscard]] virtual Way way_to(ProcId /*process*/, WireOperation /*operation*/) const noexcept {
+        return Way::by_message;
+    }
     // Payloads up to this travel with their heads.
     [[nodiscard]] virtual std::size_t eager_bytes() const noexcept = 0;
     // Of data that may be divided, messages of so many bytes travel fastest.

@@ -17,7 +17,7 @@ bool Network::Impl::send(PeId to, LaneId lane, const void* payload, std::size_t 
     SFT_ASSERT(bytes <= kChannelPayloadBytes && (bytes == 0 || payload != nullptr));
     const Locked lock(mutex_);
     ProcId process;
-    NetPeer* const peer = peer_of(to, process);
+    NetPeer* const peer = peer_of(to, WireOperation::message, process);
     if (peer == nullptr) {
         return !options_.gate->is_pending();
     }
@@ -76,7 +76,7 @@ bool Network::Impl::try_receive(PeId from, LaneId lane, void* payload, std::size
     SFT_ASSERT(taken + 1 - inbox->n_told <= kChannelWindow);
     inbox->n_told = taken + 1;
     ProcId process;
-    if (peer_of(from, process) != nullptr) {
+    if (peer_of(from, WireOperation::message, process) != nullptr) {
         WireHead head;
         head.kind = WireKind::credit;
         head.address = wire_pair(static_cast<std::uint32_t>(me_.load(std::memory_order_relaxed)),

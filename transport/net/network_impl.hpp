@@ -143,7 +143,7 @@ private:
     };
 
     // ---- sending: operations.cpp ----
-    [[nodiscard]] NetPeer* peer_of(PeId pe, ProcId& process) SFT_REQUIRES(mutex_);
+    [[nodiscard]] NetPeer* peer_of(PeId pe, WireOperation operation, ProcId& process) SFT_REQUIRES(mutex_);
     [[nodiscard]] NetPeer* reach(ProcId process) SFT_REQUIRES(mutex_);
     [[nodiscard]] NetPeer& peer(ProcId process) noexcept {
         SFT_ASSERT(process.value() >= 0 && process.value() < options_.n_slots);

@@ -17,10 +17,14 @@ Bytes bytes_at(const void* address, std::size_t bytes) { return {static_cast<con
 }  // namespace
 
 // Null: the PE is not reached through the network, or dead.
-NetPeer* Network::Impl::peer_of(PeId pe, ProcId& process) {
+NetPeer* Network::Impl::peer_of(PeId pe, WireOperation operation, ProcId& process) {
     SFT_ASSERT(pe.value() >= 0 && pe.value() < options_.n_pes);
     process = ProcId(holders_[pe.index()].load(std::memory_order_acquire));
-    return process == kNoProc ? nullptr : reach(process);
+    if (process == kNoProc) {
+        return nullptr;
+    }
+    SFT_ASSERT(fabric_->way_to(process, operation) == Way::by_message);  // the other way would branch off here
+    return reach(process);
 }
 
 // What cannot be sent to is never counted as under way.
@@ -145,7 +149,7 @@ void Network::Impl::put(PeId pe, void* dest, const void* source, std::size_t byt
     }
     const Locked lock(mutex_);
     ProcId process;
-    if (peer_of(pe, process) == nullptr) {
+    if (peer_of(pe, WireOperation::put, process) == nullptr) {
         return;
     }
     WireHead head;
@@ -218,7 +222,7 @@ void Network::Impl::put_blocks(PeId pe, void* dest, const void* source, NetBlock
 void Network::Impl::put_packed(PeId pe, std::byte* to, const std::byte* from, const NetBlocks& blocks, std::size_t n) {
     const Locked lock(mutex_);
     ProcId process;
-    NetPeer* const other = peer_of(pe, process);
+    NetPeer* const other = peer_of(pe, WireOperation::put, process);
     const std::size_t bytes = n * blocks.block_bytes;
     if (other == nullptr || !begin_counted(*other, bytes)) {
         return;
@@ -264,7 +268,8 @@ void Network::Impl::ask_get(PeId pe, void* dest, const void* source, std::size_t
 // Sends what brings something back to `wanted`.
 void Network::Impl::ask(PeId pe, WireHead& head, const Wanted& wanted, Awaited* awaited) {
     ProcId process;
-    NetPeer* const other = peer_of(pe, process);
+    NetPeer* const other =
+        peer_of(pe, wanted.kind == Request::Kind::fetch ? WireOperation::atomic : WireOperation::get, process);
     if (other == nullptr || !await_request_room(*other)) {
         return;
     }
@@ -397,7 +402,7 @@ std::uint64_t Network::Impl::fetch(PeId pe, const WireHead& what) {
 void Network::Impl::post(PeId pe, const WireHead& what) {
     const Locked lock(mutex_);
     ProcId process;
-    NetPeer* const other = peer_of(pe, process);
+    NetPeer* const other = peer_of(pe, WireOperation::atomic, process);
     if (other == nullptr || !begin_counted(*other, 0)) {
         return;
     }
