@@ -10,6 +10,8 @@
  *   sparse      1 % of the 4 KiB pages changed since the last checkpoint but one
  *   stores      the stores that change these pages, in PE 0: the first one to a page that is watched costs a fault
  *   clean       nothing changed
+ *   room        memory that the state and its copies take, and bytes that went over the loopback interface in one
+ *               checkpoint of "dirty": both as multiples of the state. Of the whole machine, so it has to be idle
  *   recovery    PE 1 kills itself; from the survivors' failed checkpoint to the return of shmem_restart_pes
  * Times are those of the slowest PE, in ms; "bound_ms" is the copies' bytes at the memcpy speed of this run, of a first
  * checkpoint without IDLE the touches.
@@ -60,6 +62,53 @@ static void report(const char* what, size_t mib, double* samples, int count, dou
             "{\"what\": \"%s\", \"pes\": %d, \"mib\": %zu, \"median_ms\": %.3f, \"least_ms\": %.3f, \"most_ms\": %.3f, "
             "\"bound_ms\": %.3f}\n",
             what, shmem_n_pes(), mib, samples[count / 2], samples[0], samples[count - 1], bound_ms);
+        fflush(stdout);
+    }
+}
+
+/* The number behind `name` in a file of /proc. */
+static double number_in(const char* path, const char* name, int column) {
+    FILE* const file = fopen(path, "r");
+    char line[512];
+    double value = 0;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        char* at = strstr(line, name);
+        if (at == NULL || (at != line && at[-1] != ' ')) {
+            continue;
+        }
+        at += strlen(name);
+        for (int i = 0; i <= column; i++) {
+            value = strtod(at, &at);
+        }
+        break;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return value;
+}
+
+/* Of all PEs: what they have to themselves, and what memory files of the machine hold. */
+static double used_bytes(void) {
+    own_ms = number_in("/proc/self/smaps_rollup", "Pss_Anon:", 0) * 1024;
+    shmem_barrier_all();
+    shmem_double_sum_reduce(SHMEM_TEAM_WORLD, &slowest_ms, &own_ms, 1);
+    return slowest_ms + number_in("/proc/meminfo", "Shmem:", 0) * 1024;
+}
+
+static double looped_bytes(void) {
+    shmem_barrier_all();
+    return number_in("/proc/net/dev", "lo:", 8);
+}
+
+/* used, looped: before anything was saved, and before the last REPEATS checkpoints. */
+static void report_room(size_t mib, double used, double looped) {
+    const double all = (double)(mib << 20) * shmem_n_pes();
+    const double sent = (looped_bytes() - looped) / REPEATS;
+    const double taken = used_bytes() - used;
+    if (shmem_my_pe() == 0) {
+        printf("{\"what\": \"room\", \"pes\": %d, \"mib\": %zu, \"memory_states\": %.2f, \"sent_states\": %.2f}\n",
+               shmem_n_pes(), mib, taken / all, sent / all);
         fflush(stdout);
     }
 }
@@ -131,8 +180,11 @@ int main(int argc, char** argv) {
     double stores[DONE];
     double copy_ms = 0;
     double touch_ms = 0;
+    double looped = 0;
     const unsigned idle_s = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
+    double used = 0;
     if (shmem_ft_algo_init()) {
+        used = used_bytes();
         memset(heap, 1, bytes);
         copy_ms = measure_memcpy(heap, bytes, mib);
         touch_ms = measure_touch(bytes, mib);
@@ -161,8 +213,11 @@ int main(int argc, char** argv) {
         samples[phase - 1] = slowest(now_ms() - begin_ms);
         if (phase == DIRTY) {
             report("first", mib, samples, 1, idle_s > 0 ? 2 * copy_ms : touch_ms);
+        } else if (phase == DIRTY + 1) {
+            looped = looped_bytes();
         } else if (phase == SPARSE) {
             report("dirty", mib, samples + DIRTY + 1, REPEATS, 2 * copy_ms);
+            report_room(mib, used, looped);
         } else if (phase == CLEAN) {
             report("sparse", mib, samples + SPARSE + 2, REPEATS, 0.02 * copy_ms);
             report("stores", mib, stores + SPARSE + 2, REPEATS, 0);

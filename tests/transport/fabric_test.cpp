@@ -111,6 +111,29 @@ TEST_P(FabricTest, NoWakeUpIsLost) {
     expect_all_end_well();
 }
 
+// After one look, whatever that has found: a thread that has had its share of turns goes to sleep like this.
+TEST_P(FabricTest, WhoHasNotTakenAllInIsWoken) {
+    constexpr std::size_t kMessages = 400;
+    start(0, 2, [&](Node& node) {
+        for (std::size_t i = 0; i < kMessages; ++i) {
+            EXPECT_NE(node.send(1, 7000), Fabric::Sent::gone);
+        }
+        return node.finish(2);
+    });
+    start(1, 2, [&](Node& node) {
+        while (node.recorder.n_heads != kMessages) {
+            node.fabric->progress();
+            pollfd entry{.fd = node.fabric->fd(), .events = POLLIN, .revents = 0};
+            if (node.recorder.n_heads != kMessages && node.fabric->arm() && ::poll(&entry, 1, 10'000) == 0) {
+                ADD_FAILURE() << "asleep behind message " << node.recorder.n_heads;
+                return 1;
+            }
+        }
+        return node.finish(2);
+    });
+    expect_all_end_well();
+}
+
 TEST_P(FabricTest, AnswersFromInsideOfTheReceiver) {
     constexpr std::uint32_t kRounds = 500;
     for (std::int32_t self = 0; self < 2; ++self) {

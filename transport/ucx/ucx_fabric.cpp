@@ -353,11 +353,14 @@ bool UcxFabric::progress_workers() {
     if (out_ != worker_) {
         n += ::ucp_worker_progress(out_);
     }
+    is_drained_ = n == 0;
     return n != 0;
 }
 
+// UCX hears of what comes by a socket once, and looks at sockets only for what it has heard of: it says that all is
+// done while some of that has not been read. What is there is read when progress() finds nothing more.
 bool UcxFabric::arm() {
-    return broken_.empty() && ::ucp_worker_arm(worker_) == UCS_OK &&
+    return is_drained_ && broken_.empty() && ::ucp_worker_arm(worker_) == UCS_OK &&
            (out_ == worker_ || ::ucp_worker_arm(out_) == UCS_OK);
 }
 

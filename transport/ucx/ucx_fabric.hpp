@@ -136,7 +136,8 @@ private:
     ucp_worker_h worker_ = nullptr;  // by which messages come
     ucp_worker_h out_ = nullptr;     // by which they go: over TCP another one
     int fd_ = -1;
-    int own_fd_ = -1;  // the same, if it is not UCX's
+    int own_fd_ = -1;          // the same, if it is not UCX's
+    bool is_drained_ = false;  // the last look at both workers has found nothing
     bool is_on_tcp_ = false;
     bool is_tcp_only_ = false;
     std::size_t bytes_at_once_ = 0;  // so large a message has been given away at once
