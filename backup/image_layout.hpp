@@ -99,7 +99,7 @@ void each_existing_run(const SparseMemory& sparse, Visit&& visit) {
 // The first of these blocks from `block` on; blocks_of() all: there is none. Costs nothing of what lies behind that.
 [[nodiscard]] inline std::size_t next_existing_block(const SparseMemory& sparse, std::size_t block) {
     const std::size_t all = blocks_of(sparse.memory.bytes);
-    SFT_ASSERT(block < all);
+    SFT_ASSERT(block <= all);
     while (block < all) {
         const std::size_t begin = block * kBlockBytes;
         const std::size_t data = next_existing_page(sparse.fd, sparse.file_offset + begin, sparse.memory.bytes - begin);

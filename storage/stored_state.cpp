@@ -25,19 +25,52 @@ StoredPart part_of(const AddressRange& range, std::size_t offset) noexcept {
     return {.address = range.begin, .bytes = range.bytes, .offset = offset};
 }
 
-// 0, or the errno of the first piece that cannot be read; holes need not be.
-int read_through(int fd, std::size_t bytes) {
+// 0, or the errno of the first piece that cannot be read.
+int read_piece(int fd, std::byte* to, std::size_t begin, std::size_t end) {
+    while (begin < end) {
+        const ssize_t got = ::pread(fd, to, end - begin, static_cast<off_t>(begin));
+        if (got <= 0) {
+            return got < 0 ? errno : EIO;
+        }
+        to += got;
+        begin += static_cast<std::size_t>(got);
+    }
+    return 0;
+}
+
+// The same of a large piece, whose bytes nobody wants yet.
+int read_through(int fd, std::size_t begin, std::size_t end) {
     constexpr std::size_t kReadBytes = 1 << 20;
-    std::vector<char> piece(kReadBytes);
+    std::vector<std::byte> piece(kReadBytes);
+    int error = 0;
+    for (; begin < end && error == 0; begin += kReadBytes) {
+        error = read_piece(fd, piece.data(), begin, std::min(end, begin + kReadBytes));
+    }
+    return error;
+}
+
+// Fills `memory`, which is zeros, with what exists in the file: large pieces are mapped, each after it has been read
+// once. Holes are never mapped: some file systems want room for a page of one that is looked at, and end the process
+// where there is none.
+int bring(int fd, std::byte* memory, std::size_t bytes) {
+    constexpr std::size_t kMappedBytes = 1 << 20;
+    constexpr int kMapsMax = 4096;  // of the 65530 that a process may have
+    int n_maps = 0;
     int error = 0;
     each_existing(fd, 0, bytes, [&](std::size_t begin, std::size_t end) {
-        while (begin < end && error == 0) {
-            const ssize_t got = ::pread(fd, piece.data(), std::min(kReadBytes, end - begin), static_cast<off_t>(begin));
-            if (got <= 0) {
-                error = got < 0 ? errno : EIO;
-            } else {
-                begin += static_cast<std::size_t>(got);
-            }
+        if (error != 0) {
+            return;
+        }
+        if (end - begin < kMappedBytes || begin % kPageBytes != 0 || n_maps == kMapsMax) {
+            error = read_piece(fd, memory + begin, begin, end);
+            return;
+        }
+        ++n_maps;
+        error = read_through(fd, begin, end);
+        if (error == 0 &&
+            ::mmap(memory + begin, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, fd,
+                   static_cast<off_t>(begin)) == MAP_FAILED) {
+            error = errno;
         }
     });
     return error;
@@ -95,18 +128,18 @@ Result<> StoredState::open(const std::string& path) {
         const int error = errno;
         return fails(format("%s: cannot be opened: %s", path.c_str(), describe_error(error).c_str()), error);
     }
-    int error = read_through(fd, head_.bytes);
-    void* const at = error != 0
-                         ? MAP_FAILED
-                         : ::mmap(nullptr, head_.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0);
-    if (error == 0 && at == MAP_FAILED) {
-        error = errno;
+    void* const at =
+        ::mmap(nullptr, head_.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int error = at == MAP_FAILED ? errno : 0;
+    if (error == 0) {
+        base_ = static_cast<std::byte*>(at);
+        error = bring(fd, base_, head_.bytes);
     }
     ::close(fd);
     if (error != 0) {
+        close();
         return fails(format("%s: cannot be read: %s", path.c_str(), describe_error(error).c_str()), error);
     }
-    base_ = static_cast<std::byte*>(at);
     return {};
 }
 
