@@ -7,26 +7,22 @@
 import argparse
 import json
 
-import matplotlib
+import matplotlib.pyplot as plt
+import plot_style
+from plot_style import BLUE, GREEN, INK, ORANGE, QUIET, RED
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-INK = "#22303c"
-QUIET = "#b9c3cc"
 LINES = [
-    ("recovery", "recovery: restart, restore, protect", "#c8102e"),
-    ("checkpoint", "checkpoint: arrive, ship, fold", "#1769aa"),
-    ("leader_fault", "the leader's death agreed", "#f28c28"),
-    ("fault", "another death agreed", "#5b8c5a"),
+    ("recovery", "recovery: restart, restore, protect", RED),
+    ("checkpoint", "checkpoint: arrive, ship, fold", BLUE),
+    ("leader_fault", "the leader's death agreed", ORANGE),
+    ("fault", "another death agreed", GREEN),
 ]
 
 
 def draw(table: dict, out: str) -> None:
     rows = table["rows"]
     pes = [row["pes"] for row in rows]
-    plt.rcParams.update({"font.size": 10, "font.family": "DejaVu Sans", "text.color": INK, "axes.edgecolor": QUIET,
-                         "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "svg.fonttype": "none"})
+    plot_style.begin()
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     for key, label, colour in LINES:
         style = (0, (4, 3)) if key == "fault" else "solid"
@@ -37,8 +33,8 @@ def draw(table: dict, out: str) -> None:
     left.set_title("Control: grows with log P", loc="left", fontweight="bold")
     left.legend(frameon=False, fontsize=8)
 
-    parts = [("detection_ms", "detection", "#b9c3cc"), ("recovery_data_ms", "recovery, data", "#c8102e"),
-             ("checkpoint_data_ms", "checkpoint, data", "#1769aa")]
+    parts = [("detection_ms", "detection", QUIET), ("recovery_data_ms", "recovery, data", RED),
+             ("checkpoint_data_ms", "checkpoint, data", BLUE)]
     for key, label, colour in parts:
         right.plot(pes, [row[key] for row in rows], color=colour, marker="o", markersize=4, label=label)
     right.plot(pes, [row["recovery"]["us"] / 1000 for row in rows], color=INK, marker="o", markersize=4,
@@ -51,7 +47,7 @@ def draw(table: dict, out: str) -> None:
         axes.set_xscale("log")
         axes.set_xlabel("PEs")
         axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(out, metadata={"Date": None} if out.endswith(".svg") else None)
+    plot_style.save(figure, out)
 
 
 def main() -> None:

@@ -7,16 +7,10 @@
 import argparse
 import csv
 
-import matplotlib
+import matplotlib.pyplot as plt
+import plot_style
+from plot_style import BLUE, INK, ORANGE, QUIET, RED
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-
-INK = "#22303c"
-QUIET = "#b9c3cc"
-BLUE = "#1769aa"
-ORANGE = "#f28c28"
-RED = "#c8102e"
 
 
 def read_profile(path: str):
@@ -31,8 +25,7 @@ def draw(without_path: str, with_path: str, out: str, pes: int, dead: int) -> No
     if with_cells != cells:
         raise SystemExit("plot_profile: error: the two files are not about the same cells")
     total = cells[-1] + (cells[1] - cells[0])
-    plt.rcParams.update({"font.size": 10, "font.family": "DejaVu Sans", "text.color": INK, "axes.edgecolor": QUIET,
-                         "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "svg.fonttype": "none"})
+    plot_style.begin()
     figure, (top, bottom) = plt.subplots(2, 1, figsize=(10, 5.6), sharex=True, height_ratios=[5, 1],
                                          layout="constrained")
     top.plot(cells, initial, color=QUIET, linewidth=0.8, label="beginning")
@@ -63,7 +56,7 @@ def draw(without_path: str, with_path: str, out: str, pes: int, dead: int) -> No
     for pe in range(pes):
         top.text(total * (pe + 0.5) / pes, top.get_ylim()[0] + 0.02 * (high - low), f"PE {pe}", ha="center",
                  color=RED if pe == dead else INK)
-    figure.savefig(out, metadata={"Date": None} if out.endswith(".svg") else None)
+    plot_style.save(figure, out)
 
 
 def main() -> None:

@@ -8,21 +8,18 @@ import argparse
 import dataclasses
 import json
 
-import matplotlib
+import matplotlib.pyplot as plt
+import plot_style
+from matplotlib.patches import Patch
+from plot_style import BLUE, INK, ORANGE, RED
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.patches import Patch  # noqa: E402
-
-INK = "#22303c"
-RED = "#c8102e"
 COLOURS = {
     "asleep": "#e9edf0",
     "compute": "#a8cdea",
     "lost": "#f6c9cf",
-    "checkpoint": "#1769aa",
+    "checkpoint": BLUE,
     "waiting": "#8fa3b3",
-    "recovery": "#f28c28",
+    "recovery": ORANGE,
 }
 NAMES = {
     "asleep": "spare, asleep",
@@ -156,8 +153,7 @@ def _zoom(timeline: Timeline):
 def draw(events_path: str, out: str) -> None:
     timeline = read_timeline(events_path)
     zoom = _zoom(timeline)
-    plt.rcParams.update({"font.size": 10, "font.family": "DejaVu Sans", "text.color": INK, "axes.edgecolor": "#b9c3cc",
-                         "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "svg.fonttype": "none"})
+    plot_style.begin()
     panels = 2 if zoom else 1
     height = panels * (0.9 + 0.42 * len(timeline.tracks)) + 0.7
     figure, grid = plt.subplots(panels, 1, figsize=(10, height), layout="constrained", squeeze=False)
@@ -178,7 +174,7 @@ def draw(events_path: str, out: str) -> None:
                                   label="death"))
     grid[-1][0].legend(handles=handles, loc="upper center", bbox_to_anchor=(0.46, -0.2), ncols=len(handles),
                        frameon=False, handlelength=1.2, columnspacing=1.4)
-    figure.savefig(out, metadata={"Date": None} if out.endswith(".svg") else None)
+    plot_style.save(figure, out)
 
 
 def main() -> None:
