@@ -28,7 +28,7 @@ inline T fetch_with(Target target, T* dest, Operation&& operation, AtomicOperati
     }
     const T result = operation(AtomicRef<T>(*remote));
     if (code != AtomicOperation::fetch) {
-        target.wrote(dest, sizeof(T));
+        target.wrote_at(remote, dest);
     }
     return result;
 }
@@ -43,7 +43,7 @@ template <class T>
 inline void atomic_set(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         AtomicRef<T>(*remote).store(value, std::memory_order_release);
-        target.wrote(dest, sizeof(T));
+        target.wrote_at(remote, dest);
     } else {
         remote_post(target, AtomicOperation::set, dest, value);
     }
@@ -96,7 +96,7 @@ template <class T>
 inline void atomic_add(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         AtomicRef<T>(*remote).fetch_add(value);
-        target.wrote(dest, sizeof(T));
+        target.wrote_at(remote, dest);
     } else {
         remote_post(target, AtomicOperation::add, dest, value);
     }
@@ -106,7 +106,7 @@ template <class T>
 inline void atomic_and(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         AtomicRef<T>(*remote).fetch_and(value);
-        target.wrote(dest, sizeof(T));
+        target.wrote_at(remote, dest);
     } else {
         remote_post(target, AtomicOperation::bit_and, dest, value);
     }
@@ -116,7 +116,7 @@ template <class T>
 inline void atomic_or(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         AtomicRef<T>(*remote).fetch_or(value);
-        target.wrote(dest, sizeof(T));
+        target.wrote_at(remote, dest);
     } else {
         remote_post(target, AtomicOperation::bit_or, dest, value);
     }
@@ -126,7 +126,7 @@ template <class T>
 inline void atomic_xor(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         AtomicRef<T>(*remote).fetch_xor(value);
-        target.wrote(dest, sizeof(T));
+        target.wrote_at(remote, dest);
     } else {
         remote_post(target, AtomicOperation::bit_xor, dest, value);
     }

@@ -136,7 +136,7 @@ template <class T>
 inline void put_value(Target target, T* dest, T value) noexcept {
     if (T* const remote = target.locate(dest)) [[likely]] {
         store_element<sizeof(T)>(remote, &value);
-        target.wrote(dest, sizeof value);
+        target.wrote_at(remote, dest);
     } else {
         remote_put_value(target, dest, value);
     }

@@ -22,6 +22,11 @@ struct Target {
     // path, the note is made in a function of its own, so that the path without it stays as short as it was.
     [[nodiscard]] bool takes_notes() const noexcept { return engine.peers.notes.is_set(); }
     void wrote(const void* symmetric, std::size_t bytes) const noexcept { engine.peers.wrote(symmetric, pe, bytes); }
+    // The same of one element, whose locate() that is.
+    template <class T>
+    void wrote_at(const T* located, const T* symmetric) const noexcept {
+        engine.peers.wrote_at(located, symmetric, pe);
+    }
 };
 
 // For a PE number or a context that does not exist: the process ends with one line. But while a fault is pending the

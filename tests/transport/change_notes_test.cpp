@@ -43,6 +43,21 @@ TEST_F(ChangeNotesTest, NameTheBlocksOnceAndOnlyAtThatPe) {
     EXPECT_EQ(taken(theirs_), Blocks());
 }
 
+TEST_F(ChangeNotesTest, WhatIsNotedIsKnownUntilItIsTaken) {
+    const auto is_noted = [&](const void* address) { return mine_.is_noted(kBytes, address, 8); };
+    EXPECT_FALSE(is_noted(heap(3 * kBlock)));
+    mine_.wrote(kBytes, heap(3 * kBlock + 8), 1);
+    EXPECT_TRUE(is_noted(heap(3 * kBlock)));
+    EXPECT_TRUE(is_noted(heap(4 * kBlock - 8)));
+    EXPECT_FALSE(is_noted(heap(4 * kBlock - 7))) << "it lies in two blocks";
+    EXPECT_FALSE(is_noted(heap(4 * kBlock)));
+    EXPECT_FALSE(mine_.is_noted(0, heap(3 * kBlock), 8)) << "of another PE";
+    mine_.wrote(kBytes, global(0), 8);
+    EXPECT_FALSE(is_noted(global(0))) << "not told of globals";
+    EXPECT_EQ(taken(theirs_), (Blocks{3, 8}));
+    EXPECT_FALSE(is_noted(heap(3 * kBlock)));
+}
+
 TEST_F(ChangeNotesTest, NothingBehindARangeIsNoted) {
     mine_.wrote(0, heap(7 * kBlock), SIZE_MAX);
     mine_.wrote(0, heap(kHeap.bytes), 8);

@@ -51,6 +51,14 @@ public:
     void wrote(std::intptr_t difference, const void* address, std::size_t bytes) const noexcept {
         set(base_ + difference, address, bytes);
     }
+    // They have been noted already since notes were taken, and lie in one block of the heap. A few instructions, for
+    // writes of single elements: what is noted again and again must not keep the processor from the next one.
+    [[nodiscard]] bool is_noted(std::intptr_t difference, const void* address, std::size_t bytes) const noexcept {
+        const std::size_t position = reinterpret_cast<std::uintptr_t>(address) - heap_.begin;
+        return position < heap_.bytes && position % kBlockBytes <= kBlockBytes - bytes &&
+               std::atomic_ref(base_[difference + static_cast<std::intptr_t>(position / kBlockBytes)])
+                       .load(std::memory_order_relaxed) != 0;
+    }
     // They can be written without notes from now on.
     void expose(std::intptr_t difference, const void* address, std::size_t bytes) const noexcept {
         set(base_ + difference + room_for(blocks()), address, bytes);

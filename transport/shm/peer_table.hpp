@@ -103,6 +103,17 @@ struct PeerTable {
             note(address, pe, bytes);
         }
     }
+    // The same of one element, of which find() has given that.
+    template <class T>
+    void wrote_at(const T* found, const T* address, PeId pe) const noexcept {
+        if (notes.is_set()) [[unlikely]] {
+            const std::intptr_t difference =
+                reinterpret_cast<std::intptr_t>(found) - reinterpret_cast<std::intptr_t>(address);
+            if (difference != 0 && !notes.is_noted(difference, address, sizeof(T))) {
+                note(address, pe, sizeof(T));
+            }
+        }
+    }
     // Such addresses are given to the program, which may write there whenever it likes from now on. REQUIRES: notes.
     void expose(const AddressRange& object, PeId pe) const noexcept;
 
