@@ -21,6 +21,16 @@ public:
         SFT_ASSERT(block / kBits < words_.size());
         words_[block / kBits] |= bit(block);
     }
+    // All from `first` on and below `end`.
+    void insert_run(std::size_t first, std::size_t end) noexcept {
+        SFT_ASSERT(first <= end && end <= words_.size() * kBits);
+        while (first < end) {
+            const std::size_t in_word = first % kBits;
+            const std::size_t n = std::min(kBits - in_word, end - first);
+            words_[first / kBits] |= (~std::uint64_t{0} >> (kBits - n)) << in_word;
+            first += n;
+        }
+    }
     // False for numbers that it has no room for.
     [[nodiscard]] bool contains(std::size_t block) const noexcept {
         return block / kBits < words_.size() && (words_[block / kBits] & bit(block)) != 0;

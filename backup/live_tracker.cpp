@@ -14,6 +14,7 @@ static_assert(ChangeNotes::kBlockBytes == kBlockBytes, "a note is of a block");
 
 constexpr double kCompareNs = 400;  // of a page with its two copies, a cautious guess
 constexpr unsigned kLowMax = 64;
+constexpr std::size_t kWatchedBytesMin = std::size_t{512} << 10;  // comparing less is cheaper than a look
 constexpr std::size_t kVersions = 3;  // that copies may be of: the committed one, those before and behind it
 
 std::size_t blocks_of_all(const LiveState& live) {
@@ -48,9 +49,7 @@ Result<> LiveTracker::look_at(const WrittenPages::Memory& memory, std::size_t fi
     return pages_.look(memory, [&](std::size_t begin, std::size_t end, bool exists) {
         SFT_ASSERT(begin < end && end <= memory.range.bytes);
         written_pages += exists ? (end - begin) / kPageBytes : 0;
-        for (std::size_t block = begin / kBlockBytes; block < blocks_of(end); ++block) {
-            changed.insert(first_block + block);
-        }
+        changed.insert_run(first_block + begin / kBlockBytes, first_block + blocks_of(end));
     });
 }
 
@@ -60,11 +59,7 @@ void LiveTracker::look_at_exclusions(BlockSet& changed) {
         return;
     }
     for (const Exclusions& excluded : {excluded_, *live_.excluded}) {
-        excluded.each_run([&](std::size_t first, std::size_t end) {
-            for (std::size_t block = first; block < end; ++block) {
-                changed.insert(block);
-            }
-        });
+        excluded.each_run([&](std::size_t first, std::size_t end) { changed.insert_run(first, end); });
     }
     excluded_ = *live_.excluded;
 }
@@ -76,9 +71,7 @@ Result<> LiveTracker::look(BlockSet& changed, std::size_t& written_pages) {
     if (looked && globals_blocks != 0) {
         looked = look_at(memory_of(globals_of(live_)), heap_blocks, changed, written_pages);
     }
-    for (std::size_t block = heap_blocks + globals_blocks; block < blocks_of_all(live_); ++block) {
-        changed.insert(block);
-    }
+    changed.insert_run(heap_blocks + globals_blocks, blocks_of_all(live_));
     changed.merge(noted_);
     noted_.reset(blocks_of_all(live_));
     SFT_ASSERT(notes_.blocks() == heap_blocks + globals_blocks);
@@ -138,6 +131,11 @@ const BlockSet* LiveTracker::changed_since(Version version) {
 void LiveTracker::heard(std::size_t stored_bytes, std::size_t changed_bytes) {
     SFT_ASSERT(changed_bytes <= stored_bytes);
     stored_bytes_ = stored_bytes;
+    if (most_changed_ < 1 && stored_bytes < kWatchedBytesMin) {
+        is_on_ = false;
+        n_low_ = 0;
+        return;
+    }
     if (is_on_ || !refusal_.empty()) {
         return;
     }

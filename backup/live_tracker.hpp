@@ -13,7 +13,8 @@
 // When it pays. The first write to a page behind a look costs a fault, from under one microsecond to forty, depending
 // on the machine; a page that is not written costs the comparison with two copies otherwise. So pages are watched while
 // few enough of them change for that cost, as it was measured by WrittenPages::probe(); until then, and while more do,
-// comparing tells how many.
+// comparing tells how many. A look at the page tables of a heap that is hardly used takes as long as half a megabyte
+// that is compared, so with less than that nothing is watched.
 //
 // Threads: as of ChangeTracker.
 #pragma once

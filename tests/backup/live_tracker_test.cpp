@@ -220,6 +220,28 @@ TEST_P(LiveTracking, IsOnWhileLittleChanges) {
     EXPECT_LT(n_until_on, 10);
 }
 
+TEST_P(LiveTracking, IsOffWhileThereIsLittle) {
+    LiveTracker tracker(live_.state, notes_, 1000);
+    open(owner_);
+    owner_.track_changes_by(tracker);
+    std::uint32_t version = 0;
+    const auto is_on_behind = [&](std::size_t blocks) {
+        for (int i = 0; i < 4; ++i) {
+            live_.heap.address()[0] = std::byte(version + 1);
+            checkpoint(++version);
+        }
+        for (std::size_t block = 0; block < blocks; ++block) {
+            live_.heap.address()[block * kBlockBytes] = std::byte(1);
+        }
+        return tracker.is_on();
+    };
+    EXPECT_FALSE(is_on_behind(20));
+    EXPECT_FALSE(is_on_behind(kWatchedBlocks));
+    EXPECT_TRUE(is_on_behind(0));
+    ASSERT_TRUE(live_.excluded.add(10, kWatchedBlocks));
+    EXPECT_FALSE(is_on_behind(0));
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, LiveTracking, testing::Values(BackupMode::single_copy, BackupMode::double_copy),
                          [](const auto& which) {
                              return which.param == BackupMode::single_copy ? std::string("single")
