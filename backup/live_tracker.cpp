@@ -25,9 +25,20 @@ WrittenPages::Memory memory_of(const SparseMemory& sparse) { return {sparse.memo
 
 }  // namespace
 
-LiveTracker::LiveTracker(const LiveState& live, const ChangeNotes& notes, std::int64_t fault_ns)
-    : live_(live), notes_(notes), most_changed_(kCompareNs / (kCompareNs + 2 * static_cast<double>(fault_ns))) {
+LiveTracker::LiveTracker(const LiveState& live, const ChangeNotes& notes, std::int64_t fault_ns,
+                         std::atomic<std::uint32_t>* n_watching)
+    : live_(live),
+      notes_(notes),
+      n_watching_(n_watching),
+      most_changed_(kCompareNs / (kCompareNs + 2 * static_cast<double>(fault_ns))) {
     SFT_ASSERT(notes.is_set() && fault_ns >= 0);
+}
+
+// Notes count from the next begin() on, when all have arrived who were not told yet.
+void LiveTracker::set_on(bool is_on) noexcept {
+    if (std::exchange(is_on_, is_on) != is_on && n_watching_ != nullptr) {
+        is_on ? n_watching_->fetch_add(1) : n_watching_->fetch_sub(1);
+    }
 }
 
 Result<> LiveTracker::start() {
@@ -92,7 +103,7 @@ void LiveTracker::begin(Version version) {
     std::size_t written_pages = 0;
     if (const Result<> looked = look(changed, written_pages); !looked) {
         refusal_ = looked.error().line;
-        is_on_ = false;
+        set_on(false);
         since_.clear();
         return;
     }
@@ -112,7 +123,7 @@ void LiveTracker::begin(Version version) {
     const auto changed_bytes = static_cast<double>(written_pages * kPageBytes);
     if (!std::exchange(is_first_look_, false) && most_changed_ < 1 &&
         changed_bytes > 2 * most_changed_ * static_cast<double>(stored_bytes_)) {
-        is_on_ = false;  // with the copies that are made now; changed_since() still knows
+        set_on(false);  // with the copies that are made now; changed_since() still knows
         n_low_ = 0;
         n_low_min_ = std::min(2 * n_low_min_, kLowMax);
     }
@@ -132,7 +143,7 @@ void LiveTracker::heard(std::size_t stored_bytes, std::size_t changed_bytes) {
     SFT_ASSERT(changed_bytes <= stored_bytes);
     stored_bytes_ = stored_bytes;
     if (most_changed_ < 1 && stored_bytes < kWatchedBytesMin) {
-        is_on_ = false;
+        set_on(false);
         n_low_ = 0;
         return;
     }
@@ -148,7 +159,7 @@ void LiveTracker::heard(std::size_t stored_bytes, std::size_t changed_bytes) {
         refusal_ = started.error().line;
         return;
     }
-    is_on_ = true;
+    set_on(true);
     is_first_look_ = true;
 }
 

@@ -19,6 +19,7 @@
 // Threads: as of ChangeTracker.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -34,8 +35,13 @@ namespace sft {
 class LiveTracker final : public ChangeTracker {
 public:
     // fault_ns: of WrittenPages::probe(); 0: pages are always watched. Both outlive this; pages and notes of `live`
-    // stay where they are from the first checkpoint on.
-    LiveTracker(const LiveState& live, const ChangeNotes& notes, std::int64_t fault_ns);
+    // stay where they are from the first checkpoint on. n_watching, if given, counts those who need notes: from the
+    // checkpoint on behind that in which it has become larger.
+    LiveTracker(const LiveState& live, const ChangeNotes& notes, std::int64_t fault_ns,
+                std::atomic<std::uint32_t>* n_watching = nullptr);
+    ~LiveTracker() override { set_on(false); }
+    LiveTracker(const LiveTracker&) = delete;
+    LiveTracker& operator=(const LiveTracker&) = delete;
 
     void begin(Version version) override;
     void restart(Version version) override;
@@ -55,11 +61,13 @@ private:
     [[nodiscard]] Result<> start();
     [[nodiscard]] Result<> look(BlockSet& changed, std::size_t& written_pages);
     void look_at_exclusions(BlockSet& changed);
+    void set_on(bool is_on) noexcept;
     [[nodiscard]] Result<> look_at(const WrittenPages::Memory& memory, std::size_t first_block, BlockSet& changed,
                                    std::size_t& written_pages);
 
     const LiveState& live_;
     const ChangeNotes notes_;
+    std::atomic<std::uint32_t>* const n_watching_;
     const double most_changed_;  // of what exists: with more, comparing is cheaper
     WrittenPages pages_;
     std::string refusal_;

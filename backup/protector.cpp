@@ -31,13 +31,14 @@ Result<> Protector::create(BackupMode mode, std::int32_t n_pes) {
     return {};
 }
 
-Result<> Protector::track_changes(const ChangeNotes& notes, Tracking tracking) {
+Result<> Protector::track_changes(const ChangeNotes& notes, Tracking tracking, std::atomic<std::uint32_t>& n_watching) {
     SFT_ASSERT(tracking != Tracking::off);
     const Result<std::int64_t> fault_ns = WrittenPages::probe();
     if (!fault_ns) {
         return fails(fault_ns.error());
     }
-    tracker_ = std::make_unique<LiveTracker>(live_, notes, tracking == Tracking::automatic ? *fault_ns : 0);
+    tracker_ =
+        std::make_unique<LiveTracker>(live_, notes, tracking == Tracking::automatic ? *fault_ns : 0, &n_watching);
     store_.track_changes_by(*tracker_, tracking == Tracking::check);
     return {};
 }

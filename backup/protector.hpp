@@ -41,7 +41,8 @@ public:
     [[nodiscard]] Result<> create(BackupMode mode, std::int32_t n_pes);
     // Others note what they write to the memory of this process: copies need no comparisons where tracking pays. Before
     // the first version. The failure says what this system lacks; everything is compared then.
-    [[nodiscard]] Result<> track_changes(const ChangeNotes& notes, Tracking tracking);
+    [[nodiscard]] Result<> track_changes(const ChangeNotes& notes, Tracking tracking,
+                                         std::atomic<std::uint32_t>& n_watching);
     // What goes on in the background, if the settings say so, once there is a keeper; may_checkpoint: the program does
     // make copies. The failure is a line for the user.
     [[nodiscard]] Result<> start_idle_work(const Config& config, bool may_checkpoint, std::int32_t pes_here);

@@ -20,7 +20,7 @@ namespace sft {
 
 // shmem_ptr: for loads and stores on another PE's object; null where that is not possible.
 [[nodiscard]] inline void* pointer_to(const Engine& e, const void* address, int pe) noexcept {
-    if (e.peers.notes.is_set()) [[unlikely]] {
+    if (e.peers.own_notes.is_set()) [[unlikely]] {
         return noted_pointer_to(e, address, pe);
     }
     return addr_accessible(e, address, pe) ? e.peers.locate(address, PeId(pe)) : nullptr;

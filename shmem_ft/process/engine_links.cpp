@@ -41,10 +41,15 @@ void EngineLinks::connect_peers() {
     table.entries = o_.peers->entries();
     table.n_pes = o_.control->n_pes();
     table.me = me;
-    table.notes = o_.notes_changes ? o_.memory->change_notes() : ChangeNotes();
+    table.own_notes = o_.notes_changes ? o_.memory->change_notes() : ChangeNotes();
+    take_notes();
     o_.engine->waiter = Waiter(&o_.slot->doorbell, &o_.engine->gate, style_of_job(*o_.control));
     o_.engine->copy = Copier::for_this_processor();
 }
+
+// Whoever begins to watch in a checkpoint needs notes from the next one on (LiveTracker), so it is enough that all ask
+// as they leave checkpoints and restarts: whoever has arrived before them has told.
+void EngineLinks::take_notes() noexcept { o_.engine->peers.take_notes(o_.control->header().n_watching.load() != 0); }
 
 void EngineLinks::connect_channels() {
     const JobShape& shape = o_.coordinator->shape();

@@ -32,6 +32,8 @@ public:
     // This process is a PE now: its table of peers, in which nobody is shown yet, and how it waits.
     void connect_peers();
     void connect_channels();
+    // Behind each checkpoint and restart: whether what is written to other PEs is noted until the next one.
+    void take_notes() noexcept;
     // Everybody is protected again, with that value: all counts begin anew.
     void reset_channels(const JobState& state);
 

@@ -79,6 +79,7 @@ int RecoveryCalls::checkpoint_all() noexcept {
     included_.save();  // behind the handlers, which may change it
     const Participant::Do outcome = o_.coordinator->carry_out({Call::Kind::checkpoint});
     fault_point(FaultPoint::checkpoint_leave);
+    o_.take_notes();
     const JobState state = o_.coordinator->state();
     switch (outcome) {
         case Participant::Do::committed:

@@ -38,6 +38,7 @@ class RecoveryCalls final : public FaultCalls {
 public:
     struct Options {
         const Config* config = nullptr;
+        std::function<void()> take_notes;           // EngineLinks
         std::function<Result<>()> start_idle_work;  // in a substitute, which is a PE from now on
         OwnPe* me = nullptr;
         JobChannel* channel = nullptr;

@@ -139,6 +139,7 @@ void RecoveryCalls::resume() noexcept {
             say("warning: %s", started.error().line.c_str());
         }
     }
+    o_.take_notes();
     o_.me->join();
     SFT_ASSERT(o_.coordinator->state().version != kNoVersion);  // there was one to go back to
     o_.engine->replay.active = false;

@@ -149,7 +149,7 @@ void Runtime::track_changes() {
         return;
     }
     const Result<> tracks = has_mpi() ? Result<>(fails("the program uses MPI, which may write past the page tables"))
-                                      : protector_.track_changes(notes, config_.tracking);
+                                      : protector_.track_changes(notes, config_.tracking, control_.header().n_watching);
     if (!tracks && config_.tracking != Tracking::automatic && self() == ProcId(0)) {
         say("warning: SHMEM_FT_TRACKING: changes cannot be tracked here, everything is compared: %s",
             tracks.error().line.c_str());

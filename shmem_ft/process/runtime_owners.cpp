@@ -166,6 +166,7 @@ void Runtime::open_actions() {
 void Runtime::open_calls() {
     SFT_ASSERT(coordinator_ != nullptr && status_ != nullptr && engine_.fault_calls == nullptr);
     calls_.open({.config = &config_,
+                 .take_notes = [this] { engine_links_.take_notes(); },
                  .start_idle_work = [this] { return start_idle_work(); },
                  .me = &me_,
                  .channel = &channel_,

@@ -80,6 +80,7 @@ protected:
                         .tell_data_lost = [](const std::vector<PeId>&) {},
                         .say_goodbye = [](Stage) {}});
         calls_.open({.config = &config_,
+                     .take_notes = [] {},
                      .start_idle_work = [] { return Result<>(); },
                      .me = &me_,
                      .channel = &channel_,

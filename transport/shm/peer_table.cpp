@@ -27,7 +27,7 @@ void PeerTable::note(const void* address, PeId pe, std::size_t bytes) const noex
 void PeerTable::expose(const AddressRange& object, PeId pe) const noexcept {
     const std::intptr_t difference = entries[pe.index()].heap_difference.load(std::memory_order_relaxed);
     if (difference > kRemote && difference != 0) {
-        notes.expose(difference, reinterpret_cast<const void*>(object.begin), object.bytes);
+        own_notes.expose(difference, reinterpret_cast<const void*>(object.begin), object.bytes);
     }
 }
 

@@ -41,7 +41,8 @@ struct PeerTable {
     PeerEntry* entries = nullptr;  // n_pes of them, owned by the runtime
     std::int32_t n_pes = 0;
     PeId me = kNoPe;
-    ChangeNotes notes;  // of this process's own memory; not set: nobody asks for them
+    ChangeNotes notes;      // of this process's own memory; not set: nobody asks for them now,
+    ChangeNotes own_notes;  // or will ever
 
     [[nodiscard]] bool is_symmetric(const void* address) const noexcept {
         return heap.contains(address) || globals.contains(address);
@@ -114,7 +115,10 @@ struct PeerTable {
             }
         }
     }
-    // Such addresses are given to the program, which may write there whenever it likes from now on. REQUIRES: notes.
+    // Whether what is written from now on is noted. No other thread is writing.
+    void take_notes(bool are_wanted) noexcept { notes = are_wanted ? own_notes : ChangeNotes(); }
+    // Such addresses are given to the program, which may write there whenever it likes from now on. REQUIRES:
+    // own_notes.
     void expose(const AddressRange& object, PeId pe) const noexcept;
 
 private:
