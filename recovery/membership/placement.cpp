@@ -41,8 +41,8 @@ Placement::Placement(const JobShape& shape, const JobState& state, std::span<con
 }
 
 bool Placement::arrange(const std::vector<GroupId>& of) {
+    SFT_ASSERT(begin_.empty());
     by_group_.clear();
-    begin_.clear();
     for (std::int32_t pe = 0; pe < n_pes_; ++pe) {
         by_group_.push_back(PeId(pe));
     }

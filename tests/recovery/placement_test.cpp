@@ -209,6 +209,9 @@ TEST(Placement, NoTwoCopiesAreInOneArea) {
     // All PEs have gone to one rack: apart by nodes at least.
     EXPECT_EQ(all_keepers({.n_pes = 2, .n_processes = 7, .nodes = &with_spares, .areas = &racks}, 2),
               (std::vector<Pes>{{1}, {0}}));
+    const NodeMap two_each = nodes_of({0, 0, 1, 1, 2});
+    EXPECT_EQ(all_keepers({.n_pes = 4, .n_processes = 5, .nodes = &two_each, .areas = &racks}, 2),
+              (std::vector<Pes>{{2}, {3}, {0}, {1}}));
     EXPECT_EQ(all_keepers(spared, 1, {{PeId(2), ProcId(5)}, {PeId(3), ProcId(6)}}),
               (std::vector<Pes>{{4}, {4}, {4}, {4}, {0}}));
 }

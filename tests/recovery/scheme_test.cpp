@@ -251,6 +251,23 @@ TEST(Partners, EachHasACopyOnAnotherNode) {
     EXPECT_EQ(partners(3).losses_survived(shape, state), 0);
 }
 
+TEST(Partners, WhoeverHasFewestCopiesLeftCounts) {
+    const NodeMap nodes({NodeId(0), NodeId(1), NodeId(2), NodeId(3), NodeId(4), NodeId(5)});
+    const JobShape shape{.n_pes = 6, .n_processes = 6, .nodes = &nodes, .scheme = &partners(3)};
+    JobState state;
+    state.deaths = {death_of(1), death_of(3)};
+    EXPECT_EQ(partners(3).losses_survived(shape, state), 1) << "PE 0, which nobody shares that with";
+}
+
+TEST(Partners, AnOnlyPeHasOneCopyOnSeveralNodesToo) {
+    const NodeMap nodes({NodeId(0), NodeId(0), NodeId(1), NodeId(2)});
+    const JobShape alone{.n_pes = 1, .n_processes = 4, .nodes = &nodes, .scheme = &partners(3)};
+    JobState state;
+    state.witness = partners(3).witness_for(alone, {});
+    EXPECT_EQ(state.witness, ProcId(2));
+    EXPECT_EQ(partners(3).losses_survived(alone, state), 1);
+}
+
 TEST(Partners, AWitnessIsInAnotherAreaIfThereIsOne) {
     const NodeMap nodes({NodeId(0), NodeId(0), NodeId(1), NodeId(2)});
     const AreaMap racks({0, 0, 1});
