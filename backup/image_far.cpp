@@ -232,6 +232,10 @@ private:
 
     // What may change meanwhile is sent from a copy.
     void consider_copy(std::size_t number, const std::byte* live, std::size_t bytes) {
+        if (is_unchanged(number, live)) {
+            shipping_.stats.bytes_stored += bytes;
+            return;
+        }
         if (staged_ + bytes > stage_.size()) {
             empty_stage();
         }
@@ -252,14 +256,34 @@ private:
         }
     }
 
+    // The far image has it as it is: nobody has written to it since, by what the tracker knows.
+    [[nodiscard]] bool is_unchanged(std::size_t number, const std::byte* live) const {
+        const Block own = image_.block(number);
+        if (!known_ || *own.entry == kAbsent) {
+            return false;
+        }
+        if (number < live_.frozen_heap_bytes / kBlockBytes) {
+            return true;
+        }
+        const BlockSet* const named = shipping_.written;
+        if (named == nullptr || named->contains(number) ||
+            (shipping_.slot_differs != nullptr && shipping_.slot_differs->contains(number))) {
+            return false;
+        }
+        if (SFT_SLOW_ASSERTIONS || shipping_.checks) {
+            SFT_ASSERT(checksum(live, own.bytes) == *own.entry);  // else a tracker has missed a write
+        }
+        return true;
+    }
+
     // Sends the block if it may differ. True: `bytes` must not change any more.
     bool consider(std::size_t number, const std::byte* live) {
         const Block own = image_.block(number);
         shipping_.stats.bytes_stored += own.bytes;
-        bool differs = !known_ || *own.entry == kAbsent;
-        if (!differs && number < live_.frozen_heap_bytes / kBlockBytes) {
+        if (is_unchanged(number, live)) {
             return false;
         }
+        bool differs = !known_ || *own.entry == kAbsent;
         if (shipping_.local != nullptr) {
             if (differs_from_local(number, live)) {
                 shipping_.live_differs->insert(number);

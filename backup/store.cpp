@@ -237,6 +237,9 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
             break;  // nobody commits it
         }
     }
+    if (is_far() && tracker_ != nullptr && !has_local_copy() && !replicated.keeper_gone) {
+        tracker_->heard(replicated.bytes_stored, std::min(replicated.bytes_stored, replicated.bytes_copied));
+    }
     replicated_ += replicated.bytes_copied;
     fault_point(FaultPoint::replicate_end);
     return replicated;

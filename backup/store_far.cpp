@@ -101,11 +101,16 @@ ImageStats BackupStore::replicate_far(Far& far, Version version, const LiveState
     const bool is_first = changed_in_ != version;
     BlockSet again;
     Image::Shipping shipping;
+    shipping.checks = checks_tracker_;
+    if (!has_local_copy()) {
+        shipping.written = may_differ(image.version(), version);
+    }
     if (knows_local) {
         shipping.local = &local;
         shipping.slot_differs = &slot_differs;
         shipping.live_differs = is_first ? &changed_ : &again;
-        shipping.may_differ = is_first ? may_differ(local_version_, version) : &changed_;
+        shipping.written = may_differ(local_version_, version);
+        shipping.may_differ = is_first ? shipping.written : &changed_;
     }
     const bool is_there = image.ship(version, live, shipping);
     SFT_ASSERT(is_there || image.gone());

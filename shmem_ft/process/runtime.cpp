@@ -126,8 +126,14 @@ Result<> Runtime::meet_others(int generation) {
     if (Result<> created = create_memory(); !created) {
         return created;
     }
-    const Result<> met = joins ? rendezvous_.join(own_for_others()) : rendezvous_.meet(generation, own_for_others());
-    return met ? use_node_memory() : met;
+    Result<> met = joins ? rendezvous_.join(own_for_others()) : rendezvous_.meet(generation, own_for_others());
+    if (met) {
+        met = use_node_memory();
+    }
+    if (met) {
+        tell_if_not_tracked(track_changes());
+    }
+    return met;
 }
 
 // Not in several memory domains: there copies are to be where their keepers are.
@@ -136,20 +142,29 @@ Result<> Runtime::use_node_memory() {
         return {};
     }
     SFT_ASSERT(control_.header().n_nodes == 1);  // on several the copies are with processes of other nodes
-    if (Result<> used = node_memory_.use(self()); !used) {
-        return used;
-    }
-    track_changes();
-    return {};
+    return node_memory_.use(self());
 }
 
-void Runtime::track_changes() {
-    const ChangeNotes notes = memory_.change_notes();
-    if (!notes.is_set()) {
-        return;
+// Between nodes for those who ask for it.
+bool Runtime::is_to_track() noexcept {
+    const bool asks = config_.tracking == Tracking::always || config_.tracking == Tracking::check;
+    return memory_.change_notes().is_set() && (links_.network() == nullptr ? node_memory_.records() != nullptr : asks);
+}
+
+Result<> Runtime::track_changes() {
+    if (!is_to_track()) {
+        return {};
     }
-    const Result<> tracks = has_mpi() ? Result<>(fails("the program uses MPI, which may write past the page tables"))
-                                      : protector_.track_changes(notes, config_.tracking, control_.header().n_watching);
+    if (has_mpi()) {
+        return fails("the program uses MPI, which may write past the page tables");
+    }
+    if (links_.network() != nullptr && !links_.network()->writes_by_threads()) {
+        return fails("the network writes past the page tables");
+    }
+    return protector_.track_changes(memory_.change_notes(), config_.tracking, control_.header().n_watching);
+}
+
+void Runtime::tell_if_not_tracked(const Result<>& tracks) const {
     if (!tracks && config_.tracking != Tracking::automatic && self() == ProcId(0)) {
         say("warning: SHMEM_FT_TRACKING: changes cannot be tracked here, everything is compared: %s",
             tracks.error().line.c_str());

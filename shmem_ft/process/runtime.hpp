@@ -77,7 +77,9 @@ private:
     [[nodiscard]] Result<> open_links(const JobCard& first);
     [[nodiscard]] Result<Rendezvous::File> make_node_file(std::int32_t n_pes);
     [[nodiscard]] Result<> use_node_memory();
-    void track_changes();
+    [[nodiscard]] bool is_to_track() noexcept;
+    [[nodiscard]] Result<> track_changes();
+    void tell_if_not_tracked(const Result<>& tracks) const;
 
     // Owners are made, and opened, in the order of what they need of each other.
     void open_policies(int generation);

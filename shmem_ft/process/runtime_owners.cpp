@@ -123,7 +123,7 @@ void Runtime::open_actions() {
                         .memory = &memory_,
                         .peers = &peers_,
                         .network = links_.network(),
-                        .notes_changes = node_memory_.records() != nullptr,
+                        .notes_changes = is_to_track(),
                         .slot = &control_.slot(self()),
                         .me = &me_});
     program_start_.open(

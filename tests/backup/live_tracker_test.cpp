@@ -12,6 +12,7 @@
 
 #include "backup/store.hpp"
 #include "base/assert.hpp"
+#include "tests/backup/fake_wire.hpp"
 #include "tests/backup/live_memory.hpp"
 #include "tests/result.hpp"
 
@@ -123,6 +124,74 @@ TEST_P(LiveTracking, HasTheSameCopiesAsComparing) {
         }
     }
     EXPECT_GT(n_tracked, 100) << "then this shows nothing: " << tracker.refusal();
+}
+
+// The keeper is on another node.
+TEST_P(LiveTracking, AFarShadowIsTheSameAsByComparing) {
+    LiveTracker tracker(live_.state, notes_, 0);
+    FakeWire wire(2 * Image::bytes_for(live_.state));
+    BackupStore::KeeperLocation keeper;
+    keeper.process = ProcId(7);
+    keeper.wire = &wire;
+    EXPECT_TRUE(good(owner_.create(GetParam(), live_.state, 1)));
+    Trouble trouble;
+    ASSERT_EQ(owner_.use_keeper(keeper, PeId(0), live_.state, trouble), Reach::opened) << trouble.what;
+    owner_.track_changes_by(tracker);
+    notes_.expose(0, live_.heap.address() + exposed_, kBlockBytes);
+    std::mt19937 random(6);
+    int n_tracked = 0;
+    for (std::uint32_t version = 1; version <= 150; ++version) {
+        for (std::size_t i = 0; i < random() % 8; ++i) {
+            write(random);
+        }
+        if (random() % 8 == 0) {
+            punch(random() % kWatchedBlocks);
+        }
+        if (random() % 8 == 0) {
+            live_.exclude_some(random);
+        }
+        checkpoint(version);
+        n_tracked += tracker.changed_since(Version(version)) != nullptr ? 1 : 0;
+        const State stored(live_);
+        LiveMemory substitute(kWatchedBlocks);
+        ASSERT_EQ(BackupStore::fetch(keeper, PeId(0), Version(version), substitute.state, &trouble),
+                  BackupStore::Fetched::done)
+            << trouble.what;
+        ASSERT_TRUE(State(substitute) == stored) << "version " << version;
+        if (random() % 4 == 0) {
+            const Exclusions left_out = live_.excluded;
+            write(random);
+            static_cast<void>(owner_.replicate(Version(version + 1), live_.state));
+            ASSERT_TRUE(owner_.roll_back(Version(version), live_.state)) << owner_.explanation();
+            live_.excluded = left_out;
+            ASSERT_TRUE(State(live_) == stored) << "version " << version;
+        }
+    }
+    EXPECT_GT(n_tracked, 100) << "then this shows nothing: " << tracker.refusal();
+}
+
+TEST_P(LiveTracking, WhatAFarShadowHasIsNotSentAgain) {
+    LiveTracker tracker(live_.state, notes_, 0);
+    FakeWire wire(2 * Image::bytes_for(live_.state));
+    BackupStore::KeeperLocation keeper;
+    keeper.process = ProcId(7);
+    keeper.wire = &wire;
+    EXPECT_TRUE(good(owner_.create(GetParam(), live_.state, 1)));
+    Trouble trouble;
+    ASSERT_EQ(owner_.use_keeper(keeper, PeId(0), live_.state, trouble), Reach::opened) << trouble.what;
+    owner_.track_changes_by(tracker);
+    std::fill_n(live_.heap.address(), live_.heap.bytes(), std::byte(1));
+    for (std::uint32_t version = 1; version <= 5; ++version) {
+        checkpoint(version);
+    }
+    const std::uint64_t before = owner_.counters().replicated;
+    live_.heap.address()[5 * kBlockBytes + 9] = std::byte(2);
+    write_from_outside(9 * kBlockBytes + 9, std::byte(2));
+#if !SFT_SLOW_ASSERTIONS
+    write_from_outside(11 * kBlockBytes + 9, std::byte(2), false);
+#endif
+    checkpoint(6);
+    EXPECT_EQ(owner_.counters().replicated, before + 2 * kBlockBytes);
 }
 
 TEST_P(LiveTracking, LooksAtNothingElse) {

@@ -86,6 +86,11 @@ std::string Network::describe() const {
     return impl_->fabric_->describe();
 }
 
+bool Network::writes_by_threads() const {
+    const Locked lock(impl_->mutex_);
+    return impl_->fabric_->copies_payloads();
+}
+
 void Network::set_self(PeId me) {
     SFT_ASSERT(me.value() >= 0 && me.value() < impl_->options_.n_pes);
     const std::int32_t before = impl_->me_.exchange(me.value(), std::memory_order_relaxed);

@@ -85,6 +85,8 @@ public:
     void close() noexcept;
     [[nodiscard]] Bytes address() const noexcept;
     [[nodiscard]] std::string describe() const;
+    // What others write here is written by threads of this process, so its page tables tell of it.
+    [[nodiscard]] bool writes_by_threads() const;
 
     // ---- who is where: the runtime ----
 

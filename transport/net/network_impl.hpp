@@ -29,6 +29,7 @@
 #include "transport/net/network.hpp"
 #include "transport/net/regions.hpp"
 #include "transport/net/requests.hpp"
+#include "transport/net/session_fabric.hpp"
 #include "transport/net/wire.hpp"
 
 namespace sft {
@@ -108,7 +109,7 @@ public:
     // and the news that it waits for would never come.
     std::atomic<int> n_urgent_{0};
     Options options_;
-    std::unique_ptr<Fabric> fabric_;
+    std::unique_ptr<SessionFabric> fabric_;
     Regions regions_ SFT_GUARDED_BY(mutex_);
     WriteMarks marks_ SFT_GUARDED_BY(mutex_);  // before the first checkpoint
     Counters counters_ SFT_GUARDED_BY(mutex_);

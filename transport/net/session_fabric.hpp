@@ -62,6 +62,8 @@ public:
     [[nodiscard]] bool arm() override;
     void retire_peer(ProcId process) override;
     [[nodiscard]] std::string describe() const override { return inner_->describe(); }
+    // Messages go by sessions: their payloads are copied by threads of this process, and never put in place by a card.
+    [[nodiscard]] bool copies_payloads() const noexcept { return !is_bare_; }
 
 private:
     struct Packet {
