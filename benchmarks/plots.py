@@ -26,7 +26,7 @@ def rows_of(path):
 
 
 def picture(title, x_label, y_label):
-    figure, axes = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8.4, 4), layout="constrained")
     axes.set_title(title, loc="left", fontweight="bold")
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
@@ -34,7 +34,7 @@ def picture(title, x_label, y_label):
 
 
 def finish(figure, axes, out):
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     plot_style.save(figure, str(out))
@@ -88,7 +88,8 @@ def draw_faults(path):
 
 def draw_schemes(path):
     rows = json.loads(path.read_text(encoding="utf-8"))
-    names = [f"{row['mode']}\n{row['pes']} PEs, {row['nodes']} node{'s' if row['nodes'] > 1 else ''}" for row in rows]
+    names = [f"{row['mode']}\n{row['pes']} PEs, {row['nodes']} node{'s' if row['nodes'] > 1 else ''}\n"
+             f"{row['memory_states']:.1f} x memory" for row in rows]
     figure, axes = picture(f"Schemes of redundancy, {rows[0]['mib']} MiB per PE", "", "milliseconds")
     places = range(len(rows))
     for offset, key, label, colour in ((-0.2, "checkpoint_ms", "checkpoint, all has changed", BLUE),
@@ -96,9 +97,6 @@ def draw_schemes(path):
         axes.bar([place + offset for place in places], [row[key] for row in rows], width=0.38, color=colour, label=label)
     axes.plot(places, [2 * row["memcpy_ms"] for row in rows], color=INK, marker="_", markersize=30, linestyle="none",
               label="two copies of all PEs at once")
-    for place, row in enumerate(rows):
-        axes.annotate(f"{row['memory_states']:.1f} x memory", (place, 0), (0, 3), textcoords="offset points", ha="center",
-                      fontsize=7, color="white")
     axes.set_xticks(list(places), names, fontsize=8)
     finish(figure, axes, path.with_suffix(".svg"))
 
