@@ -43,6 +43,16 @@ protected:
         const BackupStore::KeeperLocation keeper{::getpid(), process_start_time(::getpid()), keeper_.fd()};
         EXPECT_EQ(store.use_keeper(keeper, PeId(0), live_.state, trouble), Reach::opened) << trouble.what;
     }
+    // The keeper is on another node.
+    BackupStore::KeeperLocation open_far() {
+        BackupStore::KeeperLocation keeper;
+        keeper.process = ProcId(7);
+        keeper.wire = &wire_;
+        EXPECT_TRUE(good(owner_.create(GetParam(), live_.state, 1)));
+        Trouble trouble;
+        EXPECT_EQ(owner_.use_keeper(keeper, PeId(0), live_.state, trouble), Reach::opened) << trouble.what;
+        return keeper;
+    }
     void checkpoint(std::uint32_t version) {
         static_cast<void>(owner_.replicate(Version(version), live_.state));
         owner_.update_local_copy(Version(version), live_.state);
@@ -83,6 +93,7 @@ protected:
     ChangeNotes notes_{reinterpret_cast<std::byte*>(notes_memory_.data()), live_.state.heap, live_.state.globals};
     const std::size_t exposed_ = 7 * kBlockBytes;
     std::byte* peer_ = nullptr;
+    FakeWire wire_{2 * Image::bytes_for(live_.state)};
     BackupStore keeper_;
     BackupStore owner_;
 };
@@ -126,16 +137,10 @@ TEST_P(LiveTracking, HasTheSameCopiesAsComparing) {
     EXPECT_GT(n_tracked, 100) << "then this shows nothing: " << tracker.refusal();
 }
 
-// The keeper is on another node.
 TEST_P(LiveTracking, AFarShadowIsTheSameAsByComparing) {
     LiveTracker tracker(live_.state, notes_, 0);
-    FakeWire wire(2 * Image::bytes_for(live_.state));
-    BackupStore::KeeperLocation keeper;
-    keeper.process = ProcId(7);
-    keeper.wire = &wire;
-    EXPECT_TRUE(good(owner_.create(GetParam(), live_.state, 1)));
+    const BackupStore::KeeperLocation keeper = open_far();
     Trouble trouble;
-    ASSERT_EQ(owner_.use_keeper(keeper, PeId(0), live_.state, trouble), Reach::opened) << trouble.what;
     owner_.track_changes_by(tracker);
     notes_.expose(0, live_.heap.address() + exposed_, kBlockBytes);
     std::mt19937 random(6);
@@ -172,13 +177,7 @@ TEST_P(LiveTracking, AFarShadowIsTheSameAsByComparing) {
 
 TEST_P(LiveTracking, WhatAFarShadowHasIsNotSentAgain) {
     LiveTracker tracker(live_.state, notes_, 0);
-    FakeWire wire(2 * Image::bytes_for(live_.state));
-    BackupStore::KeeperLocation keeper;
-    keeper.process = ProcId(7);
-    keeper.wire = &wire;
-    EXPECT_TRUE(good(owner_.create(GetParam(), live_.state, 1)));
-    Trouble trouble;
-    ASSERT_EQ(owner_.use_keeper(keeper, PeId(0), live_.state, trouble), Reach::opened) << trouble.what;
+    static_cast<void>(open_far());
     owner_.track_changes_by(tracker);
     std::fill_n(live_.heap.address(), live_.heap.bytes(), std::byte(1));
     for (std::uint32_t version = 1; version <= 5; ++version) {

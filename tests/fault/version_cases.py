@@ -50,11 +50,11 @@ CASES |= {
 }
 
 
-def included(*words, **env):
+def right_on_all(program, *words, **env):
     def case(bench):
-        outcome = bench.run(PES, 2, "included", *words, **env)
+        outcome = bench.run(PES, 2, program, *words, **env)
         check_success(outcome, outcome.results())
-        expected = [f"result included PE {pe} right" for pe in range(PES)]
+        expected = [f"result {program} PE {pe} right" for pe in range(PES)]
         check(sorted(outcome.results()) == expected, f"told {outcome.results()}", outcome)
 
     return case
@@ -67,16 +67,6 @@ def included_inside(bench):
     check(not outcome.results(), "a result", outcome)
 
 
-def scratch(**env):
-    def case(bench):
-        outcome = bench.run(PES, 2, "scratch", **env)
-        check_success(outcome, outcome.results())
-        expected = [f"result scratch PE {pe} right" for pe in range(PES)]
-        check(sorted(outcome.results()) == expected, f"told {outcome.results()}", outcome)
-
-    return case
-
-
 def scratch_outside(bench):
     outcome = bench.run(PES, 2, "scratch", "--outside")
     check_error(outcome, r"PE \d: shmem_ft_exclude was given 160000 bytes at 0x[0-9a-f]+, which do not lie inside of one "
@@ -85,18 +75,18 @@ def scratch_outside(bench):
 
 
 CASES |= {
-    "scratch": scratch(),
-    "scratch-tracked": scratch(SHMEM_FT_TRACKING="on"),
-    "scratch-single": scratch(SHMEM_FT_BACKUP_MODE="single"),
-    "scratch-between-nodes": scratch(SHMEM_FT_PRETEND_NODES="2"),
-    "scratch-of-replicas": scratch(SHMEM_FT_PRETEND_NODES="3", SHMEM_FT_BACKUP_MODE="replica:2"),
-    "scratch-checked": scratch(SHMEM_FT_CHECK="abort", SHMEM_FT_TRACKING="check"),
+    "scratch": right_on_all("scratch"),
+    "scratch-tracked": right_on_all("scratch", SHMEM_FT_TRACKING="on"),
+    "scratch-single": right_on_all("scratch", SHMEM_FT_BACKUP_MODE="single"),
+    "scratch-between-nodes": right_on_all("scratch", SHMEM_FT_PRETEND_NODES="2"),
+    "scratch-of-replicas": right_on_all("scratch", SHMEM_FT_PRETEND_NODES="3", SHMEM_FT_BACKUP_MODE="replica:2"),
+    "scratch-checked": right_on_all("scratch", SHMEM_FT_CHECK="abort", SHMEM_FT_TRACKING="check"),
     "scratch-beyond-the-object": scratch_outside,
-    "included": included(),
-    "included-between-nodes": included(SHMEM_FT_PRETEND_NODES="2"),
-    "included-where-due": included(SHMEM_FT_INTERVAL="3"),
-    "included-checked": included(SHMEM_FT_CHECK="abort", SHMEM_FT_TRACKING="check"),
-    "included-late": included("--late"),
-    "included-too-large": included("--large"),
+    "included": right_on_all("included"),
+    "included-between-nodes": right_on_all("included", SHMEM_FT_PRETEND_NODES="2"),
+    "included-where-due": right_on_all("included", SHMEM_FT_INTERVAL="3"),
+    "included-checked": right_on_all("included", SHMEM_FT_CHECK="abort", SHMEM_FT_TRACKING="check"),
+    "included-late": right_on_all("included", "--late"),
+    "included-too-large": right_on_all("included", "--large"),
     "included-where-no-substitute-comes": included_inside,
 }
