@@ -127,9 +127,10 @@ public:
         const BlockSet* slot_differs = nullptr;  // with it: what may differ between it and the far image
         BlockSet* live_differs = nullptr;        // with it: gets what differs between it and live memory
         const BlockSet* may_differ = nullptr;    // with it, if known: in no others they differ
-        const BlockSet* written = nullptr;       // if a tracker knows: no others have been written since the version of
-                                                 // the local copy, or without one of the far image
-        bool checks = false;                     // that: it ends the process if not
+        // If a tracker knows: no others have been written since the version of the local copy, or without one of the
+        // far image. Only where slot_differs says all, or the far image was written by this process.
+        const BlockSet* written = nullptr;
+        bool checks = false;  // that: it ends the process if not
         ImageStats stats;
     };
     // False: the process with the far image is dead. `live_differs` is complete in both cases.

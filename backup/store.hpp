@@ -198,7 +198,8 @@ private:
     struct Far {
         std::unique_ptr<FarShadow> shadow;
         Version versions[2] = {kNoVersion, kNoVersion};  // as shadow_versions_
-        BlockSet differs[2] = {};                        // as slot_differs_
+        BlockSet differs[2] = {};                        // as slot_differs_, of slots that this process has written;
+        bool is_written[2] = {};                         // of others only checksums tell
     };
 
     // The copies, as far as they are expected to hold the committed version.

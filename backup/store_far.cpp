@@ -102,15 +102,19 @@ ImageStats BackupStore::replicate_far(Far& far, Version version, const LiveState
     BlockSet again;
     Image::Shipping shipping;
     shipping.checks = checks_tracker_;
-    if (!has_local_copy()) {
+    // What a predecessor has left there, or this process at an earlier time, may differ in what nobody has written
+    // since.
+    const bool is_own = std::exchange(far.is_written[version.value() % 2], false);
+    if (is_own && !has_local_copy()) {
         shipping.written = may_differ(image.version(), version);
     }
     if (knows_local) {
         shipping.local = &local;
         shipping.slot_differs = &slot_differs;
         shipping.live_differs = is_first ? &changed_ : &again;
-        shipping.written = may_differ(local_version_, version);
-        shipping.may_differ = is_first ? shipping.written : &changed_;
+        const BlockSet* const written = may_differ(local_version_, version);
+        shipping.written = is_own ? written : nullptr;
+        shipping.may_differ = is_first ? written : &changed_;
     }
     const bool is_there = image.ship(version, live, shipping);
     SFT_ASSERT(is_there || image.gone());
@@ -122,6 +126,7 @@ ImageStats BackupStore::replicate_far(Far& far, Version version, const LiveState
     }
     if (is_there) {
         far.versions[version.value() % 2] = version;
+        far.is_written[version.value() % 2] = true;
     }
     return shipping.stats;
 }

@@ -168,10 +168,10 @@ int shmem_ft_include(void *memory, size_t bytes);
 /* Local. From now on versions do not contain that piece of symmetric memory, on the heap or among the globals: scratch
  * space that is filled anew before it is read. It costs no checkpoint any time, and no copy any room. After a recovery
  * it is filled with zeros, on survivors and in substitutes. Blocks of 16384 bytes that lie wholly in the piece are left
- * out; what is left at its ends is saved. The piece lies inside of one object (one allocation, one variable); anything
- * else ends the job. On the heap it counts until the object is freed or reallocated. Not while another thread is in
- * shmem_checkpoint_all. Returns SHMEM_FT_SUCCESS, or SHMEM_FT_ERROR_OUT_OF_MEMORY if there would be more than 128
- * pieces: then it is saved as before. Example: shmem_ft_exclude(3). */
+ * out; what is left at its ends is saved. The piece lies inside of one object (one allocation, one variable); what does
+ * not ends the job, where that can be told. On the heap it counts until the object is freed or reallocated. Not while
+ * another thread is in shmem_checkpoint_all. Returns SHMEM_FT_SUCCESS, or SHMEM_FT_ERROR_OUT_OF_MEMORY if there would
+ * be more than 128 pieces: then it is saved as before. Example: shmem_ft_exclude(3). */
 int shmem_ft_exclude(const void *memory, size_t bytes);
 
 /* A hint for shmem_malloc_with_hints: as if shmem_ft_exclude were called for all of it. */

@@ -177,9 +177,12 @@ void* SymmetricMemory::allocate_scratch(std::size_t bytes) noexcept {
 SymmetricMemory::Excluded SymmetricMemory::exclude(const void* begin, std::size_t bytes) noexcept {
     const auto number = reinterpret_cast<std::uintptr_t>(begin);
     const bool is_global = live_.globals.contains(begin);
-    const AddressRange reach = is_global ? live_.globals : reach_of_pointer(begin);
-    if (!reach.contains(begin) || bytes > reach.begin + reach.bytes - number ||
-        (!is_global && number < heap_.range().begin + Heap::own_bytes())) {
+    const auto is_inside = [&](const AddressRange& range) {
+        return range.contains(begin) && bytes <= range.begin + range.bytes - number;
+    };
+    // The library has the front of the heap, and what lies behind it.
+    const AddressRange blocks{heap_.range().begin + Heap::own_bytes(), heap_.range().bytes - Heap::own_bytes()};
+    if (is_global ? !is_inside(live_.globals) : !is_inside(blocks) || !is_inside(reach_of_pointer(begin))) {
         return Excluded::not_inside;
     }
     if (excluded_ == nullptr) {

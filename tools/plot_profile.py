@@ -12,7 +12,6 @@ import plot_style
 from plot_style import BLUE, INK, ORANGE, QUIET, RED
 
 
-
 def read_profile(path: str):
     with open(path, encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -44,14 +44,32 @@ protected:
         EXPECT_EQ(store.use_keeper(keeper, PeId(0), live_.state, trouble), Reach::opened) << trouble.what;
     }
     // The keeper is on another node.
-    BackupStore::KeeperLocation open_far() {
+    BackupStore::KeeperLocation use_far(FakeWire& wire) {
         BackupStore::KeeperLocation keeper;
         keeper.process = ProcId(7);
-        keeper.wire = &wire_;
-        EXPECT_TRUE(good(owner_.create(GetParam(), live_.state, 1)));
+        keeper.wire = &wire;
         Trouble trouble;
         EXPECT_EQ(owner_.use_keeper(keeper, PeId(0), live_.state, trouble), Reach::opened) << trouble.what;
         return keeper;
+    }
+    BackupStore::KeeperLocation open_far() {
+        EXPECT_TRUE(good(owner_.create(GetParam(), live_.state, 1)));
+        return use_far(wires_[0]);
+    }
+    // So that pages are watched, and all copies are made.
+    void fill_and_checkpoint(std::uint32_t n) {
+        std::fill_n(live_.heap.address(), live_.heap.bytes(), std::byte(1));
+        for (std::uint32_t version = 1; version <= n; ++version) {
+            checkpoint(version);
+        }
+    }
+    // One block by its owner, one by another process. A third that leaves no note is none that is looked at.
+    void change_two_blocks() {
+        live_.heap.address()[5 * kBlockBytes + 9] = std::byte(2);
+        write_from_outside(9 * kBlockBytes + 9, std::byte(2));
+#if !SFT_SLOW_ASSERTIONS
+        write_from_outside(11 * kBlockBytes + 9, std::byte(2), false);
+#endif
     }
     void checkpoint(std::uint32_t version) {
         static_cast<void>(owner_.replicate(Version(version), live_.state));
@@ -93,7 +111,7 @@ protected:
     ChangeNotes notes_{reinterpret_cast<std::byte*>(notes_memory_.data()), live_.state.heap, live_.state.globals};
     const std::size_t exposed_ = 7 * kBlockBytes;
     std::byte* peer_ = nullptr;
-    FakeWire wire_{2 * Image::bytes_for(live_.state)};
+    FakeWire wires_[2] = {FakeWire(2 * Image::bytes_for(live_.state)), FakeWire(2 * Image::bytes_for(live_.state), 2)};
     BackupStore keeper_;
     BackupStore owner_;
 };
@@ -139,7 +157,7 @@ TEST_P(LiveTracking, HasTheSameCopiesAsComparing) {
 
 TEST_P(LiveTracking, AFarShadowIsTheSameAsByComparing) {
     LiveTracker tracker(live_.state, notes_, 0);
-    const BackupStore::KeeperLocation keeper = open_far();
+    BackupStore::KeeperLocation keeper = open_far();
     Trouble trouble;
     owner_.track_changes_by(tracker);
     notes_.expose(0, live_.heap.address() + exposed_, kBlockBytes);
@@ -156,6 +174,10 @@ TEST_P(LiveTracking, AFarShadowIsTheSameAsByComparing) {
             live_.exclude_some(random);
         }
         checkpoint(version);
+        if (random() % 8 == 0) {  // another keeper, which may have old versions
+            keeper = use_far(wires_[random() % 2]);
+            ASSERT_FALSE(owner_.replicate(Version(version), live_.state).keeper_gone);
+        }
         n_tracked += tracker.changed_since(Version(version)) != nullptr ? 1 : 0;
         const State stored(live_);
         LiveMemory substitute(kWatchedBlocks);
@@ -179,16 +201,9 @@ TEST_P(LiveTracking, WhatAFarShadowHasIsNotSentAgain) {
     LiveTracker tracker(live_.state, notes_, 0);
     static_cast<void>(open_far());
     owner_.track_changes_by(tracker);
-    std::fill_n(live_.heap.address(), live_.heap.bytes(), std::byte(1));
-    for (std::uint32_t version = 1; version <= 5; ++version) {
-        checkpoint(version);
-    }
+    fill_and_checkpoint(5);
     const std::uint64_t before = owner_.counters().replicated;
-    live_.heap.address()[5 * kBlockBytes + 9] = std::byte(2);
-    write_from_outside(9 * kBlockBytes + 9, std::byte(2));
-#if !SFT_SLOW_ASSERTIONS
-    write_from_outside(11 * kBlockBytes + 9, std::byte(2), false);
-#endif
+    change_two_blocks();
     checkpoint(6);
     EXPECT_EQ(owner_.counters().replicated, before + 2 * kBlockBytes);
 }
@@ -197,20 +212,11 @@ TEST_P(LiveTracking, LooksAtNothingElse) {
     LiveTracker tracker(live_.state, notes_, 0);
     open(owner_);
     owner_.track_changes_by(tracker);
-    for (std::size_t block = 0; block < kWatchedBlocks; ++block) {
-        live_.heap.address()[block * kBlockBytes] = std::byte(1);
-    }
-    for (std::uint32_t version = 1; version <= 4; ++version) {
-        checkpoint(version);
-    }
+    fill_and_checkpoint(4);
     const std::uint64_t before = owner_.counters().replicated;
     checkpoint(5);
     EXPECT_EQ(owner_.counters().replicated, before);
-    live_.heap.address()[5 * kBlockBytes + 9] = std::byte(2);
-    write_from_outside(9 * kBlockBytes + 9, std::byte(2));
-#if !SFT_SLOW_ASSERTIONS
-    write_from_outside(11 * kBlockBytes + 9, std::byte(2), false);
-#endif
+    change_two_blocks();
     checkpoint(6);
     EXPECT_EQ(owner_.counters().replicated, before + 2 * kBlockBytes);
     ASSERT_TRUE(owner_.roll_back(Version(6), live_.state));
