@@ -1,6 +1,6 @@
 #include "base/raw_memory.hpp"
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !SFT_ADDRESS_SANITIZER && !SFT_THREAD_SANITIZER
 
 #include <dlfcn.h>
 

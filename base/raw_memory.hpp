@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/sanitizers.hpp"
+
 namespace sft {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SFT_NOT_INSTRUMENTED __attribute__((no_sanitize_address, no_sanitize_thread, noinline))
+#if SFT_ADDRESS_SANITIZER || SFT_THREAD_SANITIZER
+#define SFT_NOT_INSTRUMENTED __attribute__((no_sanitize("address", "thread"), noinline))
 
 SFT_NOT_INSTRUMENTED inline void raw_copy(void* to, const void* from, std::size_t bytes) noexcept {
     auto* target = static_cast<volatile unsigned char*>(to);

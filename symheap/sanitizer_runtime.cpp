@@ -14,6 +14,9 @@ constexpr std::array<std::string_view, 6> kNameSpaces = {"6__asan",  "6__tsan", 
 constexpr std::array<std::string_view, 6> kFiles = {"asan_", "tsan_", "lsan_", "ubsan_", "sanitizer_", "interception"};
 
 bool is_in_name_space(const ElfSymbol& symbol) {
+    if (symbol.name.find("__ubsan_vptr") != std::string::npos) {
+        return true;  // two tables for the types of objects, in no name space
+    }
     return symbol.name.starts_with("_Z") &&
            std::any_of(kNameSpaces.begin(), kNameSpaces.end(),
                        [&](std::string_view part) { return symbol.name.find(part) != std::string::npos; });

@@ -1,7 +1,9 @@
 #include "shmem_ft/ops/copy.hpp"
 
+#include "base/sanitizers.hpp"
+
 // Sanitizers see what memcpy touches, but not what an instruction of ours does.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !SFT_ADDRESS_SANITIZER && !SFT_THREAD_SANITIZER
 #define SFT_HAS_STRING_MOVE 1
 #include <cpuid.h>
 #endif

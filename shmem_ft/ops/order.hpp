@@ -7,9 +7,10 @@
 
 #include <atomic>
 
+#include "base/sanitizers.hpp"
 #include "shmem_ft/ops/engine.hpp"
 
-#if defined(__SANITIZE_THREAD__) && defined(__GNUC__) && !defined(__clang__)
+#if SFT_THREAD_SANITIZER && defined(__GNUC__) && !defined(__clang__)
 // The sanitizer does not model fences; stores that other PEs wait for are release stores as well, which it knows.
 #pragma GCC diagnostic ignored "-Wtsan"
 #endif

@@ -113,6 +113,22 @@ TEST_F(ImageTest, OnlyWhatChangedIsCopied) {
     EXPECT_EQ(image.store(Version(3), live.state).bytes_copied, 0U);
 }
 
+// Private variables may change at any time, as those of a thread that counts do. Nothing else may, unnoticed.
+TEST_F(ImageTest, AMissedWriteIsFoundAndPrivateVariablesMayChange) {
+    std::memset(live.heap.address(), 1, live.heap.bytes());
+    std::memset(live.globals.data(), 1, live.globals.size());
+    image.store(Version(1), live.state);
+    BlockSet none;
+    none.reset(image.blocks());
+    const Image::Storing checking{.may_differ = &none, .checks = true};
+    ASSERT_FALSE(live.is_saved(0));
+    live.globals[0] = std::byte{2};
+    image.store(Version(2), live.state, checking);
+    EXPECT_TRUE(image.holds(Version(2)));
+    live.globals[5 * kBlockBytes] = std::byte{2};
+    EXPECT_DEATH(image.store(Version(3), live.state, checking), "defect of the library");
+}
+
 TEST_F(ImageTest, AVersionIsOnlyWhatWasFinished) {
     EXPECT_FALSE(image.holds(kNoVersion));
     image.store(Version(4), live.state);

@@ -19,6 +19,7 @@
 #include "base/clock.hpp"
 #include "base/config.hpp"
 #include "base/faults/fault_visits.hpp"
+#include "base/sanitizers.hpp"
 #include "tests/result.hpp"
 
 namespace sft {
@@ -119,7 +120,7 @@ TEST_F(FaultPointsTest, TheOtherDeaths) {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
     status = run("abort pe 1 at arrived", 1, body);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) << status;
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !SFT_ADDRESS_SANITIZER && !SFT_THREAD_SANITIZER
     status = run("segv pe 1 at arrived", 1, body);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
 #endif

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitizers.hpp"
+
 namespace sft {
 namespace {
 
@@ -80,7 +82,7 @@ TEST_F(StrayWordsTest, NamesAVariableOnce) {
 }
 
 TEST_F(StrayWordsTest, SaysWhereItLeads) {
-#ifndef __SANITIZE_ADDRESS__  // it has stacks and a qsort of its own
+#if !SFT_ADDRESS_SANITIZER  // it has stacks and a qsort of its own
     int on_stack = 0;
     void* in_library = reinterpret_cast<void*>(&qsort);
     for (const auto& [target, where] :

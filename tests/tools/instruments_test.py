@@ -117,6 +117,8 @@ class Instrumented(unittest.TestCase):
         self.assertNotIn("__sanitizer", saved)
         self.assertNotIn("__asan::", saved)
         self.assertIn("sums", saved)
+        both = run("shmem-ft", "globals", self.compile("clang", "address,undefined")).stdout
+        self.assertNotIn("__ubsan_vptr", both.partition("Left out:")[0])
 
 
 if __name__ == "__main__":

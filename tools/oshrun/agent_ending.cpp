@@ -18,7 +18,7 @@ constexpr std::int64_t kPatience_ns = 2'000'000'000;
 // A process that the kernel does not let go must not keep us for ever.
 constexpr std::int64_t kStuckAfter_ns = 5'000'000'000;
 // How soon processes are seen that come while others are being ended.
-constexpr int kLook_ms = 50;
+constexpr int kLookForEnds_ms = 50;
 
 }  // namespace
 
@@ -86,7 +86,7 @@ void Agent::end_everything() {
                 send_signal(process, SIGCONT);  // a stopped process would not see the other one
             }
         }
-        wait_for_any_end(living, kLook_ms);
+        wait_for_any_end(living, kLookForEnds_ms);
     }
     if (is_guardian_lost_ || is_connected_on_) {
         end_launcher_daemons();
@@ -105,7 +105,7 @@ void Agent::end_launcher_daemons() {
                 is_asked = true;
                 send_signal(daemon, SIGTERM);
             }
-            wait_for_any_end({daemon}, kLook_ms);
+            wait_for_any_end({daemon}, kLookForEnds_ms);
             is_there = send_signal(daemon, 0);
         }
         if (is_there) {
