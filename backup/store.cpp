@@ -36,7 +36,8 @@ Result<> BackupStore::create(BackupMode mode, const LiveState& live, std::int32_
     if (mode == BackupMode::none) {
         return {};
     }
-    if (Result<> done = kept_.create("shmem-ft-store", room_bytes(live) * static_cast<std::size_t>(n_pes)); !done) {
+    kept_bytes_ = room_bytes(live) * static_cast<std::size_t>(n_pes);
+    if (Result<> done = kept_.create("shmem-ft-store", kept_bytes_); !done) {
         return done;
     }
     if (mode == BackupMode::double_copy) {
@@ -54,32 +55,6 @@ Result<> BackupStore::create(BackupMode mode, const LiveState& live, std::int32_
     return {};
 }
 
-void BackupStore::keep_on_node(int file, std::size_t local_copies) noexcept {
-    const Use use(*this);
-    SFT_ASSERT(mode_ != BackupMode::none && pe_ == kNoPe && served_ == nullptr);
-    SFT_ASSERT(file >= 0 && node_file_ < 0 && local_copies % kPageBytes == 0);
-    kept_.release();
-    node_file_ = file;
-    local_copies_ = local_copies;
-}
-
-Result<> BackupStore::serve(Network& network) {
-    const Use use(*this);
-    if (mode_ == BackupMode::none) {
-        return {};
-    }
-    if (kept_.address() == nullptr) {
-        if (Result<> done = kept_.map_at(nullptr); !done) {
-            return done;
-        }
-    }
-    ::madvise(kept_.address(), kept_.bytes(), MADV_DONTFORK);
-    SFT_ASSERT(served_ == nullptr || served_ == &network);
-    network.set_store(kept_.address(), kept_.bytes());
-    served_ = &network;
-    return {};
-}
-
 void BackupStore::release() noexcept {
     const Use use(*this);
     if (served_ != nullptr) {
@@ -87,8 +62,9 @@ void BackupStore::release() noexcept {
         served_ = nullptr;
     }
     kept_.release();
+    served_memory_.release();
     node_file_ = -1;
-    is_node_file_shown_ = false;
+    is_local_shown_ = is_shadow_shown_ = false;
     shadow_.release();
     fars_.clear();
     lost_keeper_ = kNoProc;
@@ -154,29 +130,27 @@ Reach BackupStore::use_keeper(const KeeperLocation& location, PeId pe, const Liv
     const Use use(*this);
     SFT_ASSERT(pe != kNoPe && mode_ != BackupMode::none);
     SFT_ASSERT(pe_ == kNoPe || pe_ == pe);  // a process is one PE, for ever
+    SFT_ASSERT(location.is_far() || location.node_file == node_file_ || node_file_ < 0);
     pe_ = pe;
     has_shadow_ = shadow_readable_ = false;
     fars_.clear();
     lost_keeper_ = kNoProc;
     shadow_versions_[0] = shadow_versions_[1] = kNoVersion;
     forget_differences();
-    if (location.node_file < 0 || !is_node_file_shown_) {
+    // In the node's memory both copies stay where they are, whoever the keeper is.
+    const bool is_shown = location.node_file >= 0 && is_local_shown_ && (location.is_far() || is_shadow_shown_);
+    if (!is_shown) {
         touched_[0] = touched_[1] = BlockSet();
+    }
+    if (const Result<> shown = show_local_copy(pe, live); !shown) {
+        trouble = {format("the local copy of PE %d: %s", pe.value(), shown.error().line.c_str()), shown.error().number};
+        return Reach::cannot_be_opened;
     }
     if (location.is_far()) {
         return use_far(location, pe, live, trouble);
     }
-    // In the node's memory both copies stay where they are, whoever the keeper is.
-    const bool is_shown = location.node_file >= 0 && is_node_file_shown_;
     const Reach reach = is_shown ? Reach::opened : show_room(shadow_, location, pe, live, trouble);
-    if (reach == Reach::opened && location.node_file >= 0 && !is_shown) {
-        if (const Result<> shown = show_local_copy(pe, live); !shown) {
-            trouble = {format("the local copy of PE %d: %s", pe.value(), shown.error().line.c_str()),
-                       shown.error().number};
-            return Reach::cannot_be_opened;
-        }
-        is_node_file_shown_ = true;
-    }
+    is_shadow_shown_ = reach == Reach::opened && location.node_file >= 0;
     has_shadow_ = shadow_readable_ = reach == Reach::opened;
     if (has_shadow_) {
         // A substitute finds the shadow that its predecessor has replicated.
@@ -184,13 +158,6 @@ Reach BackupStore::use_keeper(const KeeperLocation& location, PeId pe, const Liv
         shadow_versions_[1] = slot(shadow_.address(), Version(1), live).version();
     }
     return reach;
-}
-
-Result<> BackupStore::show_local_copy(PeId pe, const LiveState& live) {
-    if (!has_local_copy()) {
-        return {};
-    }
-    return local_.show(node_file_, local_copies_ + pe.index() * Image::bytes_for(live));
 }
 
 void BackupStore::forget_keeper() noexcept {

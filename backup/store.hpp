@@ -7,12 +7,14 @@
 //                keeper is on another node ("far"); the keeper need not take part. Of far shadows there may be several,
 //                each at another keeper, all of the same versions
 //   own store    a memory file with room for the shadow of every PE of the job; only what is used costs memory. In a
-//                job on one node all processes have one together, and a shadow is in one place whoever keeps it
+//                job of several PEs all processes of a node have one together, and a shadow is in one place there,
+//                whoever keeps it; the local copies lie there as well
 //
 // Ownership: a store of its own belongs to the keeper's process. When that process dies its memory stays as long as an
 // owner has it mapped, which is how a PE in mode single_copy can still roll back after its keeper's death. The common
-// one stays as long as any process of the node lives (keep_on_node). A far shadow is lost with its keeper: in mode
-// single_copy the owner then has nothing to go back to, and says so in roll_back().
+// one stays as long as any process of the node lives (keep_on_node). A far shadow is reached through its keeper, and
+// when that is dead through others of its node, whom the owner is told of. In mode single_copy the owner has nothing to
+// go back to until then, and says so in roll_back().
 //
 // A near shadow: of the slot that replicate() writes it is known in which blocks it may have differed from the local
 // copy before (slot_differs_), so with what it has written there is all in which live memory differs from the local
@@ -61,7 +63,7 @@ public:
         std::int32_t pid = 0;
         std::uint64_t start_time = 0;
         int store_fd = -1;
-        int node_file = -1;  // not -1: in memory of this node, which this process has open; nothing else counts
+        int node_file = -1;  // not -1: memory of this node, which this process has open; what is not far is there
         std::size_t local_copies = 0;  // where the local copies begin there
         ProcId process = kNoProc;
         Network* network = nullptr;  // null: on this node
@@ -78,8 +80,9 @@ public:
     // For KeeperLocation: that memory; -1: there is none.
     [[nodiscard]] int node_file() const noexcept { return node_file_; }
     [[nodiscard]] std::size_t local_copies() const noexcept { return local_copies_; }
-    // A substitute, with the copies that its predecessor has left on this node: from the local copy if that holds the
-    // version, mended from the shadow, else from the shadow. As roll_back(). REQUIRES: use_keeper, node_file.
+    // A substitute, with the local copy that its predecessor may have left on this node: from that if it holds the
+    // version, mended from the shadow, else from the shadow, wherever that is. As roll_back(). REQUIRES: use_keeper,
+    // node_file.
     [[nodiscard]] bool take_over(Version version, const LiveState& live);
     // Not if it has to be made anew.
     [[nodiscard]] bool has_local_copy_of(Version version) const;
@@ -251,10 +254,13 @@ private:
     ChangeTracker* tracker_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: everything is compared
     bool checks_tracker_ SFT_GUARDED_BY(mutex_) = false;
     VersionStore* versions_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: copies are all there is
-    Segment kept_;                                             // shadows kept for others; not mapped here
+    Segment kept_;                                             // shadows kept for others
+    std::size_t kept_bytes_ = 0;                               // of all of them
     int node_file_ = -1;                                       // or here
     std::size_t local_copies_ = 0;                             // where those begin there
-    bool is_node_file_shown_ SFT_GUARDED_BY(mutex_) = false;   // in shadow_ and local_: the places of pe_
+    bool is_local_shown_ SFT_GUARDED_BY(mutex_) = false;       // the place of pe_ there, in local_
+    bool is_shadow_shown_ SFT_GUARDED_BY(mutex_) = false;      // the same in shadow_
+    Window served_memory_ SFT_GUARDED_BY(mutex_);              // all shadows there, for other nodes
     Network* served_ SFT_GUARDED_BY(mutex_) = nullptr;
     Window shadow_ SFT_GUARDED_BY(mutex_);          // own shadow, in the keeper's memory
     std::vector<Far> fars_ SFT_GUARDED_BY(mutex_);  // or they are on other nodes; some of the keepers may have died

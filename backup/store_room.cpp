@@ -38,8 +38,9 @@ Existing existing_in(const LiveState& live) {
 BackupStore::Room BackupStore::room(const LiveState& live) const {
     struct Stored {
         std::size_t offset = 0;   // in the node's memory
+        bool is_far = false;      // on another node
         bool is_next = false;     // the next checkpoint writes it
-        bool is_made = false;     // in this process's memory: it is there,
+        bool is_made = false;     // elsewhere: it is there,
         std::size_t touched = 0;  // or so many bytes of it
     };
     const std::size_t all = Image::bytes_for(live);
@@ -55,6 +56,7 @@ BackupStore::Room BackupStore::room(const LiveState& live) const {
             const auto add = [&](bool is_made) {
                 mutex_.assert_held();
                 copies.push_back({.offset = pe_.index() * room_bytes(live) + slot * all,
+                                  .is_far = is_far(),
                                   .is_next = slot == next_slot,
                                   .is_made = is_made,
                                   .touched = touched_[slot].count() * kBlockBytes});
@@ -77,9 +79,10 @@ BackupStore::Room BackupStore::room(const LiveState& live) const {
     const std::size_t part = std::min(all, exists.block_bytes + Image::front_bytes_for(live));
     Room room{.used = exists.bytes, .next = 0, .most = all - std::min(all, exists.bytes)};
     for (const Stored& copy : copies) {
-        const std::size_t there = node_file_ >= 0 ? existing_bytes(node_file_, copy.offset, all)
-                                  : copy.is_made  ? part
-                                                  : std::min(all, copy.touched);
+        const bool is_in_file = node_file_ >= 0 && !copy.is_far;
+        const std::size_t there = is_in_file     ? existing_bytes(node_file_, copy.offset, all)
+                                  : copy.is_made ? part
+                                                 : std::min(all, copy.touched);
         room.used += there;
         room.next += copy.is_next && part > there ? part - there : 0;
         room.most += all - std::min(all, there);

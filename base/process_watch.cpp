@@ -364,6 +364,21 @@ void kill_process(int pidfd, std::int32_t pid, std::uint64_t start_time) noexcep
     }
 }
 
+bool end_process(std::int32_t pid, std::uint64_t start_time, int bound_ms) noexcept {
+    const Opening opening = open_process(pid, start_time);
+    if (opening.reach != Reach::opened) {
+        return opening.reach == Reach::gone;
+    }
+    kill_process(opening.fd, pid, start_time);
+    pollfd end{.fd = opening.fd, .events = POLLIN, .revents = 0};
+    int polled = 0;
+    do {
+        polled = ::poll(&end, 1, bound_ms);
+    } while (polled < 0 && errno == EINTR);
+    ::close(opening.fd);
+    return polled > 0;
+}
+
 FailureReason reason_of_end(int pidfd, std::int32_t pid) noexcept {
     SFT_ASSERT(pidfd >= 0 && pid > 0);
     FailureReason reason{FailureKind::died, 0};

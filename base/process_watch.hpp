@@ -85,6 +85,10 @@ struct Trouble {
 // By the descriptor that open_process has given.
 void kill_process(int pidfd, std::int32_t pid, std::uint64_t start_time) noexcept;
 
+// Kills the process with that pid and start time and waits until the kernel says that it has ended. False: it cannot be
+// opened, or has not ended within the bound.
+[[nodiscard]] bool end_process(std::int32_t pid, std::uint64_t start_time, int bound_ms) noexcept;
+
 // REQUIRES: pidfd is readable (the process has ended). Asks the kernel in every way it offers (PIDFD_GET_INFO from
 // Linux 6.15 on, else the zombie's stat); kind is `died` when none of them tells.
 [[nodiscard]] FailureReason reason_of_end(int pidfd, std::int32_t pid) noexcept;

@@ -10,6 +10,7 @@
 #include "base/report.hpp"
 #include "recovery/detection/failure_service.hpp"
 #include "recovery/explanations.hpp"
+#include "recovery/membership/memory_holder.hpp"
 #include "recovery/membership/scheme.hpp"
 #include "transport/net/network.hpp"
 
@@ -17,6 +18,7 @@ namespace sft {
 namespace {
 
 constexpr std::int64_t kUntilHeardNs = 60'000'000'000;  // of one that is gone for certain
+constexpr int kUntilEnded_ms = 10'000;
 
 }  // namespace
 
@@ -30,9 +32,16 @@ void MemoryActions::open(Options options) {
 void MemoryActions::replicate(Version version) {
     *o_.saved_init_calls = o_.init_calls->count();
     o_.before_replicating();
+    if (std::exchange(has_moved_, false)) {
+        free_what_is_left();
+    }
     if (const Result<> replicated = o_.protector->replicate(version); !replicated) {
         // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
         static_cast<void>(must_be_gone(o_.protector->failed_keeper(), replicated.error()));
+        if (!o_.coordinator->shape().memory->dies_with_process(Memory::kept_shadows)) {
+            // But its node may have it, torn: nobody may take the version for stored there.
+            o_.coordinator->wait_until([](const JobState& now) { return now.stage != Stage::replicating; });
+        }
     }
 }
 
@@ -42,18 +51,61 @@ void MemoryActions::update_local_copy(Version version) {
     o_.committed(version);
 }
 
+// By the lowest holder of each node, in a checkpoint: everybody is protected where they are now, and no substitute can
+// begin to take anything over before this process asks for a restart, which it does in another call.
+void MemoryActions::free_what_is_left() {
+    const JobShape& shape = o_.coordinator->shape();
+    if (shape.is_one_node() || shape.memory->dies_with_process(Memory::kept_shadows)) {
+        return;
+    }
+    const JobState state = o_.coordinator->state();
+    const NodeId here = shape.node_of(state, shape.holder(state, me()));
+    std::vector<bool> is_here;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        const ProcId holder = shape.holder(state, PeId(pe));
+        is_here.push_back(shape.node_of(state, holder) == here);
+        if (is_here.back() && holder < shape.holder(state, me())) {
+            return;  // that one does it
+        }
+    }
+    const std::unique_ptr<const Shares> shares = shape.scheme->place(shape, state, state.replacements);
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        if (!is_here[static_cast<std::size_t>(pe)]) {
+            o_.free_memory_of(PeId(pe));
+        }
+        const std::vector<Share> of_pe = shares->of(PeId(pe));
+        if (std::none_of(of_pe.begin(), of_pe.end(),
+                         [&](const Share& share) { return shape.node_of(state, share.holder) == here; })) {
+            o_.free_shadow_of(PeId(pe));
+        }
+    }
+}
+
 // ---- a restart ----
 
 CheckpointActions::Outcome MemoryActions::become_restored(const JobState& state) {
     if (!o_.me->has_joined()) {
         return take_over_from(sources_of(o_.coordinator->shape(), state, me()), state);
     }
-    if (const Result<> restored = o_.protector->roll_back(state.version); !restored) {
+    if (const Result<> restored = roll_back(state); !restored) {
         SFT_ASSERT(restored.error().failure == Failure::failed);
         why_lost_ = restored.error().line;
         return Outcome::corrupt;
     }
     return Outcome::ok;
+}
+
+// What a dead keeper has left on its node others there can give, if it is needed.
+Result<> MemoryActions::roll_back(const JobState& state) {
+    Result<> restored = o_.protector->roll_back(state.version);
+    for (const Share& source : sources_of(o_.coordinator->shape(), state, me())) {
+        const std::vector<ProcId>& keepers = o_.protector->keepers();
+        const bool is_in_use = std::find(keepers.begin(), keepers.end(), source.holder) != keepers.end();
+        if (!restored && !is_in_use && o_.protector->use_keeper(location_of(source.holder), me())) {
+            restored = o_.protector->roll_back(state.version);
+        }
+    }
+    return restored;
 }
 
 // A keeper may be this process itself: a shadow that it kept while it slept.
@@ -76,15 +128,34 @@ CheckpointActions::Outcome MemoryActions::take_over_from(const std::vector<Share
 
 Result<> MemoryActions::take_over(ProcId keeper, Version version) {
     const Protector::KeeperLocation location = location_of(keeper);
-    if (location.node_file < 0) {
+    if (location.node_file < 0) {  // each process has its own memory
         return o_.protector->fetch(location, me(), version);
     }
     return o_.take_heap_over(me()).then([&] { return o_.protector->take_over(location, me(), version); });
 }
 
+// A node that was taken for lost may have been asleep, and this process a spare that has come to it since. What the
+// dead have left there is its node's: whoever of them wakes up late would go on writing.
+void MemoryActions::end_the_dead_here(const JobState& state) {
+    if (o_.coordinator->shape().memory->dies_with_process(Memory::kept_shadows)) {
+        return;
+    }
+    for (const Death& death : state.deaths) {
+        const ProcessSlot& slot = o_.control->slot(death.process);
+        if (!death.is_certain && !o_.is_remote(death.process) &&
+            !end_process(slot.pid, slot.start_time, kUntilEnded_ms)) {
+            o_.end_job(
+                format("process %d (pid %d) was declared dead and cannot be ended on this node, whose memory it has "
+                       "open",
+                       death.process.value(), slot.pid));
+        }
+    }
+}
+
 CheckpointActions::Outcome MemoryActions::restore(const JobState& state) {
     fault_point(FaultPoint::restore_begin);
     retire_dead_peers();
+    end_the_dead_here(state);
     const Outcome result = become_restored(state);
     if (result == Outcome::ok) {
         o_.restored();
@@ -122,6 +193,7 @@ CheckpointActions::Outcome MemoryActions::protect(const JobState& state) {
     }
     o_.reset_channels(state);
     recovered_from_ = state;
+    has_moved_ = true;
     fault_point(FaultPoint::protect_end);
     return Outcome::ok;
 }

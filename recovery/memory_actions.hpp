@@ -46,6 +46,10 @@ public:
         // The heap of a PE on this node whose holder has died becomes that of this process; in jobs whose nodes hold
         // it.
         std::function<Result<>(PeId pe)> take_heap_over = {};
+        // In such jobs on several nodes: what this node has of a PE that is elsewhere, and of one that it does not keep
+        // for.
+        std::function<void(PeId pe)> free_memory_of = {};
+        std::function<void(PeId pe)> free_shadow_of = {};
         std::function<void(Version)> committed = {};
         std::function<void()> restored = {};
         std::function<void()> after_restoring = {};
@@ -82,17 +86,21 @@ public:
 
 private:
     [[nodiscard]] Outcome become_restored(const JobState& state);
+    [[nodiscard]] Result<> roll_back(const JobState& state);
     [[nodiscard]] Outcome take_over_from(const std::vector<Share>& sources, const JobState& state);
     [[nodiscard]] Result<> take_over(ProcId keeper, Version version);
     [[nodiscard]] Result<> fetch_front_from(const std::vector<Share>& sources, Version version, std::size_t heap_bytes);
     [[nodiscard]] std::optional<std::pair<ProcId, Error>> show_holders(const JobState& state);
     [[nodiscard]] Outcome must_be_gone(ProcId process, const Error& error) noexcept;
+    void end_the_dead_here(const JobState& state);
+    void free_what_is_left();
     [[nodiscard]] Protector::KeeperLocation location_of(ProcId keeper) const;
     [[nodiscard]] PeId me() const noexcept { return o_.me->get(); }
 
     Options o_;
     std::string why_lost_;
     JobState recovered_from_;
+    bool has_moved_ = false;  // there was a recovery, and what it has left behind was not looked for yet
 };
 
 }  // namespace sft

@@ -1,6 +1,7 @@
 #include "recovery/rules.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/assert.hpp"
 #include "base/report.hpp"
@@ -159,6 +160,19 @@ JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) c
     return next;
 }
 
+// Enters who is unprotected under the plan, and gives those of the PEs that it moves.
+std::vector<PeId> JobRules::unreached_by(JobState& plan, std::span<const PeId> moved) const {
+    std::vector<PeId> unreached;
+    if (shape_.is_one_node() || shape_.memory->dies_with_process(Memory::kept_shadows) ||
+        is_mutated(Mutation::forget_unprotected) || is_mutated(Mutation::rely_on_spares)) {
+        return unreached;  // it is as it was before the plan
+    }
+    note_unprotected(plan);
+    std::copy_if(moved.begin(), moved.end(), std::back_inserter(unreached),
+                 [&](PeId pe) { return std::binary_search(plan.unprotected.begin(), plan.unprotected.end(), pe); });
+    return unreached;
+}
+
 // A restart begins, or begins again with more deaths. Nothing: a spare has to be awaited.
 std::optional<JobState> JobRules::planned(const JobState& state, std::span<const Death> dead,
                                           UnreplacedPolicy policy) const {
@@ -199,6 +213,7 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
         next.version = Version(next.version.value() - 1);
     }
     SFT_ASSERT(moved.size() <= spares.size());
+    const JobState unmoved = next;
     const auto unused = spares.begin() + static_cast<std::ptrdiff_t>(moved.size());
     for (const Replacement& takeover : shared_out(state, moved, {spares.begin(), unused})) {
         // A spare that lives, holds nothing and has a higher number than who leads; the PE has a source (invariant 2).
@@ -207,6 +222,13 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
         SFT_ASSERT(takeover.process.value() >= shape_.n_pes);
         SFT_ASSERT(shape_.reason_to_replace(next, takeover.pe, shape_.holder(next, takeover.pe)).has_value());
         set_holder(next.replacements, takeover.pe, takeover.process);
+    }
+    // What a node has is out of reach if nobody has become a holder there.
+    std::vector<PeId> unreached = unreached_by(next, moved);
+    if (!unreached.empty()) {
+        JobState lost = unmoved;
+        lost.unprotected = next.unprotected;
+        return ended(lost, EndReason::copies_lost, std::move(unreached));
     }
     SFT_ASSERT(next.replacements.size() <= static_cast<std::size_t>(shape_.n_pes));
     SFT_ASSERT_SLOW(std::is_sorted(next.replacements.begin(), next.replacements.end(),

@@ -32,6 +32,7 @@ const MemoryHolder& node_memory() noexcept { return kNodeMemory; }
 LeftMemory::LeftMemory(const JobShape& shape, const JobState& state) : shape_(shape), state_(state) {
     for (const Death& death : state.deaths) {
         insert_sorted(dead_, death);
+        has_vacancies_ |= shape.held_by(state, death.process) != kNoPe;
     }
 }
 
@@ -49,6 +50,24 @@ bool LeftMemory::is_anybody_on(NodeId node) const {
                        [&](const Joined& joined) { return joined.node == node && lives(joined.process); });
 }
 
+ProcId LeftMemory::holder_on(NodeId node) const {
+    ProcId lowest = kNoProc;
+    for (std::int32_t pe = 0; pe < shape_.n_pes; ++pe) {
+        const ProcId holder = shape_.holder(state_, PeId(pe));
+        if (shape_.node_of(state_, holder) == node && lives(holder) && (lowest == kNoProc || holder < lowest)) {
+            lowest = holder;
+        }
+    }
+    return lowest;
+}
+
+bool LeftMemory::is_served(NodeId node) const {
+    if (shape_.is_one_node() || has_vacancies_) {
+        return is_anybody_on(node);
+    }
+    return holder_on(node) != kNoProc;
+}
+
 bool LeftMemory::has(ProcId process, Memory what) const {
     SFT_ASSERT(process != kNoProc);
     if (lives(process)) {
@@ -58,7 +77,7 @@ bool LeftMemory::has(ProcId process, Memory what) const {
     if (holder.dies_with_process(what)) {
         return false;
     }
-    return !holder.dies_with_node(what) || is_anybody_on(shape_.node_of(state_, process));
+    return !holder.dies_with_node(what) || is_served(shape_.node_of(state_, process));
 }
 
 ProcId LeftMemory::heir_of(ProcId process) const {
@@ -71,8 +90,13 @@ ProcId LeftMemory::heir_of(ProcId process) const {
     if (pe == kNoPe) {
         return process;
     }
+    const NodeId node = shape_.node_of(state_, process);
     const ProcId heir = shape_.holder(state_, pe);
-    return shape_.node_of(state_, heir) == shape_.node_of(state_, process) ? heir : process;
+    if (shape_.node_of(state_, heir) == node && (shape_.is_one_node() || lives(heir))) {
+        return heir;
+    }
+    const ProcId neighbour = shape_.is_one_node() ? kNoProc : holder_on(node);
+    return neighbour != kNoProc ? neighbour : process;
 }
 
 }  // namespace sft

@@ -6,7 +6,10 @@
 // left of its memory.
 //
 // What a process has kept in memory of its node belongs to the PE that it was, and so to the next holder of that PE on
-// the node: nothing of it has to be sent again.
+// the node: nothing of it has to be sent again. If that is on another node, any holder of a PE that lives there can
+// give it to others, and counts as the heir. A sleeping spare does not: nobody would notice its death. So in a job on
+// several nodes what is left on a node counts while a holder lives there, or while PEs are without a holder and a spare
+// lives there, which the next plan may make one.
 //
 // Threads: no state, or constant after construction.
 #pragma once
@@ -46,16 +49,21 @@ public:
     // As if that node were lost besides, with all that runs there.
     void lose(NodeId node) noexcept { lost_node_ = node; }
     [[nodiscard]] bool has(ProcId process, Memory what) const;
-    // Whose it is now what `process` has kept: its own, or the next holder's of its PE on its node.
+    // From whom it can be had now what `process` has kept: itself, the next holder of its PE on its node, or the lowest
+    // holder there.
     [[nodiscard]] ProcId heir_of(ProcId process) const;
 
 private:
     [[nodiscard]] bool lives(ProcId process) const;
     [[nodiscard]] bool is_anybody_on(NodeId node) const;
+    // The lowest that lives; kNoProc: none.
+    [[nodiscard]] ProcId holder_on(NodeId node) const;
+    [[nodiscard]] bool is_served(NodeId node) const;
 
     const JobShape& shape_;
     const JobState& state_;
-    std::vector<Death> dead_;  // sorted by process
+    std::vector<Death> dead_;     // sorted by process
+    bool has_vacancies_ = false;  // PEs whose holders are dead
     NodeId lost_node_ = kNoNode;
 };
 

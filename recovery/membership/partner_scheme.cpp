@@ -88,6 +88,8 @@ public:
                                                   std::span<const Death> dead) const override;
 
 private:
+    [[nodiscard]] std::int32_t losses_by_node(const JobShape& shape, const JobState& state) const;
+
     std::int32_t n_partners_;
 };
 
@@ -124,15 +126,45 @@ std::unique_ptr<const Shares> PartnerScheme::place(const JobShape& shape, const 
     return std::make_unique<PartnerShares>(shape, state, layout, n_partners_);
 }
 
+// What is left on a node is there while one of its holders lives: a PE is lost with all holders of the nodes that keep
+// for it. Those that are left have to be somebody.
+std::int32_t PartnerScheme::losses_by_node(const JobShape& shape, const JobState& state) const {
+    const PartnerShares shares(shape, state, state.protected_layout, n_partners_);
+    const LeftMemory left(shape, state);
+    std::vector<std::int32_t> holders_on(static_cast<std::size_t>(shape.nodes->n_nodes()));
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        const ProcId holder = shape.holder(state, PeId(pe));
+        const bool lives = std::none_of(state.deaths.begin(), state.deaths.end(),
+                                        [&](const Death& death) { return death.process == holder; });
+        holders_on[shape.node_of(state, holder).index()] += lives ? 1 : 0;
+    }
+    std::int32_t fewest = shape.n_pes - 1;
+    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
+        const NodeId own = shape.node_of(state, shape.holder(state, PeId(pe)));
+        std::int32_t n_needed = 0;  // besides the PE
+        for (const Share& share : shares.of(PeId(pe))) {
+            const NodeId at = shape.node_of(state, share.holder);
+            n_needed += left.has(share.holder, Memory::kept_shadows) ? holders_on[at.index()] - (at == own ? 1 : 0) : 0;
+        }
+        fewest = std::min(fewest, n_needed);
+    }
+    return std::max(fewest, 0);
+}
+
 // In memory of the node all copies are left, and what was agreed on. Else any processes may be the keepers of one PE.
 std::int32_t PartnerScheme::losses_survived(const JobShape& shape, const JobState& state) const {
     if (!state.unprotected.empty()) {
         return 0;
     }
+    const bool outlives = shape.n_pes > 1 && !shape.memory->dies_with_process(Memory::kept_shadows);
+    if (outlives && shape.is_one_node()) {
+        return shape.n_pes;
+    }
+    if (outlives) {
+        return losses_by_node(shape, state);
+    }
     if (shape.n_pes == 1 || n_partners_ == 1 || shape.is_one_node()) {
-        const bool outlives =
-            shape.n_pes > 1 && shape.is_one_node() && !shape.memory->dies_with_process(Memory::kept_shadows);
-        return outlives ? shape.n_pes : 1;
+        return 1;
     }
     const PartnerShares shares(shape, state, state.protected_layout, n_partners_);
     const LeftMemory left(shape, state);

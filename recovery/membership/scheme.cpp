@@ -12,6 +12,13 @@ bool is_unprotected(const JobState& state, PeId pe) {
     return std::binary_search(state.unprotected.begin(), state.unprotected.end(), pe);
 }
 
+// In memory of the node what is kept of a PE is at one place, whoever keeps it.
+bool are_at_one_place(const JobShape& shape, const JobState& state, const Share& a, const Share& b) {
+    return a == b || (a.part == b.part && !is_mutated(Mutation::overwrite_in_place) &&
+                      !shape.memory->dies_with_process(Memory::kept_shadows) &&
+                      shape.node_of(state, a.holder) == shape.node_of(state, b.holder));
+}
+
 // Where the shares are: with those who were to keep them when everybody was protected last.
 std::unique_ptr<const Shares> shares_that_exist(const JobShape& shape, const JobState& state) {
     const auto& layout = is_mutated(Mutation::forget_protected_layout) ? state.replacements : state.protected_layout;
@@ -52,8 +59,10 @@ std::vector<Share> missing_shares(const JobShape& shape, const JobState& state, 
         return {};
     }
     std::vector<Share> missing = targets_of(shape, state, pe);
-    std::erase_if(missing,
-                  [&](const Share& share) { return std::find(there.begin(), there.end(), share) != there.end(); });
+    std::erase_if(missing, [&](const Share& share) {
+        return std::any_of(there.begin(), there.end(),
+                           [&](const Share& source) { return are_at_one_place(shape, state, share, source); });
+    });
     return missing;
 }
 

@@ -1,5 +1,7 @@
 #include "shmem_ft/process/node_memory.hpp"
 
+#include <fcntl.h>
+
 #include "base/assert.hpp"
 #include "base/pages.hpp"
 
@@ -40,7 +42,32 @@ Result<NodeMemory::Places> NodeMemory::place_memory(PeId pe) {
 Result<> NodeMemory::use(ProcId self) {
     SFT_ASSERT(fd() >= 0 && bytes() == layout().bytes());  // else the processes do not agree on what lies where
     protector_.store().keep_on_node(fd(), layout().local(PeId(0)));
+    is_used_ = true;
+    if (control_.header().n_nodes > 1) {
+        return {};
+    }
     return records_.open(fd(), layout().records(), control_.n_slots(), self);
+}
+
+// Refused: the pages stay until the job ends.
+void NodeMemory::free_pages(std::size_t begin, std::size_t bytes) const noexcept {
+    SFT_ASSERT(fd() >= 0 && begin % kPageBytes == 0 && begin + bytes <= this->bytes());
+    if (bytes != 0) {
+        static_cast<void>(::fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+                                      static_cast<off_t>(bytes)));
+    }
+}
+
+void NodeMemory::free_memory_of(PeId pe) const noexcept {
+    const NodeFile file = layout();
+    free_pages(file.local(pe), file.local_bytes);
+    free_pages(file.heap(pe), file.heap_bytes);
+    free_pages(file.globals(pe), file.globals_bytes);
+}
+
+void NodeMemory::free_shadow_of(PeId pe) const noexcept {
+    const NodeFile file = layout();
+    free_pages(file.shadow(pe), file.shadow_bytes);
 }
 
 Result<> NodeMemory::take_heap_over(ProcId self, PeId pe) {

@@ -1,5 +1,5 @@
-// The memory file that the processes of a node have in common, in a job of several PEs on one node that keeps copies:
-// who has it open, and what of this process lies there (node_file.hpp). The lowest process makes it, the others open
+// The memory file that the processes of a node have in common, in a job of several PEs that keeps copies: who has it
+// open, and what of this process lies there (node_file.hpp). The lowest process of the node makes it, the others open
 // it, and it goes with the last of them. So what lies there outlives every process of the node.
 //
 // Threads: that of the collective calls. fd() and records() do not change behind use().
@@ -39,25 +39,33 @@ public:
         std::uint64_t globals = 0;
     };
     [[nodiscard]] Result<Places> place_memory(PeId pe);
-    // Copies and records are there from now on.
+    // Copies are there from now on; on one node records as well. (On several nobody can know whether others go on from
+    // a later value.)
     [[nodiscard]] Result<> use(ProcId self);
+    [[nodiscard]] bool is_used() const noexcept { return is_used_; }
     // Whoever becomes a PE later has the heap of the one before. Others find it there before they show it as the PE's.
     [[nodiscard]] Result<> take_heap_over(ProcId self, PeId pe);
-    // Null before use().
+    // Gives the pages back of a PE that is on another node now, or of a shadow that is kept elsewhere.
+    void free_memory_of(PeId pe) const noexcept;
+    void free_shadow_of(PeId pe) const noexcept;
+    // Null before use(), and on several nodes.
     [[nodiscard]] ValueRecords* records() noexcept { return records_.is_open() ? &records_ : nullptr; }
 
-    // Where heaps and globals of the PEs begin there.
+    // What lies where there. REQUIRES: the control segment is there.
+    [[nodiscard]] NodeFile layout() const noexcept { return layout(control_.n_pes(), control_.n_slots()); }
+    // Where heaps and globals of the PEs begin.
     [[nodiscard]] std::size_t heaps() const noexcept { return fd() < 0 ? 0 : layout().heap(PeId(0)); }
     [[nodiscard]] std::size_t globals() const noexcept { return fd() < 0 ? 0 : layout().globals(PeId(0)); }
 
 private:
     [[nodiscard]] NodeFile layout(std::int32_t n_pes, std::int32_t n_slots) const noexcept;
-    [[nodiscard]] NodeFile layout() const noexcept { return layout(control_.n_pes(), control_.n_slots()); }
+    void free_pages(std::size_t begin, std::size_t bytes) const noexcept;
 
     SymmetricMemory& memory_;
     Protector& protector_;
     const ControlSegment& control_;
     Segment file_;
+    bool is_used_ = false;
     ValueRecords records_;
 };
 

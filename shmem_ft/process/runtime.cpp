@@ -136,12 +136,12 @@ Result<> Runtime::meet_others(int generation) {
     return met;
 }
 
-// Not in several memory domains: there copies are to be where their keepers are.
+// Not in several memory domains: there copies are to be where their keepers are. On several nodes it is in use since
+// this process serves what it keeps (open_links).
 Result<> Runtime::use_node_memory() {
-    if (node_memory_.fd() < 0 || rendezvous_.domains() != nullptr) {
+    if (node_memory_.fd() < 0 || node_memory_.is_used() || rendezvous_.domains() != nullptr) {
         return {};
     }
-    SFT_ASSERT(control_.header().n_nodes == 1);  // on several the copies are with processes of other nodes
     return node_memory_.use(self());
 }
 
@@ -242,7 +242,11 @@ Result<> Runtime::open_links(const JobCard& first) {
                                           .gate = &engine_.gate,
                                           .marks = memory_.has_startup_record() ? memory_.write_marks() : WriteMarks(),
                                           .message_bytes_max = kMessageBytesMax});
-    return opened && links_.network() != nullptr ? protector_.store().serve(*links_.network()) : opened;
+    if (!opened || links_.network() == nullptr) {
+        return opened;
+    }
+    Result<> used = node_memory_.fd() >= 0 ? node_memory_.use(self()) : Result<>();
+    return used ? protector_.store().serve(*links_.network()) : used;
 }
 
 // ---- the service thread ----

@@ -49,7 +49,7 @@ void Runtime::create_coordinator() {
                   .areas = links_.areas(),
                   .keeps_near = config_.backup.mode == BackupMode::single_copy,
                   .scheme = keeps_copies() ? &partners(config_.backup.partners) : &no_copies(),
-                  .memory = node_memory_.records() != nullptr ? &node_memory() : &process_memory(),
+                  .memory = node_memory_.is_used() ? &node_memory() : &process_memory(),
                   .first_version = storage_.begins_with() == kNoVersion ? Version(1) : storage_.begins_with()},
         .self = self(),
         .policy = aborts ? UnreplacedPolicy::abort : UnreplacedPolicy::wait,
@@ -152,6 +152,8 @@ void Runtime::open_actions() {
                    .is_remote = [this](ProcId process) { return links_.is_remote(process); },
                    .before_replicating = [this] { program_start_.close(); },
                    .take_heap_over = [this](PeId pe) { return node_memory_.take_heap_over(self(), pe); },
+                   .free_memory_of = [this](PeId pe) { node_memory_.free_memory_of(pe); },
+                   .free_shadow_of = [this](PeId pe) { node_memory_.free_shadow_of(pe); },
                    .committed = [this](Version version) { program_start_.end(version); },
                    .restored = [] { job::take_thread_level(); },
                    .after_restoring =

@@ -43,7 +43,8 @@ ProcessStatus make_status(const JobShape& shape, const Coordinator::Knowledge& k
             status.further_keepers[i - 1] = shares[i].holder.value();
         }
     }
-    status.copies_outlive_processes = shape.memory->dies_with_process(Memory::kept_shadows) ? 0 : 1;
+    const bool outlive = shape.is_one_node() && !shape.memory->dies_with_process(Memory::kept_shadows);
+    status.copies_outlive_processes = outlive ? 1 : 0;
     status.protected_losses = known.protected_losses;
     status.idle_spares = static_cast<std::int32_t>(shape.idle_spares(known.state, known.deaths).size());
     status.n_deaths = static_cast<std::int32_t>(known.deaths.size());

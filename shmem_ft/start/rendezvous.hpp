@@ -55,8 +55,8 @@ public:
     struct Own {
         AddressRange heap;
         AddressRange globals;
-        // Memory that outlives the processes of this node. By the lowest of them, in a job of several PEs on one node;
-        // result: no file if there is to be none.
+        // Memory that outlives the processes of this node. By the lowest of them, in a job of several PEs; result: no
+        // file if there is to be none.
         std::function<Result<File>(std::int32_t n_pes)> make_node_file;
         // By the others.
         std::function<Result<>(std::int32_t pid, std::uint64_t start_time, const File& file)> open_node_file;

@@ -225,6 +225,19 @@ private:
 };
 
 // With no or one descriptor left everything failed like this for a process that was gone, so it was taken for gone.
+TEST(EndProcess, AlsoOneThatIsStoppedIsGoneAfterIt) {
+    constexpr int kBound_ms = 10'000;
+    Child child([] { raise(SIGSTOP); });
+    child.release();
+    siginfo_t stopped{};
+    ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child.pid()), &stopped, WSTOPPED), 0);
+    EXPECT_TRUE(end_process(child.pid(), child.start_time() + 1, kBound_ms)) << "that one is gone";
+    EXPECT_EQ(look_at_process(child.pid(), child.start_time()).reach, Reach::opened) << "this one is somebody else";
+    EXPECT_TRUE(end_process(child.pid(), child.start_time(), kBound_ms));
+    EXPECT_EQ(look_at_process(child.pid(), child.start_time()).reach, Reach::gone);
+    EXPECT_TRUE(end_process(child.pid(), child.start_time(), kBound_ms)) << "nothing is left to do";
+}
+
 TEST(Shortage, OfDescriptorsKillsNobody) {
     Child child([] { pause(); });
     for (const int left : {0, 1}) {

@@ -129,6 +129,18 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(judge(scenario(), end, REFERENCE, Rules(nodes=2)).kind, WRONG)
         self.assertEqual(judge(scenario(), end, REFERENCE, Rules(nodes=5)).kind, NAMED_ERROR)
 
+    def test_what_a_keeper_has_left_on_its_node_is_not_lost(self):
+        def kind_of(pes, nodes, mode="double"):
+            deaths = [(pe, signal.SIGKILL, 60) for pe in pes]
+            events = [seen(pe, 61, 0x10009) for pe in pes]
+            end = outcome(deaths, events, f"PE {pes[0]} {KILLED}{LOST}", results=())
+            return judge(scenario(spares=4, mode=mode), end, REFERENCE, Rules(nodes=nodes)).kind
+
+        self.assertEqual(kind_of([0, 1], 2), WRONG)  # each kept the other's copy, and both nodes have other PEs
+        self.assertEqual(kind_of([0, 1, 3], 2), NAMED_ERROR)  # and all of node 1
+        self.assertEqual(kind_of([0, 3], 3), WRONG)
+        self.assertEqual(kind_of([0, 3], 3, "single"), NAMED_ERROR)  # PE 2, alone on its node, had its only copy there
+
     def test_with_an_interval_by_time_the_printed_result_tells_what_is_after_the_last_call(self):
         line = f"PE 1 {KILLED} after the last shmem_checkpoint_all"
         timed = Rules(is_timed=True)

@@ -130,13 +130,14 @@ def excuses(scenario, outcome, reference: Reference, rules: Rules) -> list:
             found.append(UNPROTECTED)
     if rules.nodes < 2:
         return found  # the node has the copies of all its PEs
-    if _died_with_keepers(scenario, outcome, rules, deaths):
+    if _died_with_nodes_of_keepers(scenario, outcome, rules, deaths):
         found.append(PARTNERS)
     return found
 
 
-def _died_with_keepers(scenario, outcome, rules: Rules, deaths: list) -> bool:
-    """Whether a PE and all that kept a copy of it have died, and the job was not whole again in between."""
+def _died_with_nodes_of_keepers(scenario, outcome, rules: Rules, deaths: list) -> bool:
+    """Whether a PE has died, and all PEs of the nodes that kept a copy of it, and the job was not whole again in between.
+    With a single copy the PE need not have died: it has none of its own."""
     repairs = _repairs(outcome.events)
 
     def were_at_once(one: int, other: int) -> bool:
@@ -147,9 +148,12 @@ def _died_with_keepers(scenario, outcome, rules: Rules, deaths: list) -> bool:
         together = [(other_time, other) for other_time, other in deaths if were_at_once(time, other_time)]
         gone = {other for _, other in together}
         for at, _ in together:
-            who = keepers(holders_at(outcome.events, scenario.pes, at), rules.nodes, scenario.mode)
-            if pe >= 0 and set(who[pe]) <= gone:
-                return True
+            holders = holders_at(outcome.events, scenario.pes, at)
+            who = keepers(holders, rules.nodes, scenario.mode)
+            for lost in range(scenario.pes) if scenario.mode == "single" else [pe]:
+                nodes = {holders[keeper] % rules.nodes for keeper in who[lost]}
+                if lost >= 0 and all(other in gone for other, rank in enumerate(holders) if rank % rules.nodes in nodes):
+                    return True
     return False
 
 

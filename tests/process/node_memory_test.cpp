@@ -91,6 +91,32 @@ TEST_F(OfTwoPes, WhoTakesAPeFindsItsHeapThere) {
     EXPECT_STREQ(heap() + 7000, "later") << "it has been taken already";
 }
 
+TEST_F(OfTwoPes, PagesOfWhoIsElsewhereAreGivenBack) {
+    ASSERT_TRUE(good(node_.make(kPes, control_.n_slots())));
+    const NodeFile file = node_.layout();
+    for (const std::size_t offset :
+         {file.heap(PeId(0)), file.heap(PeId(1)), file.local(PeId(1)), file.shadow(PeId(1))}) {
+        ASSERT_EQ(::pwrite(node_.fd(), "there", 5, static_cast<off_t>(offset)), 5);
+    }
+    const std::string gone(5, '\0');
+    node_.free_memory_of(PeId(1));
+    EXPECT_EQ(in_file(file.heap(PeId(0)), 5), "there");
+    EXPECT_EQ(in_file(file.heap(PeId(1)), 5), gone);
+    EXPECT_EQ(in_file(file.local(PeId(1)), 5), gone);
+    EXPECT_EQ(in_file(file.shadow(PeId(1)), 5), "there");
+    node_.free_shadow_of(PeId(1));
+    EXPECT_EQ(in_file(file.shadow(PeId(1)), 5), gone);
+}
+
+TEST_F(OfTwoPes, OnSeveralNodesThereAreNoRecords) {
+    control_.header().n_nodes = 2;
+    ASSERT_TRUE(good(node_.make(kPes, control_.n_slots())));
+    ASSERT_TRUE(good(node_.place_memory(PeId(0))));
+    ASSERT_TRUE(good(node_.use(ProcId(0))));
+    EXPECT_TRUE(node_.is_used());
+    EXPECT_EQ(node_.records(), nullptr);
+}
+
 TEST_F(OfTwoPes, RecordsAreThereOnceItIsUsed) {
     ASSERT_TRUE(good(node_.make(kPes, control_.n_slots())));
     ASSERT_TRUE(good(node_.place_memory(PeId(0))));

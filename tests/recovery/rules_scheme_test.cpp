@@ -99,6 +99,22 @@ TEST_F(RulesOfAScheme, TheLastDeathOnANodeTakesAlongWhatOthersHaveLeft) {
     EXPECT_EQ(rules.after_restart(faulted, ready, deaths_of({1, 5})).value().unprotected, std::vector<PeId>{});
 }
 
+// The lowest spare takes over, and it is on another node than what is left of PE 1's keeper.
+TEST_F(RulesOfAScheme, WhatNoHolderCanReachIsLostWithThePlan) {
+    const NodeMap nodes({NodeId(0), NodeId(1), NodeId(0), NodeId(1)});
+    const JobShape shape{.n_pes = 2, .n_processes = 4, .nodes = &nodes, .memory = &node_memory()};
+    const JobRules rules(shape);
+    const auto plan_after = [&](std::initializer_list<int> dead) {
+        const JobState faulted = rules.after_deaths(state_, deaths_of(dead)).value();
+        EXPECT_TRUE(faulted.unprotected.empty());  // the spare there may become a holder
+        return rules.after_restart(faulted, {Goal::restart, false, JobRules::hash_of(faulted.failed)}, deaths_of(dead))
+            .value();
+    };
+    const JobState moved = plan_after({1});
+    EXPECT_EQ(moved.stage, Stage::planned);
+    EXPECT_EQ(moved.unprotected, std::vector{PeId(0)});
+}
+
 // Nodes 0 to 2 with two PEs and three spares each: both of those that keep for PE 1 are on node 1, with PE 0 it is one.
 TEST_F(RulesOfAScheme, WhichNodesMayBeLostIsForTheSchemeToSay) {
     std::vector<NodeId> of_process;

@@ -86,7 +86,7 @@ TEST_F(LeftMemoryOfNodes, ANodeMayBeSupposedToBeLost) {
 TEST_F(LeftMemoryOfNodes, DecidesWhatASchemeHasLeft) {
     state_.deaths = {death_of(0), death_of(1)};
     EXPECT_TRUE(can_be_rebuilt(shape_, state_, PeId(0)));
-    EXPECT_EQ(holders(sources_of(shape_, state_, PeId(0))), Numbers{1});
+    EXPECT_EQ(holders(sources_of(shape_, state_, PeId(0))), Numbers{2});
     shape_.memory = &process_memory();
     EXPECT_FALSE(can_be_rebuilt(shape_, state_, PeId(0)));
     EXPECT_TRUE(sources_of(shape_, state_, PeId(0)).empty());
@@ -135,16 +135,67 @@ TEST_F(OfTheNode, AnyNumberOfDeathsIsSurvived) {
     EXPECT_EQ(one_partner().losses_survived(shape_, state_), 1);
 }
 
-TEST_F(OfTheNode, OnAnotherNodeNobodyIsTheHeir) {
+TEST_F(OfTheNode, OnSeveralNodesANeighbourIsTheHeirOfWhoMoves) {
     const NodeMap nodes({NodeId(0), NodeId(0), NodeId(1), NodeId(1), NodeId(0), NodeId(1)});
     const JobShape shape{.n_pes = 4, .n_processes = 6, .nodes = &nodes, .memory = &node_memory()};
     state_.deaths = {death_of(2)};
     state_.replacements = {{PeId(2), ProcId(4)}};  // PE 2 was on node 1
-    EXPECT_EQ(LeftMemory(shape, state_).heir_of(ProcId(2)), ProcId(2));
+    EXPECT_EQ(LeftMemory(shape, state_).heir_of(ProcId(2)), ProcId(3)) << "the only holder that is left there";
     state_.replacements = {{PeId(2), ProcId(5)}};
     EXPECT_EQ(LeftMemory(shape, state_).heir_of(ProcId(2)), ProcId(5));
     EXPECT_EQ(LeftMemory(shape, state_).heir_of(ProcId(3)), ProcId(3)) << "lives";
     EXPECT_EQ(LeftMemory(shape, state_).heir_of(ProcId(1)), ProcId(1));
+}
+
+// PEs 0 and 1 on node 0, 2 and 3 on node 1; each keeps for the one that is as far on the other node.
+class OfTwoNodes : public testing::Test {
+protected:
+    NodeMap nodes_{{NodeId(0), NodeId(0), NodeId(1), NodeId(1), NodeId(0), NodeId(1), NodeId(0)}};
+    JobShape shape_{.n_pes = 4, .n_processes = 7, .nodes = &nodes_, .memory = &node_memory()};
+    JobState state_;
+};
+
+TEST_F(OfTwoNodes, APeAndItsKeeperMayDieAtOnce) {
+    state_.deaths = {death_of(0), death_of(2)};
+    EXPECT_TRUE(can_be_rebuilt(shape_, state_, PeId(0)));
+    state_.replacements = {{PeId(0), ProcId(4)}, {PeId(2), ProcId(5)}};
+    EXPECT_EQ(holders(sources_of(shape_, state_, PeId(0))), Numbers{5});
+    for (std::int32_t pe = 0; pe < shape_.n_pes; ++pe) {
+        EXPECT_TRUE(missing_shares(shape_, state_, PeId(pe)).empty()) << pe;
+    }
+    shape_.memory = &process_memory();
+    EXPECT_FALSE(can_be_rebuilt(shape_, state_, PeId(0)));
+}
+
+// It is at one place there, and the only one of its kind.
+TEST_F(OfTwoNodes, NothingIsSentToANodeThatHasIt) {
+    state_.deaths = {death_of(2)};
+    state_.replacements = {{PeId(2), ProcId(4)}};  // now on node 0, where it is the third
+    EXPECT_EQ(holders(sources_of(shape_, state_, PeId(0))), Numbers{3}) << "process 2 has left it";
+    EXPECT_EQ(holders(targets_of(shape_, state_, PeId(0))), Numbers{3});
+    EXPECT_TRUE(missing_shares(shape_, state_, PeId(0)).empty());
+    EXPECT_EQ(holders(missing_shares(shape_, state_, PeId(2))), Numbers{3}) << "it lies beside its original now";
+}
+
+// A sleeping spare is not asked: nobody would notice its death.
+TEST_F(OfTwoNodes, WhatOnlySparesHaveCountsUntilTheNextPlan) {
+    state_.deaths = {death_of(2), death_of(3)};
+    EXPECT_TRUE(can_be_rebuilt(shape_, state_, PeId(0))) << "process 5 may become one of them";
+    state_.replacements = {{PeId(2), ProcId(4)}, {PeId(3), ProcId(6)}};
+    EXPECT_FALSE(can_be_rebuilt(shape_, state_, PeId(0)));
+}
+
+TEST_F(OfTwoNodes, LossesAreCountedByTheHoldersOfANode) {
+    EXPECT_EQ(one_partner().losses_survived(shape_, state_), 2)
+        << "the third takes along a PE and all that keep for it";
+    state_.deaths = {death_of(2)};
+    state_.replacements = state_.protected_layout = {{PeId(2), ProcId(4)}};
+    EXPECT_EQ(one_partner().losses_survived(shape_, state_), 1) << "PE 3 alone keeps for node 0";
+    state_.unprotected = {PeId(0)};
+    EXPECT_EQ(one_partner().losses_survived(shape_, state_), 0);
+    shape_.memory = &process_memory();
+    state_ = {};
+    EXPECT_EQ(one_partner().losses_survived(shape_, state_), 1);
 }
 
 // ---- one partner ----

@@ -25,8 +25,18 @@ public:
     bool has_uncertain = false;  // somebody was declared dead and may live
 
     [[nodiscard]] bool counts(ProcId process) const { return lives(process) && !declared.contains(process); }
-    // What it keeps for others. Where the node has it: of jobs on one node.
-    [[nodiscard]] bool has_memory(ProcId process) const { return counts(process) || scenario.has_node_memory; }
+    // What it keeps for others, or its node does.
+    [[nodiscard]] bool has_memory(ProcId process) const {
+        return counts(process) || (scenario.has_node_memory && is_anybody_on(node_of(scenario, process)));
+    }
+    [[nodiscard]] bool is_anybody_on(NodeId node) const {
+        for (std::int32_t process = 0; process < n_slots(scenario); ++process) {
+            if (lives(ProcId(process)) && node_of(scenario, ProcId(process)) == node) {
+                return true;
+            }
+        }
+        return false;
+    }
     [[nodiscard]] bool lives(ProcId process) const { return process != kNoProc && !is_gone[process.index()]; }
 };
 
@@ -35,7 +45,7 @@ using Keepers = std::vector<std::vector<ProcId>>;
 [[nodiscard]] Keepers expected_keepers(const Scenario& scenario, const JobState& state);
 // Where a keeper of that value keeps.
 [[nodiscard]] Place local_place_of(const Scenario& scenario, ProcId holder, PeId pe);
-[[nodiscard]] Place place_at(const Scenario& scenario, const JobState& state, ProcId keeper, PeId pe, Version version);
+[[nodiscard]] Place place_at(const Scenario& scenario, ProcId keeper, PeId pe, Version version);
 
 // Empty, or what is wrong in a value that follows `before`: computed from the deaths that are new in it, and from
 // nothing that the code under test has worked out. What the rules are free to choose is checked for being a good
@@ -140,6 +150,7 @@ public:
 
 private:
     void note_copies(const JobState& state);
+    [[nodiscard]] bool is_out_of_reach(ProcId decider, const JobState& before, ProcId keeper) const;
     [[nodiscard]] bool has_reason(ProcId decider, const JobState& before, const JobState& after) const;
     [[nodiscard]] bool is_out(ProcId decider, ProcId process) const;
     [[nodiscard]] bool is_too_late(ProcId process) const;

@@ -77,17 +77,12 @@ Keepers expected_keepers(const Scenario& scenario, const JobState& state) {
 }
 
 Place local_place_of(const Scenario& scenario, ProcId holder, PeId pe) {
-    return scenario.has_node_memory ? Place{kNoProc, pe, -1, pe} : Place{holder, pe, -1};
+    return scenario.has_node_memory ? Place{kNoProc, pe, -1, node_of(scenario, holder)} : Place{holder, pe, -1};
 }
 
-Place place_at(const Scenario& scenario, const JobState& state, ProcId keeper, PeId pe, Version version) {
+Place place_at(const Scenario& scenario, ProcId keeper, PeId pe, Version version) {
     const auto slot = static_cast<std::int32_t>(version.value() % 2);
-    for (std::int32_t other = 0; scenario.has_node_memory && other < scenario.shape.n_pes; ++other) {
-        if (holder_in(state.replacements, PeId(other)) == keeper) {
-            return {kNoProc, pe, slot, PeId(other)};
-        }
-    }
-    return {keeper, pe, slot};
+    return scenario.has_node_memory ? Place{kNoProc, pe, slot, node_of(scenario, keeper)} : Place{keeper, pe, slot};
 }
 
 // ---- why a job ends ----
@@ -253,6 +248,18 @@ void EndChecker::decided(ProcId process, const JobState& before, const JobState&
     }
 }
 
+// Of what a dead keeper has left on its node: nobody who takes part lives there.
+bool EndChecker::is_out_of_reach(ProcId decider, const JobState& before, ProcId keeper) const {
+    const Scenario& scenario = account_.scenario;
+    for (std::int32_t pe = 0; scenario.has_node_memory && pe < scenario.shape.n_pes; ++pe) {
+        const ProcId holder = scenario.shape.holder(before, PeId(pe));
+        if (node_of(scenario, holder) == node_of(scenario, keeper) && !is_out(decider, holder)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobState& after) const {
     const JobShape& shape = account_.scenario.shape;
     std::int32_t n_without_holder = 0;
@@ -261,8 +268,11 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
         const bool is_held = !is_out(decider, shape.holder(before, PeId(pe)));
         n_without_holder += is_held ? 0 : 1;
         const std::set<ProcId>& copies = copies_[static_cast<std::size_t>(pe)];
-        is_any_lost = is_any_lost ||
-                      std::all_of(copies.begin(), copies.end(), [&](ProcId copy) { return is_out(decider, copy); });
+        const std::vector<ProcId>& kept_by = shadows_[static_cast<std::size_t>(pe)];
+        is_any_lost = is_any_lost || std::all_of(copies.begin(), copies.end(), [&](ProcId copy) {
+                          const bool is_shadow = std::find(kept_by.begin(), kept_by.end(), copy) != kept_by.end();
+                          return is_out(decider, copy) && (!is_shadow || is_out_of_reach(decider, before, copy));
+                      });
     }
     std::int32_t n_spares = 0;
     for (std::int32_t process = shape.n_pes; process < n_slots(account_.scenario); ++process) {
@@ -280,11 +290,11 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
         case EndReason::nothing_committed:
             // Whoever has slept does not know of commits, but where the node has it.
             return after.version == kNoVersion && n_without_holder > 0 &&
-                   (!account_.scenario.has_node_memory || committed_ == kNoVersion);
+                   (!has_memory_of_only_node(account_.scenario) || committed_ == kNoVersion);
         case EndReason::no_spare: return n_spares < n_without_holder;
-        case EndReason::all_died: return n_without_holder == shape.n_pes && !account_.scenario.has_node_memory;
+        case EndReason::all_died: return n_without_holder == shape.n_pes && !has_memory_of_only_node(account_.scenario);
         case EndReason::copies_lost:
-            return after.version != kNoVersion && is_any_lost && !account_.scenario.has_node_memory;
+            return after.version != kNoVersion && is_any_lost && !has_memory_of_only_node(account_.scenario);
     }
     return false;
 }

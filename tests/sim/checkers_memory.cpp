@@ -20,7 +20,7 @@ void MemoryChecker::expect_shadows(const JobState& state, Version version, const
         const bool is_unprotected =
             std::find(state.unprotected.begin(), state.unprotected.end(), PeId(pe)) != state.unprotected.end();
         for (const ProcId keeper : keepers[static_cast<std::size_t>(pe)]) {
-            const Place place = place_at(account_.scenario, state, keeper, PeId(pe), version);
+            const Place place = place_at(account_.scenario, keeper, PeId(pe), version);
             if (!is_unprotected && account_.has_memory(keeper) && !has_copy(place, version)) {
                 verdict_.fail("recoverable", format("%s: process %d has no shadow of PE %d of version %u", when,
                                                     keeper.value(), pe, version.value()));
@@ -96,7 +96,7 @@ void MemoryChecker::copy_begun(const Place& place) {
 
 // What a dead keeper has kept in memory of the node is there for the next one.
 void MemoryChecker::shadow_sent_anew(ProcId process) {
-    if (account_.scenario.has_node_memory) {
+    if (has_memory_of_only_node(account_.scenario)) {
         verdict_.fail("needless copy", format("process %d sends its shadow, which the node has", process.value()));
     }
 }
@@ -111,11 +111,24 @@ void MemoryChecker::gave_up(ProcId process, PeId pe, const JobState& state) {
     std::vector<Place> places{local_place_of(account_.scenario, process, pe)};
     const Keepers keepers = expected_keepers(account_.scenario, then);
     for (const ProcId keeper : keepers[pe.index()]) {
-        places.push_back(place_at(account_.scenario, then, keeper, pe, state.version));
+        places.push_back(place_at(account_.scenario, keeper, pe, state.version));
     }
+    const auto lives = [&](ProcId other) { return account_.lives(other) && !heard_.contains({process, other}); };
+    // From a process, or from a holder of a PE on the node.
+    const auto can_be_had = [&](const Place& place) {
+        if (place.process != kNoProc || !account_.scenario.nodes) {
+            return place.process == kNoProc || lives(place.process);
+        }
+        for (std::int32_t other = 0; other < account_.scenario.shape.n_pes; ++other) {
+            const ProcId holder = holder_in(state.replacements, PeId(other));
+            if (node_of(account_.scenario, holder) == place.node && lives(holder)) {
+                return true;
+            }
+        }
+        return false;
+    };
     for (const Place& place : places) {
-        const bool lives = account_.lives(place.process) && !heard_.contains({process, place.process});
-        if ((lives || place.process == kNoProc) && !flipped_.contains(place) && has_copy(place, state.version)) {
+        if (can_be_had(place) && !flipped_.contains(place) && has_copy(place, state.version)) {
             verdict_.fail("giving up", format("process %d gives PE %d up, and process %d has a good copy",
                                               process.value(), pe.value(), place.process.value()));
         }

@@ -57,28 +57,78 @@ void expose(JobState& state, PeId pe) {
     state.unprotected.erase(std::unique(state.unprotected.begin(), state.unprotected.end()), state.unprotected.end());
 }
 
+// Whether what somebody dead has kept can still be had: his node has it, and somebody who takes part lives there, or
+// may become one by the next plan.
+bool is_left_on_node(const Scenario& scenario, const JobState& state, ProcId keeper) {
+    if (!scenario.has_node_memory || !scenario.nodes) {
+        return scenario.has_node_memory;
+    }
+    bool is_holder_there = false;
+    bool is_any_without_holder = false;
+    for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
+        const ProcId holder = holder_in(state.replacements, PeId(pe));
+        is_any_without_holder |= is_dead(state, holder);
+        is_holder_there |= !is_dead(state, holder) && node_of(scenario, holder) == node_of(scenario, keeper);
+    }
+    const std::vector<ProcId> spares = spares_of(scenario, state);
+    return is_holder_there || (is_any_without_holder && std::any_of(spares.begin(), spares.end(), [&](ProcId spare) {
+                                   return node_of(scenario, spare) == node_of(scenario, keeper);
+                               }));
+}
+
+// Where the shares were when all was protected last.
+Keepers keepers_as_protected(const Scenario& scenario, const JobState& state) {
+    JobState protected_layout = state;
+    protected_layout.replacements = state.protected_layout;
+    return expected_keepers(scenario, protected_layout);
+}
+
+// All who have kept for the PE are dead, and of their nodes only spares are left.
+bool is_only_left_to_spares(const Scenario& scenario, const JobState& state, PeId pe) {
+    const Keepers keepers = keepers_as_protected(scenario, state);
+    const std::vector<ProcId>& of_pe = keepers[pe.index()];
+    return std::all_of(of_pe.begin(), of_pe.end(), [&](ProcId keeper) {
+        for (std::int32_t other = 0; other < scenario.shape.n_pes; ++other) {
+            const ProcId holder = holder_in(state.replacements, PeId(other));
+            if (!is_dead(state, holder) && node_of(scenario, holder) == node_of(scenario, keeper)) {
+                return false;
+            }
+        }
+        return is_dead(state, keeper);
+    });
+}
+
+// Everybody of whose shares none is left.
+void expose_all(const Scenario& scenario, const Keepers& keepers, JobState& state) {
+    for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
+        const std::vector<ProcId>& of_pe = keepers[static_cast<std::size_t>(pe)];
+        if (!of_pe.empty() && std::all_of(of_pe.begin(), of_pe.end(), [&](ProcId keeper) {
+                return is_dead(state, keeper) && !is_left_on_node(scenario, state, keeper);
+            })) {
+            expose(state, PeId(pe));
+        }
+    }
+}
+
 // The deaths that `after` has and `state` has not. Result: whose PEs they were.
 std::vector<FailedPe> enter_deaths(const Scenario& scenario, JobState& state, const JobState& after) {
     std::vector<FailedPe> failed;
-    JobState protected_layout = state;
-    protected_layout.replacements = state.protected_layout;
-    const Keepers keepers = expected_keepers(scenario, protected_layout);
-    for (std::size_t i = state.deaths.size(); i < after.deaths.size(); ++i) {
+    const std::size_t n_before = state.deaths.size();
+    const Keepers keepers = keepers_as_protected(scenario, state);
+    for (std::size_t i = n_before; i < after.deaths.size(); ++i) {
         const Death& death = after.deaths[i];
         state.deaths.push_back(death);
         for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
             if (holder_in(state.replacements, PeId(pe)) == death.process) {
                 failed.push_back({PeId(pe), death.reason});
             }
-            const std::vector<ProcId>& of_pe = keepers[static_cast<std::size_t>(pe)];
-            if (!scenario.has_node_memory && std::find(of_pe.begin(), of_pe.end(), death.process) != of_pe.end() &&
-                std::all_of(of_pe.begin(), of_pe.end(), [&](ProcId keeper) { return is_dead(state, keeper); })) {
-                expose(state, PeId(pe));
-            }
         }
         if (state.witness == death.process) {
             state.witness = kNoProc;
         }
+    }
+    if (after.deaths.size() != n_before) {
+        expose_all(scenario, keepers, state);
     }
     return failed;
 }
@@ -154,6 +204,19 @@ std::string wrong_end(const Scenario& scenario, const JobState& before, JobState
             if (holder_in(entered.replacements, PeId(pe)) == death.process) {
                 without_holder.emplace_back(pe);
             }
+        }
+    }
+    // What nodes have may be out of reach by the plan that cannot be made.
+    if (after.end_reason == EndReason::copies_lost && scenario.has_node_memory && scenario.nodes) {
+        std::vector<PeId> more = after.unprotected;
+        std::erase_if(more, [&](PeId pe) {
+            return std::binary_search(entered.unprotected.begin(), entered.unprotected.end(), pe);
+        });
+        for (const PeId pe : more) {
+            if (!is_only_left_to_spares(scenario, entered, pe)) {
+                return "a copy is said to be out of reach, and is not";
+            }
+            expose(entered, pe);
         }
     }
     const auto is_unprotected = [&](PeId pe) {
@@ -249,6 +312,15 @@ std::string wrong_step(const Scenario& scenario, const JobState& before, const J
         entered.further.insert(entered.further.end(), failed.begin(), failed.end());
         entered.attempt += 1;
         entered.replacements = after.replacements;
+        if (!is_single) {
+            expose_all(scenario, keepers_as_protected(scenario, entered), entered);
+        }
+        for (const Replacement& now : after.replacements) {
+            const bool is_moved = holder_in(before.replacements, now.pe) != now.process;
+            if (is_moved && std::binary_search(entered.unprotected.begin(), entered.unprotected.end(), now.pe)) {
+                return "a PE is given away, and nobody can reach its copy";
+            }
+        }
     } else if (after.stage == Stage::running && before.stage == Stage::updating) {
         entered.version = before.version.next();
     } else if (after.stage == Stage::restored && is_single) {

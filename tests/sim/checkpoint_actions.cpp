@@ -44,7 +44,8 @@ void SimProcess::work_done(Participant::Outcome result) {
     act(participant_.done(state(), result));
 }
 
-// As in the library: if a holder is gone, so is the share in any case, and the checkpoint goes on.
+// As in the library: if a holder is gone, so is the share in any case, and the checkpoint goes on; but not where the
+// node may have the share, torn.
 void SimProcess::replicate(std::vector<ProcId> holders, Version version) {
     if (holders.empty()) {
         world_.later(self_, work_delay(), [this] { work_done(Participant::Outcome::ok); });
@@ -53,14 +54,26 @@ void SimProcess::replicate(std::vector<ProcId> holders, Version version) {
     const ProcId next = holders.front();
     holders.erase(holders.begin());
     write_word({next, version.value() % 2, version,
-                [this, version, holders = std::move(holders)](bool /*is_gone*/) {
-                    if (holders.empty()) {
+                [this, version, holders = std::move(holders)](bool is_gone) {
+                    if (is_gone && world_.scenario().has_node_memory && !is_mutated(Mutation::ready_with_torn_share)) {
+                        await_fault();
+                    } else if (holders.empty()) {
                         work_done(Participant::Outcome::ok);
                     } else {
                         replicate(holders, version);
                     }
                 }},
                0);
+}
+
+void SimProcess::await_fault() {
+    world_.later(self_, 20 * kMicro, [this] {
+        if (state().stage != Stage::replicating) {
+            work_done(Participant::Outcome::ok);
+        } else {
+            await_fault();
+        }
+    });
 }
 
 void SimProcess::protect() {
@@ -188,15 +201,29 @@ void SimProcess::update_local_copy(Version version) {
     });
 }
 
-Copy& SimProcess::local() { return world_.scenario().has_node_memory ? world_.local_of_node(pe_) : local_; }
+Copy& SimProcess::local() {
+    const Scenario& scenario = world_.scenario();
+    return scenario.has_node_memory ? world_.local_of_node(node_of(scenario, self_), pe_) : local_;
+}
 
 Place SimProcess::local_place() const {
-    return world_.scenario().has_node_memory ? Place{kNoProc, pe_, -1, pe_} : Place{self_, pe_, -1};
+    const Scenario& scenario = world_.scenario();
+    return scenario.has_node_memory ? Place{kNoProc, pe_, -1, node_of(scenario, self_)} : Place{self_, pe_, -1};
+}
+
+// Of a node that was taken for lost and has been asleep: the memory is the same.
+void SimProcess::end_the_dead_here() {
+    for (const Death& death : state().deaths) {
+        if (world_.scenario().has_node_memory && is_near(death.process) && !is_mutated(Mutation::leave_dead_alive)) {
+            world_.end_for_certain(death.process);
+        }
+    }
 }
 
 // A survivor has its local copy, which is mended from the shadow if it is bad. A substitute has the shadow; and the
 // local copy of the one before, if the node has it and it holds the version, which that one may not have lived to see.
 void SimProcess::restore(Version version) {
+    end_the_dead_here();
     world_.later(self_, work_delay(), [this, version] {
         const JobShape& shape = world_.scenario().shape;
         const bool is_careless = is_substitute_ && is_mutated(Mutation::adopt_stale_copy);
@@ -219,6 +246,10 @@ void SimProcess::restore(Version version) {
 void SimProcess::mend(Version version) {
     world_.later(self_, work_delay(), [this, version] {
         std::vector<ProcId> holders = share_holders_;
+        if (world_.scenario().has_node_memory) {  // those that others of their node can give
+            const std::vector<ProcId> now = holders_of(sources_of(world_.scenario().shape, state(), pe_));
+            holders.insert(holders.end(), now.begin(), now.end());
+        }
         std::erase_if(holders, [&](ProcId holder) {
             return !is_near(holder) && is_known_to_be_gone(holder, Memory::kept_shadows);
         });
@@ -238,14 +269,16 @@ void SimProcess::mend(Version version) {
 }
 
 Shadow& SimProcess::shadow_at(ProcId holder) {
-    return world_.scenario().has_node_memory ? world_.shadow_of_node(world_.pe_of(holder), pe_)
-                                             : world_.process(holder).shadows_[pe_];
+    const Scenario& scenario = world_.scenario();
+    return scenario.has_node_memory ? world_.shadow_of_node(node_of(scenario, holder), pe_)
+                                    : world_.process(holder).shadows_[pe_];
 }
 
 Place SimProcess::place_of(ProcId holder, std::size_t slot) const {
     const auto number = static_cast<std::int32_t>(slot);
-    return world_.scenario().has_node_memory ? Place{kNoProc, pe_, number, world_.pe_of(holder)}
-                                             : Place{holder, pe_, number};
+    const Scenario& scenario = world_.scenario();
+    return scenario.has_node_memory ? Place{kNoProc, pe_, number, node_of(scenario, holder)}
+                                    : Place{holder, pe_, number};
 }
 
 const Copy& SimProcess::share_at(ProcId holder, Version version) {

@@ -26,9 +26,8 @@ struct Place {
     ProcId process = kNoProc;
     PeId pe = kNoPe;
     std::int32_t slot = -1;  // -1: the local copy
-    // In memory of the node: instead of the process, the PE that the keeper is. It stays when the keeper is another
-    // one.
-    PeId keeper_pe = kNoPe;
+    // In memory of the node: instead of the process. It stays when the keeper is another one.
+    NodeId node = kNoNode;
 
     friend auto operator<=>(const Place&, const Place&) noexcept = default;
 };

@@ -62,6 +62,10 @@ const std::vector<std::string>& mutation_names() {
         "decide_without_word",
         "words_before_proposals",
         "adopt_stale_copy",
+        "ready_with_torn_share",
+        "rely_on_spares",
+        "overwrite_in_place",
+        "leave_dead_alive",
 #endif
     };
     return names;
@@ -74,7 +78,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 49, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 53, "name the new bug above");
 #endif
     return true;
 }

@@ -372,7 +372,7 @@ void SimProcess::look_at_words() {
 }
 
 std::optional<JobState> SimProcess::decided_by(std::span<const Death> dead) const {
-    return world_.scenario().has_node_memory ? std::optional(world_.decided_by(dead)) : std::nullopt;
+    return has_memory_of_only_node(world_.scenario()) ? std::optional(world_.decided_by(dead)) : std::nullopt;
 }
 
 void SimProcess::decided(const JobState& before, const JobState& after) {

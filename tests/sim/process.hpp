@@ -133,6 +133,8 @@ private:
 
     // reach.cpp: what a process can reach of another one
     [[nodiscard]] bool is_near(ProcId other) const;
+    void await_fault();
+    void end_the_dead_here();
     [[nodiscard]] bool is_known_to_be_gone(ProcId other, Memory what) const;
     enum class Reach : std::uint8_t { opened, gone };
     using Opened = std::function<void(Reach)>;

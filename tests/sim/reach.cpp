@@ -31,14 +31,17 @@ bool SimProcess::is_known_to_be_gone(ProcId other, Memory what) const {
     if (!contains(agreement_.known_deaths(), other)) {
         return false;
     }
+    if (!is_near(other)) {
+        return true;  // it answers no more, whoever has its memory
+    }
     JobState known = state();
     known.deaths = agreement_.known_deaths();
     return !LeftMemory(world_.scenario().shape, known).has(other, what);
 }
 
 bool SimProcess::can_reach(ProcId other) {
-    return is_near(other) || (world_.has_memory_of(other, Memory::kept_shadows) &&
-                              world_.is_data_reachable(self_, other) && world_.process(other).takes_from(self_));
+    return is_near(other) || (world_.is_alive(other) && world_.is_data_reachable(self_, other) &&
+                              world_.process(other).takes_from(self_));
 }
 
 // gone: the death is known here, and will be decided about.

@@ -433,14 +433,14 @@ void give_areas(Scenario& scenario) {
 }
 
 bool give_node_memory(Scenario& scenario) {
-    if (scenario.shape.has_groups() || scenario.detection != Detection::kernel || scenario.shape.n_pes == 1) {
+    if (scenario.shape.domains != nullptr || scenario.detection == Detection::heartbeats || scenario.shape.n_pes == 1) {
         return false;
     }
     scenario.shape.memory = &node_memory();
     scenario.has_node_memory = true;
     Random random(scenario.seed ^ 0xb0257);
     const std::int32_t n_pes = scenario.shape.n_pes;
-    if (!scenario.domains && scenario.joins.empty() && n_pes <= 12) {
+    if (!scenario.domains && !scenario.nodes && scenario.joins.empty() && n_pes <= 12) {
         scenario.shape.n_processes = std::max(scenario.shape.n_processes, n_pes + random.pick(0, 2 * n_pes));
     }
     for (Kill& kill : scenario.kills) {

@@ -46,6 +46,8 @@ public:
     void put(ProcId from, ProcId to, std::function<void()> apply, std::function<void()> acknowledged);
     void leave(ProcId process, Gone how);
     void fence(ProcId by, ProcId suspect);
+    // By somebody on its node.
+    void end_for_certain(ProcId process);
     void end_by_agent(ProcId process);
     // A process of a node that is silent. If its host says so, it is certain.
     void call_lost(ProcId by, const Death& death);
@@ -55,9 +57,9 @@ public:
     }
     // Whether there is memory of a process that lives or has died, whoever holds it.
     [[nodiscard]] bool has_memory_of(ProcId process, Memory what) const noexcept;
-    // In memory of the node: by the PE that the keeper is, and the PE whose shadow it is.
-    [[nodiscard]] Shadow& shadow_of_node(PeId keeper, PeId pe) { return shadows_of_node_[{keeper, pe}]; }
-    [[nodiscard]] Copy& local_of_node(PeId pe) { return locals_of_node_[pe]; }
+    // In memory of the node: a place for each PE, whoever keeps for it.
+    [[nodiscard]] Shadow& shadow_of_node(NodeId node, PeId pe) { return shadows_of_node_[{node, pe}]; }
+    [[nodiscard]] Copy& local_of_node(NodeId node, PeId pe) { return locals_of_node_[{node, pe}]; }
     // What processes have decided last, for those that outlive them.
     void record(ProcId process, const JobState& value) { records_[process] = value; }
     [[nodiscard]] JobState decided_by(std::span<const Death> dead) const;
@@ -176,8 +178,8 @@ private:
     std::uint32_t view_reached_ = 0;
     std::priority_queue<Event, std::vector<Event>, IsLater> queue_;
     std::vector<std::unique_ptr<SimProcess>> processes_;
-    std::map<std::pair<PeId, PeId>, Shadow> shadows_of_node_;
-    std::map<PeId, Copy> locals_of_node_;
+    std::map<std::pair<NodeId, PeId>, Shadow> shadows_of_node_;
+    std::map<std::pair<NodeId, PeId>, Copy> locals_of_node_;
     std::map<ProcId, PeId> substitutes_;
     std::map<ProcId, JobState> records_;
     std::vector<std::uint64_t> words_;

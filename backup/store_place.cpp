@@ -1,0 +1,52 @@
+// The part of BackupStore that says where copies lie, and shows them to others.
+#include <sys/mman.h>
+
+#include "backup/store.hpp"
+#include "backup/store_use.hpp"
+#include "base/assert.hpp"
+#include "base/pages.hpp"
+#include "transport/net/network.hpp"
+
+namespace sft {
+
+void BackupStore::keep_on_node(int file, std::size_t local_copies) noexcept {
+    const Use use(*this);
+    SFT_ASSERT(mode_ != BackupMode::none && pe_ == kNoPe && served_ == nullptr);
+    SFT_ASSERT(file >= 0 && node_file_ < 0 && local_copies % kPageBytes == 0);
+    kept_.release();
+    node_file_ = file;
+    local_copies_ = local_copies;
+}
+
+Result<> BackupStore::serve(Network& network) {
+    const Use use(*this);
+    if (mode_ == BackupMode::none) {
+        return {};
+    }
+    SFT_ASSERT(served_ == nullptr);
+    Result<> mapped = node_file_ < 0 ? kept_.map_at(nullptr) : served_memory_.reserve(kept_bytes_);
+    if (mapped && node_file_ >= 0) {
+        mapped = served_memory_.show(node_file_, 0);
+    }
+    if (!mapped) {
+        return mapped;
+    }
+    std::byte* const begin = node_file_ < 0 ? kept_.address() : served_memory_.address();
+    ::madvise(begin, kept_bytes_, MADV_DONTFORK);
+    network.set_store(begin, kept_bytes_);
+    served_ = &network;
+    return {};
+}
+
+// In the node's memory, if there is one.
+Result<> BackupStore::show_local_copy(PeId pe, const LiveState& live) {
+    if (!has_local_copy() || node_file_ < 0 || is_local_shown_) {
+        return {};
+    }
+    SFT_ASSERT(local_version_ == kNoVersion);  // what it held would be gone
+    Result<> shown = local_.show(node_file_, local_copies_ + pe.index() * Image::bytes_for(live));
+    is_local_shown_ = shown.has_value();
+    return shown;
+}
+
+}  // namespace sft
