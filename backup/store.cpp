@@ -339,6 +339,12 @@ bool BackupStore::load_copy(Version version, const LiveState& live, bool has_loc
                            : format("PE %d has no copy of checkpoint %u", pe_.value(), version.value());
         return false;
     }
+    std::vector<ProcId> keepers;  // of the shadows, if they are far
+    for (const Far& far : fars_) {
+        if (!far.shadow->gone()) {
+            keepers.push_back(far.shadow->keeper());
+        }
+    }
     // One shadow is enough; the next one is for what cannot be had from the ones before.
     for (std::size_t next = 0;; ++next) {
         const Image* const shadow = next < shadows.size() ? &shadows[next] : nullptr;
@@ -352,10 +358,11 @@ bool BackupStore::load_copy(Version version, const LiveState& live, bool has_loc
             return false;
         }
         const bool has_both = has_local && shadow != nullptr && !shadow->gone();
+        const std::string at = next < keepers.size() ? format(" at process %d", keepers[next].value()) : "";
         const bool is_well = take_in(findings, image,
                                      has_both    ? "its local copy and in its shadow"
                                      : has_local ? "its local copy, the only one"
-                                                 : "its shadow, the only copy");
+                                                 : "its shadow" + at + ", the only copy");
         if (is_well && !is_lost) {
             SFT_ASSERT(findings.intact());
             break;

@@ -148,7 +148,7 @@ def damaged_replica(bench):
                "SHMEM_FT_FAULTS": "flip shadow of pe 1 at checkpoint_leave visit 4; kill pe 1 at checkpoint_leave visit 4"}
     check_success(bench.job(5, 1, "jacobi1d", *JACOBI, **setting).finish(), expected)
     setting["SHMEM_FT_BACKUP_MODE"] = "double"
-    check_error(bench.job(5, 1, "jacobi1d", *JACOBI, **setting).finish(), r"PE 1 is bad in its shadow, the only copy")
+    check_error(bench.job(5, 1, "jacobi1d", *JACOBI, **setting).finish(), r"PE 1 is bad in its shadow at process \d+, the only copy")
 
 
 def spares_used_up(bench):

@@ -176,12 +176,12 @@ def asks_handler(answer, pattern, least_s):
 
 def tells_handler_of_loss(bench):
     job = bench.job(4, 2, "on_fault", "--action", "return", "--tolerant", "--steps", "400", "--pace", "10", "--unreplaced",
-                    "wait", SHMEM_FT_UNREPLACED="handler", SHMEM_FT_PRETEND_NODES="2")
+                    "wait", SHMEM_FT_UNREPLACED="handler", SHMEM_FT_PRETEND_NODES="4")
     await_commit(job, 2)
-    kill_pes(job, [0, 1], signal.SIGSTOP)
-    kill_pes(job, [0, 1])
+    kill_pes(job, [2, 3], signal.SIGSTOP)  # each alone on a node: what was left of PE 2 was on that of PE 3
+    kill_pes(job, [2, 3])
     outcome = job.finish()
-    check_error(outcome, r"PE [01] .*data is lost")
+    check_error(outcome, r"PE 2 .*data is lost")
     check(outcome.stderr.count("handler: data lost, ") == 1, "the handler was not called once", outcome)
 
 
