@@ -171,7 +171,11 @@ Result<> Protector::fetch(const KeeperLocation& keeper, PeId pe, Version version
 Result<> Protector::take_over(const KeeperLocation& keeper, PeId pe, Version version) {
     SFT_ASSERT(pe != kNoPe && version != kNoVersion);
     return use_keeper(keeper, pe).then([&] {
-        return store_.take_over(version, live_) ? Result<>() : Result<>(fails(store_.explanation()));
+        if (store_.take_over(version, live_)) {
+            return Result<>();
+        }
+        const Failure failure = store_.has_lost_keeper() ? Failure::gone : Failure::failed;
+        return Result<>(fails(Error{failure, store_.explanation(), 0}));
     });
 }
 

@@ -84,6 +84,8 @@ public:
     // version, mended from the shadow, else from the shadow, wherever that is. As roll_back(). REQUIRES: use_keeper,
     // node_file.
     [[nodiscard]] bool take_over(Version version, const LiveState& live);
+    // Since the last use_keeper(): a far keeper was found dead. So what could not be had may be had elsewhere.
+    [[nodiscard]] bool has_lost_keeper() const;
     // Not if it has to be made anew.
     [[nodiscard]] bool has_local_copy_of(Version version) const;
     // Lets processes of other nodes write and read what they keep here. Until release(), which the network outlives.

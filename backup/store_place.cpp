@@ -38,6 +38,11 @@ Result<> BackupStore::serve(Network& network) {
     return {};
 }
 
+bool BackupStore::has_lost_keeper() const {
+    const Use use(*this);
+    return lost_keeper_ != kNoProc;
+}
+
 // In the node's memory, if there is one.
 Result<> BackupStore::show_local_copy(PeId pe, const LiveState& live) {
     if (!has_local_copy() || node_file_ < 0 || is_local_shown_) {

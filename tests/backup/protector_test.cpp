@@ -1,6 +1,7 @@
 // The owner of a process's copies: where they are kept, what each step leaves, and what its failures say.
 #include "backup/protector.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <string>
 
@@ -402,6 +404,52 @@ TEST_P(OfTheNode, AVersionThatTheLocalCopyDoesNotHoldIsInTheShadow) {
     std::uint64_t n_bad = 0;
     expect_taken_over(State(owner.live), Version(2), &n_bad);
     EXPECT_EQ(n_bad, 0U) << "a copy of another version is no damaged one";
+}
+
+// The same where the shadow is on another node, with or without a local copy to take over.
+TEST_P(OfTheNode, OfAFarShadowOnlyWhatIsMissingIsRead) {
+    FakeWire wire(static_cast<std::size_t>(kPes) * BackupStore::room_bytes(owner.live.state));
+    place.wire = &wire;
+    use(place);
+    commit(Version(1));
+    const std::size_t before = wire.operations;
+    expect_taken_over(State(owner.live), Version(1));
+    const std::size_t with_local = wire.operations - before;
+    commit(Version(2));
+    ASSERT_EQ(::fallocate(file.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(place.local_copies),
+                          static_cast<off_t>(file.bytes() - place.local_copies)),
+              0);
+    const std::size_t begin = wire.operations;
+    expect_taken_over(State(owner.live), Version(2));
+    if (GetParam() == BackupMode::double_copy) {
+        EXPECT_LT(with_local, wire.operations - begin) << "nothing had to be read";
+    }
+}
+
+// Its death will be decided about, and others of its node may have what it kept: nothing is lost yet.
+TEST_P(OfTheNode, AFarKeeperThatDiesWhileItIsReadIsGone) {
+    FakeWire wire(static_cast<std::size_t>(kPes) * BackupStore::room_bytes(owner.live.state));
+    place.wire = &wire;
+    use(place);
+    commit(Version(1));
+    ASSERT_EQ(::fallocate(file.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(file.bytes())),
+              0);
+    constexpr std::size_t kForEver = std::numeric_limits<std::size_t>::max();
+    int n_gone = 0;
+    for (std::size_t lives_for = 1;; ++lives_for) {
+        Member substitute(GetParam());
+        join(substitute);
+        wire.lives_for = lives_for;
+        const Result<> taken = substitute.protector.take_over(place, kMe, Version(1));
+        wire.lives_for = kForEver;
+        if (taken) {
+            EXPECT_EQ(State(substitute.live), State(owner.live));
+            break;
+        }
+        ASSERT_EQ(taken.error().failure, Failure::gone) << lives_for << ": " << taken.error().line;
+        ++n_gone;
+    }
+    EXPECT_GT(n_gone, 10);
 }
 
 // What is said before a checkpoint is what it takes then.
