@@ -358,7 +358,8 @@ bool BackupStore::load_copy(Version version, const LiveState& live, bool has_loc
             return false;
         }
         const bool has_both = has_local && shadow != nullptr && !shadow->gone();
-        const std::string at = next < keepers.size() ? format(" at process %d", keepers[next].value()) : "";
+        const bool is_known = next < keepers.size() && keepers[next] != kNoProc;
+        const std::string at = is_known ? format(" at process %d", keepers[next].value()) : "";
         const bool is_well = take_in(findings, image,
                                      has_both    ? "its local copy and in its shadow"
                                      : has_local ? "its local copy, the only one"

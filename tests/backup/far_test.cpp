@@ -379,7 +379,8 @@ TEST_P(Far, ABadBlockIsNamedWhenThePeRollsBackFromIt) {
     const bool has_both = GetParam() == BackupMode::double_copy;
     EXPECT_EQ(owner.roll_back(version, live.state), has_both);
     if (!has_both) {
-        EXPECT_NE(owner.explanation().find("its shadow, the only copy"), std::string::npos) << owner.explanation();
+        EXPECT_NE(owner.explanation().find("its shadow at process 7, the only copy"), std::string::npos)
+            << owner.explanation();
     }
 }
 
