@@ -142,9 +142,8 @@ Reach BackupStore::use_keeper(const KeeperLocation& location, PeId pe, const Liv
     if (!is_shown) {
         touched_[0] = touched_[1] = BlockSet();
     }
-    if (const Result<> shown = show_local_copy(pe, live); !shown) {
-        trouble = {format("the local copy of PE %d: %s", pe.value(), shown.error().line.c_str()), shown.error().number};
-        return Reach::cannot_be_opened;
+    if (const Reach shown = show_local_copy(pe, live, trouble); shown != Reach::opened) {
+        return shown;
     }
     if (location.is_far()) {
         return use_far(location, pe, live, trouble);

@@ -228,7 +228,7 @@ private:
     [[nodiscard]] Image shadow_slot(Version version, const LiveState& live) const noexcept SFT_REQUIRES(mutex_);
     [[nodiscard]] static Reach open_far(FarShadow& far, const KeeperLocation& location, PeId pe, const LiveState& live,
                                         Trouble& trouble);
-    [[nodiscard]] Result<> show_local_copy(PeId pe, const LiveState& live) SFT_REQUIRES(mutex_);
+    [[nodiscard]] Reach show_local_copy(PeId pe, const LiveState& live, Trouble& trouble) SFT_REQUIRES(mutex_);
     [[nodiscard]] bool load_copy(Version version, const LiveState& live, bool has_local) SFT_REQUIRES(mutex_);
     [[nodiscard]] Reach use_far(const KeeperLocation& location, PeId pe, const LiveState& live, Trouble& trouble)
         SFT_REQUIRES(mutex_);

@@ -52,9 +52,8 @@ Reach BackupStore::add_keeper(const KeeperLocation& location, PeId pe, const Liv
     SFT_ASSERT(pe_ == kNoPe || pe_ == pe);  // a process is one PE, for ever
     SFT_ASSERT(!has_shadow_ || is_far());   // a near keeper is the only one
     pe_ = pe;
-    if (const Result<> shown = show_local_copy(pe, live); !shown) {
-        trouble = {format("the local copy of PE %d: %s", pe.value(), shown.error().line.c_str()), shown.error().number};
-        return Reach::cannot_be_opened;
+    if (const Reach shown = show_local_copy(pe, live, trouble); shown != Reach::opened) {
+        return shown;
     }
     changed_in_ = kNoVersion;
     std::erase_if(fars_, [&](const Far& far) { return far.shadow->keeper() == location.process; });

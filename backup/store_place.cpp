@@ -5,6 +5,7 @@
 #include "backup/store_use.hpp"
 #include "base/assert.hpp"
 #include "base/pages.hpp"
+#include "base/report.hpp"
 #include "transport/net/network.hpp"
 
 namespace sft {
@@ -44,14 +45,17 @@ bool BackupStore::has_lost_keeper() const {
 }
 
 // In the node's memory, if there is one.
-Result<> BackupStore::show_local_copy(PeId pe, const LiveState& live) {
+Reach BackupStore::show_local_copy(PeId pe, const LiveState& live, Trouble& trouble) {
     if (!has_local_copy() || node_file_ < 0 || is_local_shown_) {
-        return {};
+        return Reach::opened;
     }
     SFT_ASSERT(local_version_ == kNoVersion);  // what it held would be gone
-    Result<> shown = local_.show(node_file_, local_copies_ + pe.index() * Image::bytes_for(live));
+    const Result<> shown = local_.show(node_file_, local_copies_ + pe.index() * Image::bytes_for(live));
     is_local_shown_ = shown.has_value();
-    return shown;
+    if (!shown) {
+        trouble = {format("the local copy of PE %d: %s", pe.value(), shown.error().line.c_str()), shown.error().number};
+    }
+    return shown ? Reach::opened : Reach::cannot_be_opened;
 }
 
 }  // namespace sft

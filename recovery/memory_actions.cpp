@@ -98,6 +98,9 @@ CheckpointActions::Outcome MemoryActions::become_restored(const JobState& state)
 // What a dead keeper has left on its node others there can give, if it is needed.
 Result<> MemoryActions::roll_back(const JobState& state) {
     Result<> restored = o_.protector->roll_back(state.version);
+    if (restored) {
+        return restored;
+    }
     for (const Share& source : sources_of(o_.coordinator->shape(), state, me())) {
         const std::vector<ProcId>& keepers = o_.protector->keepers();
         const bool is_in_use = std::find(keepers.begin(), keepers.end(), source.holder) != keepers.end();

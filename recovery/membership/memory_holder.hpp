@@ -48,13 +48,13 @@ public:
 
     // As if that node were lost besides, with all that runs there.
     void lose(NodeId node) noexcept { lost_node_ = node; }
+    [[nodiscard]] bool lives(ProcId process) const;
     [[nodiscard]] bool has(ProcId process, Memory what) const;
     // From whom it can be had now what `process` has kept: itself, the next holder of its PE on its node, or the lowest
     // holder there.
     [[nodiscard]] ProcId heir_of(ProcId process) const;
 
 private:
-    [[nodiscard]] bool lives(ProcId process) const;
     [[nodiscard]] bool is_anybody_on(NodeId node) const;
     // The lowest that lives; kNoProc: none.
     [[nodiscard]] ProcId holder_on(NodeId node) const;

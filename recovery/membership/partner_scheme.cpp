@@ -134,9 +134,7 @@ std::int32_t PartnerScheme::losses_by_node(const JobShape& shape, const JobState
     std::vector<std::int32_t> holders_on(static_cast<std::size_t>(shape.nodes->n_nodes()));
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId holder = shape.holder(state, PeId(pe));
-        const bool lives = std::none_of(state.deaths.begin(), state.deaths.end(),
-                                        [&](const Death& death) { return death.process == holder; });
-        holders_on[shape.node_of(state, holder).index()] += lives ? 1 : 0;
+        holders_on[shape.node_of(state, holder).index()] += left.lives(holder) ? 1 : 0;
     }
     std::int32_t fewest = shape.n_pes - 1;
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {

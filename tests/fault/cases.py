@@ -201,6 +201,28 @@ def all_at_once_and_too_few_spares(bench):
     check(len(outcome.errors()) == 1, f"{len(outcome.errors())} lines of errors", outcome)
 
 
+def node_bytes(pid):
+    """In memory of the node that the process has open."""
+    folder = f"/proc/{pid}/fd"
+    files = [f"{folder}/{fd}" for fd in os.listdir(folder) if "shmem-ft-node" in os.readlink(f"{folder}/{fd}")]
+    return max(os.stat(file).st_blocks * 512 for file in files)
+
+
+def left_behind_is_freed(bench):
+    """A PE moves from node 1 to node 0: heap and copies there are of no use. Node 1 keeps for one PE more instead."""
+    cells = ["--cells", "1000000", "--steps", "640", "--halo", "16", "--pace", "10"]
+    job = bench.job(4, 1, "jacobi1d", *cells, SHMEM_FT_PRETEND_NODES="2", SHMEM_FT_FIRST_TOUCH="0")
+    await_commit(job, 3)
+    before = node_bytes(job.holder(3)[1])
+    kill_pes(job, [1])
+    await_repair(job)
+    await_commit(job, max(event.value for event in job.events if event.is_commit()) + 2)
+    after = node_bytes(job.holder(3)[1])
+    outcome = job.finish()
+    check(outcome.exit_code == 0, "the job failed", outcome)
+    check(after < 1.1 * before, f"{before} bytes before the PE has moved, {after} after it", outcome)
+
+
 def all_of_several_nodes(bench):
     """Copies and what was agreed on are in processes."""
     job = bench.job(4, 2, "jacobi1d", *JACOBI, SHMEM_FT_PRETEND_NODES="2")
@@ -341,6 +363,7 @@ CASES |= {
     "all-at-once-single-copy": all_at_once(5, mode="single"),
     "all-at-once-too-few-spares": all_at_once_and_too_few_spares,
     "all-at-once-on-several-nodes": all_of_several_nodes,
+    "left-behind-is-freed": left_behind_is_freed,
     "replicas": replicas(2, True),
     "rack-at-once": rack_at_once,
     "places-told": places_told,

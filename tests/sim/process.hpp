@@ -119,6 +119,8 @@ private:
     [[nodiscard]] Place place_of(ProcId holder, std::size_t slot) const;
     [[nodiscard]] const Copy& share_at(ProcId holder, Version version);
     void take_copy(const Copy& copy, Version version, RestoredFrom where);
+    void await_fault();
+    void end_the_dead_here();
     void prepare_as_substitute();
     struct Preparing {
         std::vector<ProcId> holders;  // of shares, not asked yet
@@ -133,8 +135,6 @@ private:
 
     // reach.cpp: what a process can reach of another one
     [[nodiscard]] bool is_near(ProcId other) const;
-    void await_fault();
-    void end_the_dead_here();
     [[nodiscard]] bool is_known_to_be_gone(ProcId other, Memory what) const;
     enum class Reach : std::uint8_t { opened, gone };
     using Opened = std::function<void(Reach)>;

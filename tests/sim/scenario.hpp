@@ -149,12 +149,11 @@ struct Scenario {
     }
     return scenario.nodes ? scenario.nodes->node_of(process) : NodeId(0);
 }
-// What is lost with that process: its area, or its node where nothing is known of areas.
 // Memory outlives processes, and so do records of what was decided.
 [[nodiscard]] inline bool has_memory_of_only_node(const Scenario& scenario) {
     return scenario.has_node_memory && !scenario.nodes;
 }
-
+// What is lost with that process: its area, or its node where nothing is known of areas.
 inline std::int32_t area_of(const Scenario& scenario, ProcId process) {
     const NodeId node = node_of(scenario, process);
     return scenario.areas ? scenario.areas->area_of(node) : node.value();

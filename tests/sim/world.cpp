@@ -317,18 +317,10 @@ void World::look_later(ProcId process) {
     }
 }
 
-PeId World::pe_of(ProcId process) const {
-    const auto at = substitutes_.find(process);
-    return at != substitutes_.end() ? at->second : PeId(process.value());
-}
-
 void World::at_decision(ProcId process, const JobState& state) {
     note_progress();
     version_reached_ = std::max(version_reached_, state.version.value());
     view_reached_ = std::max(view_reached_, state.view);
-    for (const Replacement& takeover : state.replacements) {
-        substitutes_[takeover.process] = takeover.pe;  // a process is one PE, for ever
-    }
     for (PlannedKill& planned : kills_) {
         if (planned.kill.trigger == Trigger::decided && planned.kill.stage == state.stage) {
             trigger(planned, process, kNoProc);

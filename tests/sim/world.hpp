@@ -68,8 +68,6 @@ public:
     [[nodiscard]] std::uint64_t ready_word_of(ProcId process) const noexcept { return words_[process.index()]; }
     // All that wait look, each at its time.
     void wake_for_words();
-    // The PE that a process is, was, or is to be by a value that somebody has decided.
-    [[nodiscard]] PeId pe_of(ProcId process) const;
     [[nodiscard]] bool has_come(ProcId process) const noexcept { return fates_[process.index()].has_come; }
     // So many newcomers, if there are any left.
     void want_spares(std::size_t n);
@@ -180,7 +178,6 @@ private:
     std::vector<std::unique_ptr<SimProcess>> processes_;
     std::map<std::pair<NodeId, PeId>, Shadow> shadows_of_node_;
     std::map<std::pair<NodeId, PeId>, Copy> locals_of_node_;
-    std::map<ProcId, PeId> substitutes_;
     std::map<ProcId, JobState> records_;
     std::vector<std::uint64_t> words_;
     std::vector<Fate> fates_;
