@@ -14,7 +14,16 @@ import uuid
 sys.path.insert(0, os.path.join(os.environ["SFT_SOURCE_DIR"], "tools", "cluster"))
 
 from cluster import Cluster
-from traces import TOKEN_NAME, eventually, names_on_machine, processes_with, run_or_skip
+from cluster_kernel import adopt_orphans
+from traces import (
+    TOKEN_NAME,
+    children,
+    eventually,
+    living_children,
+    names_on_machine,
+    processes_with,
+    run_or_skip,
+)
 
 TIMEOUT_S = 30
 SCRIPT = os.path.join(os.environ["SFT_SOURCE_DIR"], "script", "cluster")
@@ -34,10 +43,12 @@ JOB = [
 
 
 class Run:
-    """A script/cluster that runs a job. Everything that it starts is found again by a token in its environment."""
+    """A script/cluster that runs a job. What it starts carries a token in its environment, and becomes a child of this
+    process when its parent ends."""
 
     def __init__(self, words=None, marker=b"at work", count=3):
         self.before = names_on_machine()
+        self.others = children()
         self.token = uuid.uuid4().hex
         self.temp = tempfile.TemporaryDirectory(prefix="cleanup-test-")
         self.output = tempfile.TemporaryFile()
@@ -79,11 +90,18 @@ class Run:
         """Waits until nothing is left; returns what still is."""
 
         def look():
-            processes = [f"process {pid}" for pid in processes_with(self.token)]
-            return processes + sorted(names_on_machine() - self.before) + os.listdir(self.temp.name)
+            ended = self.process.poll() is not None
+            processes = [f"process {pid}" for pid in living_children(self.others | {self.process.pid})]
+            return ([] if ended else ["the script"]) + processes + sorted(names_on_machine() - self.before) + os.listdir(self.temp.name)
 
-        eventually(lambda: not look(), timeout_s)
-        return look()
+        left = []
+
+        def is_clean():
+            left[:] = look()
+            return not left
+
+        eventually(is_clean, timeout_s)
+        return left
 
 
 class CleanupTest(unittest.TestCase):
@@ -185,4 +203,5 @@ class CleanupTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    adopt_orphans()
     sys.exit(run_or_skip())

@@ -7,7 +7,7 @@ NEWNS, NEWUTS, NEWIPC, NEWPID, NEWNET = 0x00020000, 0x04000000, 0x08000000, 0x20
 ALL_OF_A_HOST = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET
 
 MS_BIND, MS_MOVE, MS_REC, MS_PRIVATE = 0x1000, 0x2000, 0x4000, 0x40000
-PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+PR_SET_PDEATHSIG, PR_SET_NAME, PR_SET_CHILD_SUBREAPER = 1, 15, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -47,3 +47,8 @@ def die_with_parent(signal_number):
 
 def set_process_name(name):
     _check(_libc.prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()), 0, 0, 0), "prctl")
+
+
+def adopt_orphans():
+    """From now on all descendants of this process whose parent ends become its children."""
+    _check(_libc.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0), "prctl")
