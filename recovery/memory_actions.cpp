@@ -90,9 +90,17 @@ CheckpointActions::Outcome MemoryActions::become_restored(const JobState& state)
     if (const Result<> restored = roll_back(state); !restored) {
         SFT_ASSERT(restored.error().failure == Failure::failed);
         why_lost_ = restored.error().line;
-        return Outcome::corrupt;
+        return is_any_source_gone(state) ? Outcome::source_gone : Outcome::corrupt;
     }
     return Outcome::ok;
+}
+
+// On another node, and the value does not say so yet: by the next one somebody else there may have its share.
+bool MemoryActions::is_any_source_gone(const JobState& state) const {
+    const std::vector<Share> sources = sources_of(o_.coordinator->shape(), state, me());
+    return std::any_of(sources.begin(), sources.end(), [&](const Share& source) {
+        return o_.is_remote(source.holder) && o_.coordinator->is_dead(source.holder);
+    });
 }
 
 // What a dead keeper has left on its node others there can give, if it is needed.

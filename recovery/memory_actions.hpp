@@ -87,6 +87,7 @@ public:
 private:
     [[nodiscard]] Outcome become_restored(const JobState& state);
     [[nodiscard]] Result<> roll_back(const JobState& state);
+    [[nodiscard]] bool is_any_source_gone(const JobState& state) const;
     [[nodiscard]] Outcome take_over_from(const std::vector<Share>& sources, const JobState& state);
     [[nodiscard]] Result<> take_over(ProcId keeper, Version version);
     [[nodiscard]] Result<> fetch_front_from(const std::vector<Share>& sources, Version version, std::size_t heap_bytes);

@@ -15,7 +15,7 @@ struct OnNode {
     std::int32_t pes = 0;
     std::int32_t spares = 0;
     std::int32_t voters = 0;  // who takes part in the agreement
-    bool has_lowest_voter = false;
+    bool has_first_voter = false;
     bool has_unprotected_pe = false;
     bool keeps_last_shares = false;  // of PEs there, or of PEs that have failed already
     bool keeps_shares = false;
@@ -42,11 +42,11 @@ void count_voters(const JobShape& shape, const JobState& now, std::vector<ProcId
     }
     SFT_ASSERT(voters.size() <= static_cast<std::size_t>(shape.n_pes) + 1);
     all.n_voters = static_cast<std::int32_t>(voters.size());
-    const auto lowest = std::min_element(voters.begin(), voters.end());
+    const auto first = std::min_element(voters.begin(), voters.end(), [&](ProcId a, ProcId b) { return shape.turn_of(now, a) < shape.turn_of(now, b); });
     for (const ProcId& voter : voters) {
         OnNode& node = node_of(all, shape.node_of(now, voter));
         ++node.voters;
-        node.has_lowest_voter |= voter == *lowest;
+        node.has_first_voter |= voter == *first;
     }
 }
 
@@ -116,7 +116,7 @@ private:
 
 NodeLoss judge(const OnNode& node, const OnNodes& all, std::int32_t n_on_demand) {
     SFT_ASSERT(node.voters >= 0 && node.voters <= all.n_voters);
-    if (node.voters > 0 && !is_quorum(all.n_voters - node.voters, all.n_voters, !node.has_lowest_voter)) {
+    if (node.voters > 0 && !is_quorum(all.n_voters - node.voters, all.n_voters, !node.has_first_voter)) {
         return NodeLoss::majority;
     }
     if (node.pes == 0 && !node.keeps_last_shares) {

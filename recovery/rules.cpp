@@ -25,13 +25,29 @@ void insert_sorted(std::vector<PeId>& list, PeId pe) {
     }
 }
 
-void set_holder(std::vector<Replacement>& replacements, PeId pe, ProcId process) {
-    const auto at = std::lower_bound(replacements.begin(), replacements.end(), pe,
+void set_holder(std::vector<Replacement>& replacements, const Replacement& now) {
+    const auto at = std::lower_bound(replacements.begin(), replacements.end(), now.pe,
                                      [](const Replacement& item, PeId wanted) { return item.pe < wanted; });
-    if (at != replacements.end() && at->pe == pe) {
-        at->process = process;
+    if (at != replacements.end() && at->pe == now.pe) {
+        *at = now;
     } else {
-        replacements.insert(at, {pe, process});
+        replacements.insert(at, now);
+    }
+}
+
+// Those that take over come behind everybody who has taken part before, in the order of their numbers. Whoever has a
+// higher number than all of these keeps that as its turn.
+void give_turns(std::span<const Replacement> before, std::vector<Replacement>& takeovers) {
+    std::int32_t last = -1;
+    for (const Replacement& replacement : before) {
+        last = std::max(last, replacement.turn);
+    }
+    std::sort(takeovers.begin(), takeovers.end(),
+              [](const Replacement& a, const Replacement& b) { return a.process < b.process; });
+    for (Replacement& takeover : takeovers) {
+        last = is_mutated(Mutation::lead_by_number) ? takeover.process.value()
+                                                    : std::max(last + 1, takeover.process.value());
+        takeover.turn = last;
     }
 }
 
@@ -160,19 +176,6 @@ JobState JobRules::faulted(const JobState& state, std::span<const Death> dead) c
     return next;
 }
 
-// Enters who is unprotected under the plan, and gives those of the PEs that it moves.
-std::vector<PeId> JobRules::unreached_by(JobState& plan, std::span<const PeId> moved) const {
-    std::vector<PeId> unreached;
-    if (shape_.is_one_node() || shape_.memory->dies_with_process(Memory::kept_shadows) ||
-        is_mutated(Mutation::forget_unprotected) || is_mutated(Mutation::rely_on_spares)) {
-        return unreached;  // it is as it was before the plan
-    }
-    note_unprotected(plan);
-    std::copy_if(moved.begin(), moved.end(), std::back_inserter(unreached),
-                 [&](PeId pe) { return std::binary_search(plan.unprotected.begin(), plan.unprotected.end(), pe); });
-    return unreached;
-}
-
 // A restart begins, or begins again with more deaths. Nothing: a spare has to be awaited.
 std::optional<JobState> JobRules::planned(const JobState& state, std::span<const Death> dead,
                                           UnreplacedPolicy policy) const {
@@ -213,31 +216,23 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
         next.version = Version(next.version.value() - 1);
     }
     SFT_ASSERT(moved.size() <= spares.size());
-    const JobState unmoved = next;
-    const auto unused = spares.begin() + static_cast<std::ptrdiff_t>(moved.size());
-    for (const Replacement& takeover : shared_out(state, moved, {spares.begin(), unused})) {
-        // A spare that lives, holds nothing and has a higher number than who leads; the PE has a source (invariant 2).
+    std::vector<Replacement> takeovers = shared_out(state, moved, spares);
+    give_turns(state.replacements, takeovers);
+    for (const Replacement& takeover : takeovers) {
+        // A spare that lives and holds nothing; the PE has a source (invariant 2).
         SFT_ASSERT(!is_among(next.deaths, takeover.process));
         SFT_ASSERT(shape_.held_by(next, takeover.process) == kNoPe || is_mutated(Mutation::same_spare_twice));
         SFT_ASSERT(takeover.process.value() >= shape_.n_pes);
         SFT_ASSERT(shape_.reason_to_replace(next, takeover.pe, shape_.holder(next, takeover.pe)).has_value());
-        set_holder(next.replacements, takeover.pe, takeover.process);
+        set_holder(next.replacements, takeover);
+        std::erase(spares, takeover.process);
     }
-    // What a node has is out of reach if nobody has become a holder there.
-    std::vector<PeId> unreached = unreached_by(next, moved);
-    if (!unreached.empty()) {
-        JobState lost = unmoved;
-        lost.unprotected = next.unprotected;
-        return ended(lost, EndReason::copies_lost, std::move(unreached));
-    }
+    // What was left on a node on which only spares live is served from now on (invariant 7): one of them has a PE of it.
     SFT_ASSERT(next.replacements.size() <= static_cast<std::size_t>(shape_.n_pes));
     SFT_ASSERT_SLOW(std::is_sorted(next.replacements.begin(), next.replacements.end(),
                                    [](const Replacement& a, const Replacement& b) { return a.pe < b.pe; }));
-    if (is_mutated(Mutation::reuse_bound_spare) && next.attempt > 1 && unused != spares.end()) {
-        for (Replacement& replacement : next.replacements) {
-            replacement.process = *unused;
-            break;
-        }
+    if (is_mutated(Mutation::reuse_bound_spare) && next.attempt > 1 && !spares.empty()) {
+        next.replacements.front() = {next.replacements.front().pe, spares.front()};
     }
     if (is_mutated(Mutation::settle_early)) {
         next.protected_layout = next.replacements;
@@ -245,24 +240,36 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
     return next;
 }
 
-// Which of the substitutes takes which PE is free: one of the group (node or memory domain) where the PE was before, if
-// there is one, since then the fewest shares have to move.
+// Who takes which PE is free. Best is a spare on the node where the PE was: it finds what the node has, and the fewest
+// shares have to move; then one of the same group (area, or memory domain); then any. On one node those that take over
+// are the lowest spares, since one that sleeps finds out by itself there that it leads.
 std::vector<Replacement> JobRules::shared_out(const JobState& before, std::vector<PeId> pes,
                                               std::vector<ProcId> spares) const {
     SFT_ASSERT(pes.size() <= spares.size());
     const std::size_t n_wanted = pes.size();
+    if (shape_.is_one_node() || is_mutated(Mutation::take_lowest_spares)) {
+        spares.resize(n_wanted);
+    }
     std::vector<Replacement> takeovers;
-    std::erase_if(pes, [&](PeId pe) {
-        const GroupId old = shape_.group_of(before, shape_.holder(before, pe));
-        const auto at = std::find_if(spares.begin(), spares.end(),
-                                     [&](ProcId spare) { return shape_.group_of(before, spare) == old; });
-        if (at == spares.end() || !shape_.has_groups()) {
-            return false;
-        }
-        takeovers.push_back({pe, *at});
-        spares.erase(at);
-        return true;
-    });
+    const auto give_to_those_in = [&](const auto& place_of) {
+        std::erase_if(pes, [&](PeId pe) {
+            const auto old = place_of(shape_.holder(before, pe));
+            const auto at =
+                std::find_if(spares.begin(), spares.end(), [&](ProcId spare) { return place_of(spare) == old; });
+            if (at == spares.end()) {
+                return false;
+            }
+            takeovers.push_back({pe, *at});
+            spares.erase(at);
+            return true;
+        });
+    };
+    if (!shape_.is_one_node()) {
+        give_to_those_in([&](ProcId process) { return shape_.node_of(before, process); });
+    }
+    if (shape_.has_groups()) {
+        give_to_those_in([&](ProcId process) { return shape_.group_of(before, process); });
+    }
     for (std::size_t i = 0; i < pes.size(); ++i) {
         takeovers.push_back({pes[i], spares[is_mutated(Mutation::same_spare_twice) ? 0 : i]});
     }

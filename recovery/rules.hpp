@@ -61,7 +61,6 @@ private:
     // `state` once it has these deaths.
     [[nodiscard]] JobState with_deaths(const JobState& state, std::span<const Death> dead) const;
     std::vector<FailedPe> note_deaths(JobState& state, std::span<const Death> dead) const;
-    [[nodiscard]] std::vector<PeId> unreached_by(JobState& plan, std::span<const PeId> moved) const;
     void note_unprotected(JobState& state) const;
     [[nodiscard]] JobState faulted(const JobState& state, std::span<const Death> dead) const;
     [[nodiscard]] std::optional<JobState> planned(const JobState& state, std::span<const Death> dead) const {

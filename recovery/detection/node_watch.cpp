@@ -239,7 +239,7 @@ Testimony NodeWatch::testimony_about(NodeId node, std::int64_t now_ns) const {
 bool NodeWatch::counts_for_less(NodeId node) const {
     struct Count {
         std::int32_t n_pes = 0;
-        std::int32_t lowest = std::numeric_limits<std::int32_t>::max();
+        std::int32_t first = std::numeric_limits<std::int32_t>::max();
     };
     Count own;
     Count other;
@@ -249,15 +249,15 @@ bool NodeWatch::counts_for_less(NodeId node) const {
         if (at == own_ || at == node) {
             Count& count = at == own_ ? own : other;
             ++count.n_pes;
-            count.lowest = std::min(count.lowest, holder.value());
+            count.first = std::min(count.first, options_.shape.turn_of(state_, holder));
         }
     }
     SFT_ASSERT(node != own_ && own.n_pes + other.n_pes <= options_.shape.n_pes);
     if (own.n_pes != other.n_pes) {
         return other.n_pes < own.n_pes;
     }
-    SFT_ASSERT(own.n_pes == 0 || own.lowest != other.lowest);  // a process is on one node
-    return own.n_pes == 0 ? own_ < node : own.lowest < other.lowest;
+    SFT_ASSERT(own.n_pes == 0 || own.first != other.first);  // a process is on one node
+    return own.n_pes == 0 ? own_ < node : own.first < other.first;
 }
 
 // One of them watches the other, as far as this process knows who lives.

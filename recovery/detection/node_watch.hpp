@@ -21,7 +21,7 @@
 // first: a certain death needs no majority.)
 //
 // Of two nodes that cannot reach each other one has to go, and it is the one that counts for less: fewer PEs, or as
-// many and not the lowest holder among them, or no PE and the higher number. So whoever misses a node that counts for
+// many and not the lowest turn among their holders, or no PE and the higher number. So whoever misses a node that counts for
 // less calls it lost. Whoever misses one that counts for more first hears what others say of it, who are asked along
 // with the questions that they get anyway: if all that watch it or are watched by it say that it is silent, or nobody
 // can be asked, it is lost, and after four more periods even if one of them does not know; if somebody hears it the

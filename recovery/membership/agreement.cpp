@@ -166,7 +166,7 @@ void Agreement::take_join(ProcId from, NodeId node) {
         return;
     }
     if (!state_.joined.empty() && from < state_.joined.back().process) {
-        world_->send(from, make(MessageKind::excluded));  // it could lead after one that is higher
+        world_->send(from, make(MessageKind::excluded));  // sleeping spares ask each other in the order of their numbers
         return;
     }
     const auto is_lower = [](const Joined& other, ProcId process) { return other.process < process; };
@@ -415,7 +415,8 @@ void Agreement::take_decide(const Message& message) {
     }
     const bool is_news = learn_all(message.state->deaths);
     adopt(*message.state);
-    if (is_news) {
+    // Nobody else may be left to lead by that value, of whose death this process has heard before.
+    if (is_news || (!is_over() && leader() == kNoProc)) {
         react_to_deaths();
     }
     progress();

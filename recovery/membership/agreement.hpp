@@ -4,12 +4,12 @@
 // dead is dead (it was killed before, or stops itself when it learns of it); deaths reach somebody's process_died()
 // sooner or later. Messages between two living processes arrive once and in order; nothing is said about different
 // pairs. A dead process's messages may or may not arrive. Nobody lies. Under a partition at most one side decides
-// anything, the one that has more than half of the participants, or half of them with the lowest one among these
+// anything, the one that has more than half of the participants, or half of them with the first one among these
 // (quorum.hpp); the other side stops itself.
 //
-// Participants are the living holders of the PEs, in the order of their process numbers (a job of one PE adds the spare
-// that keeps its copy). The first one leads; since the dead do not come back and substitutes have higher numbers than
-// everybody before them, leadership only moves on to higher numbers. They form a tree of fan-out k over their order, so
+// Participants are the living holders of the PEs, in the order of their turns (a job of one PE adds the spare that
+// keeps its copy). The first one leads; since the dead do not come back and substitutes get higher turns than everybody
+// before them, leadership only moves on to higher turns. They form a tree of fan-out k over their order, so
 // a step down or up takes O(log P) messages one after the other and no process sends more than k at a time.
 //
 // Without failures a value costs one sweep up and one down: whoever is ready, and whose subtree is, says so to its

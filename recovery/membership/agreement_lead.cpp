@@ -25,7 +25,7 @@ Message Agreement::make(MessageKind kind) const {
 void Agreement::join(Ballot ballot, const JobState& state, std::vector<Death> dead, ProcId parent) {
     SFT_ASSERT(ballot > ballot_);  // a process joins higher ballots only (lemma 2)
     SFT_ASSERT((parent == kNoProc) == (ballot.leader == self_.value()));
-    SFT_ASSERT(parent < self_);  // parents come before their children in the order of the tree
+    SFT_ASSERT(parent == kNoProc || shape_.turn_of(state, parent) < shape_.turn_of(state, self_));
     ballot_ = ballot;
     ballot_dead_ = std::move(dead);
     parent_ = parent;
@@ -44,7 +44,6 @@ void Agreement::take_place(const Tree& tree) {
     children_.clear();
     if (is_participant_) {
         for (const ProcId process : tree.children_of(self_)) {
-            SFT_ASSERT(process > self_);
             children_.emplace_back().process = process;
         }
     }
@@ -53,7 +52,7 @@ void Agreement::take_place(const Tree& tree) {
 
 // Who counts follows from the value alone: its participants less the deaths that it lists, of whom nobody takes part in
 // a ballot about it. So two ballots that both have enough share a member, whatever either leader has heard and when:
-// more than half, or half with the lowest one. Without deaths that are uncertain and new nobody can be elsewhere.
+// more than half, or half with the first one. Without deaths that are uncertain and new nobody can be elsewhere.
 Agreement::Votes Agreement::count_votes() const {
     std::vector<Death> agreed;
     for (const Death& death : state_.deaths) {
@@ -66,9 +65,9 @@ Agreement::Votes Agreement::count_votes() const {
     const Tree reachable(shape_, state_, dead_, fan_out_);
     Votes votes{.n_reachable = reachable.size(), .n_all = all.size(), .is_enough = true};
     if (is_anybody_elsewhere && !is_mutated(Mutation::minority_decides)) {
-        const bool has_lowest = reachable.root() == all.root() || is_mutated(Mutation::tie_for_both);
+        const bool has_first = reachable.root() == all.root() || is_mutated(Mutation::tie_for_both);
         votes.is_enough =
-            is_quorum(votes.n_reachable, votes.n_all, has_lowest) && !is_mutated(Mutation::majority_stops);
+            is_quorum(votes.n_reachable, votes.n_all, has_first) && !is_mutated(Mutation::majority_stops);
     }
     SFT_ASSERT(votes.n_reachable <= votes.n_all);  // whom the value lists as dead is dead to this process
     return votes;
@@ -84,7 +83,7 @@ void Agreement::begin_ballot() {
     SFT_ASSERT(ballot_.number < UINT32_MAX);  // a leader never uses a number twice
     SFT_ASSERT_SLOW(leader() == self_);
     fault_point(FaultPoint::ballot_begin);
-    join({self_.value(), ballot_.leader == self_.value() ? ballot_.number + 1 : 1}, state_, dead_, kNoProc);
+    join({self_.value(), ballot_.leader == self_.value() ? ballot_.number + 1 : 1, shape_.turn_of(state_, self_)}, state_, dead_, kNoProc);
     Message collect = make(MessageKind::collect);
     collect.state = state_;
     collect.deaths = ballot_dead_;
@@ -291,7 +290,7 @@ void Agreement::lead() {
 }
 
 void Agreement::assert_invariants() const noexcept {
-    SFT_ASSERT(parent_ < self_);
+    SFT_ASSERT(parent_ != self_);
     SFT_ASSERT(!is_leading() || ballot_.leader == self_.value());
     SFT_ASSERT(!proposal_ || proposal_->index == state_.index + 1);
     SFT_ASSERT(!proposal_ || proposal_ballot_ <= ballot_);

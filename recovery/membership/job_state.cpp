@@ -1,6 +1,7 @@
 #include "recovery/membership/job_state.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/assert.hpp"
 #include "base/report.hpp"
@@ -91,6 +92,12 @@ PeId JobShape::held_by(const JobState& state, ProcId process) const noexcept {
     return holder(state, original) == process ? original : kNoPe;
 }
 
+std::int32_t JobShape::turn_of(const JobState& state, ProcId process) const noexcept {
+    const auto at = std::find_if(state.replacements.begin(), state.replacements.end(),
+                                 [&](const Replacement& replacement) { return replacement.process == process; });
+    return at != state.replacements.end() ? at->turn : process.value();
+}
+
 NodeId JobShape::node_of(const JobState& state, ProcId process) const noexcept {
     if (is_one_node()) {
         return NodeId(0);
@@ -159,7 +166,23 @@ PeId falsely_protected(const JobShape& shape, const JobState& state) {
     return kNoPe;
 }
 
+// Who takes over comes behind all that are listed before it. (Those that have started as PEs come first.)
+bool are_turns_in_order(const JobState& state, const JobState& before) {
+    std::int32_t last = -1;
+    for (const Replacement& replacement : before.replacements) {
+        last = std::max(last, replacement.turn);
+    }
+    return std::all_of(state.replacements.begin(), state.replacements.end(), [&](const Replacement& now) {
+        const bool is_new = holder_in(before.replacements, now.pe) != now.process;
+        return is_new ? now.turn > last
+                      : std::find(before.replacements.begin(), before.replacements.end(), now) != before.replacements.end();
+    });
+}
+
 std::string check_step(const JobShape& shape, const JobState& state, const JobState& before) {
+    if (!are_turns_in_order(state, before)) {
+        return "2: a turn is not behind those before it";
+    }
     if (state.joined.size() < before.joined.size() ||
         !std::equal(before.joined.begin(), before.joined.end(), state.joined.begin())) {
         return "5: a process that has joined is gone";
@@ -199,12 +222,18 @@ std::string check_invariants(const JobShape& shape, const JobState& state, const
         !is_strictly_sorted(state.unprotected, [](auto a, auto b) { return a < b; })) {
         return "2: a list is not sorted by PE";
     }
+    std::vector<std::int32_t> turns;
     for (const Replacement& replacement : state.replacements) {
+        turns.push_back(replacement.turn);
         const PeId own(replacement.process.value());  // of a process that has started as a PE
         const bool has_own = own.value() < shape.n_pes && shape.holder(state, own) == replacement.process;
         if (shape.held_by(state, replacement.process) != replacement.pe || has_own) {
             return format("2: process %d holds two PEs", replacement.process.value());
         }
+    }
+    std::sort(turns.begin(), turns.end());
+    if (!is_strictly_sorted(turns, std::less<>())) {
+        return "2: two holders have one turn";
     }
     if (!is_strictly_sorted(state.joined, [](auto a, auto b) { return a.process < b.process; }) ||
         (!state.joined.empty() && state.joined.front().process.value() < shape.n_processes)) {
@@ -233,6 +262,9 @@ std::string to_string(const JobState& state) {
     }
     for (const Replacement& replacement : state.replacements) {
         text += format(" pe%d=p%d", replacement.pe.value(), replacement.process.value());
+        if (replacement.turn != replacement.process.value()) {
+            text += format("(turn %d)", replacement.turn);
+        }
     }
     if (state.protected_layout != state.replacements) {
         for (const Replacement& replacement : state.protected_layout) {

@@ -18,7 +18,8 @@
 //
 // Invariants (check_invariants)
 //  1. deaths grows at its end only; every process is in it at most once.
-//  2. replacements and unprotected are sorted by PE, each PE once; no PE is held by two processes.
+//  2. replacements and unprotected are sorted by PE, each PE once; no PE is held by two processes; no two holders have
+//  the same turn, and who becomes a holder has a higher one than everybody before it.
 //  3. version grows by one from updating to running, at first to first_version, and by no other step.
 //  4. view grows by one from restored to running, and by no other step.
 //  5. joined grows at its end only, and is sorted; its processes are none of those that the job started with.
@@ -92,9 +93,12 @@ struct Vacancy {
     friend bool operator==(Vacancy, Vacancy) noexcept = default;
 };
 
+// A spare that has become the holder of a PE.
 struct Replacement {
     PeId pe = kNoPe;
     ProcId process = kNoProc;
+    // Its place in the order of leaders: behind everybody who has taken part before.
+    std::int32_t turn = process.value();
 
     friend bool operator==(Replacement, Replacement) noexcept = default;
 };
@@ -174,6 +178,9 @@ struct JobShape {
     [[nodiscard]] ProcId holder(const JobState& state, PeId pe) const noexcept;
     // The PE that `process` holds; kNoPe: none.
     [[nodiscard]] PeId held_by(const JobState& state, ProcId process) const noexcept;
+    // The place of a holder, or of the witness, in the order of leaders: its own number, unless it had to be a higher one
+    // when it took over.
+    [[nodiscard]] std::int32_t turn_of(const JobState& state, ProcId process) const noexcept;
     // Why `holder` may not go on as `pe` under this value; nothing: it may.
     [[nodiscard]] std::optional<ReplacementReason> reason_to_replace(const JobState& state, PeId pe,
                                                                      ProcId holder) const noexcept;

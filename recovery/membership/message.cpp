@@ -157,10 +157,12 @@ void require_sorted(Codec& codec, const List& list, Key key) {
 
 template <class Codec, class List>
 void replacements_fields(Codec& codec, List& replacements) {
-    codec.count(replacements, 8);
+    codec.count(replacements, 12);
     for (auto& replacement : replacements) {
         codec.id(replacement.pe, 0);
         codec.id(replacement.process, 0);
+        codec.number(replacement.turn);
+        codec.require(replacement.turn >= replacement.process.value());
     }
     require_sorted(codec, replacements, [](const Replacement& replacement) { return replacement.pe; });
 }
@@ -204,6 +206,8 @@ void ballot_fields(Codec& codec, Value& ballot) {
     codec.number(ballot.number);
     codec.number(ballot.leader);
     codec.require(ballot.leader >= 0);
+    codec.number(ballot.turn);
+    codec.require(ballot.turn >= ballot.leader);
 }
 
 template <class Codec, class Value>

@@ -9,19 +9,24 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "recovery/membership/job_state.hpp"
 
 namespace sft {
 
-// A leader's attempt to lead. Leaders follow each other in the order of their process numbers, so the later leader's
-// ballots are higher whatever numbers the earlier one has used; a leader never uses a number twice.
+// A leader's attempt to lead. Leaders follow each other in the order of their turns, so the later leader's ballots are
+// higher whatever numbers the earlier one has used; a leader never uses a number twice.
 struct Ballot {
     std::int32_t leader = 0;  // its process number
     std::uint32_t number = 0;
+    std::int32_t turn = leader;  // of the leader (JobShape::turn_of)
 
-    friend constexpr auto operator<=>(Ballot, Ballot) noexcept = default;
+    friend constexpr bool operator==(Ballot, Ballot) noexcept = default;
+    friend constexpr auto operator<=>(Ballot a, Ballot b) noexcept {
+        return std::tie(a.turn, a.leader, a.number) <=> std::tie(b.turn, b.leader, b.number);
+    }
 };
 
 // The sum of what the processes of a subtree are ready for. Goal::any adds to everything.

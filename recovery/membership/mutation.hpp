@@ -55,9 +55,10 @@ enum class Mutation : int {
     words_before_proposals,    // a leader takes words for final that are of later values
     adopt_stale_copy,          // a substitute takes the local copy of the one before, of whatever version (there, too)
     ready_with_torn_share,     // a checkpoint goes on whose share a dead keeper has left torn on its node (there, too)
-    rely_on_spares,            // what is on a node counts as left though only spares live there after the plan
     overwrite_in_place,        // a share is sent again to where it is, through another process of the node
     leave_dead_alive,          // who was declared dead may wake up beside who has its memory now (there, too)
+    take_lowest_spares,        // a PE goes to another node though a spare sleeps on its own
+    lead_by_number,            // leaders follow each other by their numbers, whoever has taken part before
     count_
 };
 

@@ -181,8 +181,8 @@ bool PartnerScheme::can_go_on(const JobState& before, const JobState& now) const
     return before.witness == now.witness;
 }
 
-// Of the spares that may take part after the holder (the order of leaders needs higher numbers) the lowest one in
-// another area, or else on another node, so that the loss of that leaves a copy; else the lowest. (Not one in another
+// Of the spares that may take part after the holder (a witness leads by its number) the lowest one in another
+// area, or else on another node, so that the loss of that leaves a copy; else the lowest. (Not one in another
 // memory domain: those who do not take part in a job on one node expect the lowest one to lead after the holder, and
 // would wait for each other.)
 ProcId PartnerScheme::witness_for(const JobShape& shape, const JobState& state) const {
@@ -215,9 +215,7 @@ ProcId PartnerScheme::witness_for(const JobShape& shape, const JobState& state) 
     return elsewhere != kNoProc ? elsewhere : lowest;
 }
 
-// The lowest numbers: leaders follow each other in the order of numbers, so whoever begins to take part has to have a
-// higher one than everybody who has before. (oshrun spreads spares over the nodes, so the lowest ones are on different
-// nodes.) An only PE goes to its witness, which has the copy and takes part already.
+// An only PE goes to its witness, which has the copy and takes part already.
 std::vector<ProcId> PartnerScheme::substitutes(const JobShape& shape, const JobState& state,
                                                std::span<const Death> dead) const {
     if (shape.n_pes > 1) {

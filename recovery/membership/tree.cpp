@@ -23,11 +23,12 @@ Tree::Tree(const JobShape& shape, const JobState& state, std::span<const Death> 
     if (state.witness != kNoProc && shape.held_by(state, state.witness) == kNoPe && !contains(dead, state.witness)) {
         extra_.push_back(state.witness);
     }
-    std::sort(extra_.begin(), extra_.end());
+    const auto is_before = [&](ProcId a, ProcId b) { return shape.turn_of(state, a) < shape.turn_of(state, b); };
+    std::sort(extra_.begin(), extra_.end(), is_before);
     SFT_ASSERT(absent_.size() <= static_cast<std::size_t>(n_pes_));
     // Strictly: nobody has two places. Substitutes and the witness come behind all that have started as PEs.
     SFT_ASSERT_SLOW(std::is_sorted(absent_.begin(), absent_.end(), std::less_equal<>()));
-    SFT_ASSERT_SLOW(std::is_sorted(extra_.begin(), extra_.end(), std::less_equal<>()));
+    SFT_ASSERT_SLOW(std::adjacent_find(extra_.begin(), extra_.end(), std::not_fn(is_before)) == extra_.end());
     SFT_ASSERT(extra_.empty() || extra_.front().value() >= n_pes_);
 }
 
@@ -38,9 +39,8 @@ std::int32_t Tree::size() const noexcept {
 std::int32_t Tree::place_of(ProcId process) const {
     const std::int32_t n_originals = n_pes_ - static_cast<std::int32_t>(absent_.size());
     if (process.value() >= n_pes_) {
-        const auto at = std::lower_bound(extra_.begin(), extra_.end(), process);
-        const bool is_there = at != extra_.end() && *at == process;
-        return is_there ? n_originals + static_cast<std::int32_t>(at - extra_.begin()) : -1;
+        const auto at = std::find(extra_.begin(), extra_.end(), process);
+        return at != extra_.end() ? n_originals + static_cast<std::int32_t>(at - extra_.begin()) : -1;
     }
     const auto at = std::lower_bound(absent_.begin(), absent_.end(), process.value());
     if (process.value() < 0 || (at != absent_.end() && *at == process.value())) {

@@ -1,7 +1,7 @@
 // The tree of the participants of a ballot: pure arithmetic.
 //
-// Participants in the order of their process numbers: the living processes that hold the PE of their own number, then
-// the living substitutes and, in a job of one PE, its witness. They form a complete tree with a given fan-out: the
+// Participants in the order of their turns: the living processes that hold the PE of their own number, in the order of
+// these, then the living substitutes and, in a job of one PE, its witness. They form a complete tree with a given fan-out: the
 // children of place i are i * k + 1 ... i * k + k. Only the dead and the substitutes take memory.
 #pragma once
 
@@ -36,7 +36,7 @@ private:
     std::int32_t n_pes_;
     std::int32_t fan_out_;
     std::vector<std::int32_t> absent_;  // of 0 ... n_pes - 1, ascending
-    std::vector<ProcId> extra_;         // from n_pes on, ascending
+    std::vector<ProcId> extra_;         // from n_pes on, by turn
 };
 
 }  // namespace sft

@@ -391,6 +391,25 @@ TEST_F(Orphan, AnswersWithAllItKnowsAndAsksForItself) {
     EXPECT_EQ(receivers(sent_, MessageKind::census), std::vector<int>{}) << "once";
 }
 
+// It knew of all of these deaths before it heard that it is a spare of this job.
+TEST_F(Orphan, AsksWhenAValueShowsThatNobodyIsLeft) {
+    Agreement joined{Agreement::Options{
+        .shape = six_, .self = ProcId(9), .fan_out = 4, .rules = &six_rules_, .world = this, .first = {}}};
+    for (const Death& death : all_certain(0, 8)) {
+        joined.process_died(death);
+    }
+    sent_.clear();
+    Message decide;
+    decide.kind = MessageKind::decide;
+    decide.state = JobState{};
+    decide.state->index = 3;
+    decide.state->version = Version(1);
+    decide.state->joined = {{ProcId(9), NodeId(0)}, {ProcId(10), NodeId(0)}};
+    decide.index = 3;
+    joined.receive(ProcId(10), decide);
+    EXPECT_EQ(receivers(sent_, MessageKind::census), std::vector<int>{10});
+}
+
 TEST_F(Orphan, WaitsForNobodyOfWhomItHearsThatHeIsDead) {
     all_holders_die(spare_);
     EXPECT_TRUE(decided_.empty());

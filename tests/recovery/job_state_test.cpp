@@ -276,6 +276,22 @@ TEST_F(Invariants, NobodyHoldsTwoPes) {
     EXPECT_EQ(of_one(), "2: process 1 holds two PEs") << "it holds its own besides";
 }
 
+TEST_F(Invariants, WhoTakesOverLeadsAfterAllBeforeIt) {
+    before_.unprotected = {PeId(1)};
+    after_.unprotected = before_.unprotected;
+    before_.replacements = {{PeId(0), ProcId(5), 7}};
+    before_.protected_layout = before_.replacements;
+    after_.protected_layout = before_.replacements;
+    after_.replacements = {{PeId(0), ProcId(5), 7}, {PeId(1), ProcId(4), 8}};
+    EXPECT_EQ(of_both(), "");
+    after_.replacements[1].turn = 6;
+    EXPECT_EQ(of_both(), "2: a turn is not behind those before it");
+    after_.replacements[1].turn = 7;
+    EXPECT_EQ(of_one(), "2: two holders have one turn");
+    after_.replacements = {{PeId(0), ProcId(5), 8}};
+    EXPECT_NE(of_both(), "") << "a turn stays";
+}
+
 TEST_F(Invariants, TheIndexFollows) {
     for (const std::uint64_t index : {6U, 7U, 9U}) {
         after_.index = index;

@@ -130,18 +130,24 @@ TEST(Message, WhatIsEncodedComesBack) {
     }
 }
 
+TEST(Message, ALaterLeadersBallotIsHigherWhateverItsNumbers) {
+    EXPECT_LT((Ballot{4, 9}), (Ballot{5, 1}));
+    EXPECT_LT((Ballot{4, 9, 4}), (Ballot{3, 1, 5}));
+    EXPECT_LT((Ballot{4, 1, 6}), (Ballot{4, 2, 6}));
+}
+
 TEST(Message, TheFormIsFixed) {
     Message message;
     message.kind = MessageKind::heartbeat;
-    message.ballot = {5, 0x01020304};
+    message.ballot = {5, 0x01020304, 0x0708090a};
     message.index = 0x1122334455667788;
     message.deaths = {{ProcId(9), {FailureKind::signal, 15}, true}};
     message.asked_ns = 0x0102030405060708;
     message.node = NodeId(0x0a0b0c0d);
     message.testimony = Testimony::silent;
     const auto bytes = encode(message);
-    const unsigned char head[] = {12, 4, 3, 2, 1, 5, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
-    ASSERT_EQ(bytes.size(), 72U);
+    const unsigned char head[] = {12, 4, 3, 2, 1, 5, 0, 0, 0, 0x0a, 0x09, 0x08, 0x07, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
+    ASSERT_EQ(bytes.size(), 80U);
     for (std::size_t i = 0; i < sizeof head; ++i) {
         EXPECT_EQ(std::to_integer<int>(bytes[i]), head[i]) << i;
     }
@@ -213,6 +219,8 @@ TEST(Message, ValuesOutOfRangeAreRefused) {
     EXPECT_TRUE(is_refused([](Message& m) { m.ready.goal = static_cast<Goal>(9); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.accepted.kind = static_cast<Acceptance::Kind>(4); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.ballot.leader = -1; }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.ballot.turn = m.ballot.leader - 1; }));
+    EXPECT_TRUE(is_refused([](Message& m) { m.state->replacements.front().turn = 0; }));
     EXPECT_TRUE(is_refused([](Message& m) { m.end.from = ProcId(-2); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.end.reason = static_cast<EndReason>(8); }));
     EXPECT_TRUE(is_refused([](Message& m) { m.state->stage = static_cast<Stage>(0); }));

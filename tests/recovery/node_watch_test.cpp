@@ -247,6 +247,7 @@ TEST(NodeWatch, TheNodeThatCountsForLessGoes) {
         std::vector<NodeId> nodes;
         std::int32_t stays;  // a process, the lowest of its node
         std::int32_t goes;
+        std::vector<Replacement> replacements{};
     };
     const NodeId a(0);
     const NodeId b(1);
@@ -258,6 +259,12 @@ TEST(NodeWatch, TheNodeThatCountsForLessGoes) {
         {"as many, without the lowest of the two", 3, {a, b, c}, 1, 2},
         {"none at all", 2, {a, b, c}, 1, 2},
         {"none on either, the higher number", 1, {a, b, c}, 1, 2},
+        {"as many, behind the other in the order of leaders",
+         3,
+         {a, b, c, a, b},
+         4,
+         3,
+         {{PeId(0), ProcId(3), 5}, {PeId(1), ProcId(4), 4}}},
     };
     for (const Case& item : cases) {
         const NodeMap map(item.nodes);
@@ -267,7 +274,12 @@ TEST(NodeWatch, TheNodeThatCountsForLessGoes) {
             NodeWatch watch({.shape = shape, .self = ProcId(self), .bound_ns = kNodeBound});
             JobState state;
             state.index = 1;
-            watch.update(state, {}, 0);
+            state.replacements = item.replacements;
+            std::vector<Death> dead;
+            for (const Replacement& replacement : item.replacements) {
+                dead.push_back(death_of(replacement.pe.value()));
+            }
+            watch.update(state, dead, 0);
             bool is_lost = false;
             bool gives_way = false;
             for (std::int64_t now = 0; now < 4 * kNodeBound && !is_lost && !gives_way; now += kPeriod) {

@@ -99,20 +99,35 @@ TEST_F(RulesOfAScheme, TheLastDeathOnANodeTakesAlongWhatOthersHaveLeft) {
     EXPECT_EQ(rules.after_restart(faulted, ready, deaths_of({1, 5})).value().unprotected, std::vector<PeId>{});
 }
 
-// The lowest spare takes over, and it is on another node than what is left of PE 1's keeper.
-TEST_F(RulesOfAScheme, WhatNoHolderCanReachIsLostWithThePlan) {
+// Spare 2 sleeps on node 0, and 3 where PE 1 was, with what that one has kept: it takes the PE, and the next one leads
+// after it whatever its number is.
+TEST_F(RulesOfAScheme, APeStaysOnItsNodeIfASpareIsThere) {
     const NodeMap nodes({NodeId(0), NodeId(1), NodeId(0), NodeId(1)});
     const JobShape shape{.n_pes = 2, .n_processes = 4, .nodes = &nodes, .memory = &node_memory()};
     const JobRules rules(shape);
-    const auto plan_after = [&](std::initializer_list<int> dead) {
-        const JobState faulted = rules.after_deaths(state_, deaths_of(dead)).value();
-        EXPECT_TRUE(faulted.unprotected.empty());  // the spare there may become a holder
+    const auto plan_after = [&](const JobState& before, std::initializer_list<int> dead) {
+        const JobState faulted = rules.after_deaths(before, deaths_of(dead)).value();
+        EXPECT_TRUE(faulted.unprotected.empty());
         return rules.after_restart(faulted, {Goal::restart, false, JobRules::hash_of(faulted.failed)}, deaths_of(dead))
             .value();
     };
-    const JobState moved = plan_after({1});
+    const JobState moved = plan_after(state_, {1});
     EXPECT_EQ(moved.stage, Stage::planned);
-    EXPECT_EQ(moved.unprotected, std::vector{PeId(0)});
+    EXPECT_EQ(moved.unprotected, std::vector<PeId>{});
+    EXPECT_EQ(moved.replacements, (std::vector<Replacement>{{PeId(1), ProcId(3), 3}}));
+    const JobState whole = rules.after_ready(rules.after_ready(moved, Goal::restore), Goal::protect);
+    const JobState both = plan_after(whole, {0, 1});
+    EXPECT_EQ(both.replacements, (std::vector<Replacement>{{PeId(0), ProcId(2), 4}, {PeId(1), ProcId(3), 3}}));
+    EXPECT_EQ(check_invariants(shape, both, nullptr), "");
+}
+
+// On one node those that sleep find out by themselves who leads: the lowest.
+TEST_F(RulesOfAScheme, OnOneNodeTheLowestSparesTakeOver) {
+    const JobRules rules({.n_pes = 2, .n_processes = 5, .memory = &node_memory()});
+    const JobState faulted = rules.after_deaths(state_, deaths_of({1})).value();
+    const Readiness ready{Goal::restart, false, JobRules::hash_of(faulted.failed)};
+    EXPECT_EQ(rules.after_restart(faulted, ready, deaths_of({1, 2})).value().replacements,
+              (std::vector<Replacement>{{PeId(1), ProcId(3), 3}}));
 }
 
 // Nodes 0 to 2 with two PEs and three spares each: both of those that keep for PE 1 are on node 1, with PE 0 it is one.

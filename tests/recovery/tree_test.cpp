@@ -21,6 +21,8 @@ std::vector<ProcId> participants(const JobShape& shape, const JobState& state, c
             result.push_back(id);
         }
     }
+    std::stable_sort(result.begin(), result.end(),
+                     [&](ProcId a, ProcId b) { return shape.turn_of(state, a) < shape.turn_of(state, b); });
     return result;
 }
 
@@ -64,7 +66,8 @@ TEST(Tree, IsATreeWhoeverIsDead) {
             }
             insert_sorted(dead, death_of(process));
             if (spare < shape.n_processes && below(2) == 0) {
-                state.replacements.push_back({PeId(process), ProcId(spare)});
+                const std::int32_t turn = (below(2) == 0 ? 100 + 2 * process : 1000 - process);
+                state.replacements.push_back({PeId(process), ProcId(spare), turn});
                 if (below(4) == 0) {
                     insert_sorted(dead, death_of(spare));
                 }
@@ -88,13 +91,20 @@ TEST(Tree, DepthIsLogarithmic) {
     EXPECT_EQ(depth, 10);
 }
 
-TEST(Tree, LeadershipMovesOnToHigherNumbersOnly) {
-    const JobShape shape{.n_pes = 3, .n_processes = 5};
+TEST(Tree, LeadershipMovesOnToHigherTurnsOnly) {
+    const JobShape shape{.n_pes = 2, .n_processes = 5};
     JobState state;
-    const std::vector<Death> dead{death_of(0)};
+    std::vector<Death> dead{death_of(0)};
     EXPECT_EQ(Tree(shape, state, dead, 4).root(), ProcId(1));
-    state.replacements = {{PeId(0), ProcId(3)}};
+    state.replacements = {{PeId(0), ProcId(4)}};
     EXPECT_EQ(Tree(shape, state, dead, 4).root(), ProcId(1));
+    // Process 3 takes over when 4 has taken part already, and may have led.
+    insert_sorted(dead, death_of(1));
+    EXPECT_EQ(Tree(shape, state, dead, 4).root(), ProcId(4));
+    state.replacements.push_back({PeId(1), ProcId(3), 5});
+    const Tree tree(shape, state, dead, 4);
+    EXPECT_EQ(tree.root(), ProcId(4));
+    EXPECT_EQ(tree.process_at(1), ProcId(3));
 }
 
 TEST(Tree, WhoIsDeadOrHoldsNothingHasNoPlace) {

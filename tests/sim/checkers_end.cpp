@@ -169,9 +169,11 @@ void EndChecker::must_stop(ProcId process, const JobState& state, const Stop& wh
         is_anybody_elsewhere = is_anybody_elsewhere || (!death.is_certain && !is_agreed);
     }
     const auto n_all = static_cast<std::int32_t>(participants.size());
-    const bool is_half_with_lowest =
-        n_all > 0 && 2 * n_reachable == n_all && !heard_[process].contains(*participants.begin());
-    if (!is_anybody_elsewhere || 2 * n_reachable > n_all || is_half_with_lowest) {
+    const auto leads_before = [&](ProcId a, ProcId b) { return shape.turn_of(state, a) < shape.turn_of(state, b); };
+    const bool is_half_with_first =
+        n_all > 0 && 2 * n_reachable == n_all &&
+        !heard_[process].contains(*std::min_element(participants.begin(), participants.end(), leads_before));
+    if (!is_anybody_elsewhere || 2 * n_reachable > n_all || is_half_with_first) {
         verdict_.fail("end", format("process %d stops itself though %d of %d are enough", process.value(), n_reachable,
                                     n_all));
     }

@@ -103,14 +103,16 @@ void MemoryChecker::shadow_sent_anew(ProcId process) {
 
 void MemoryChecker::bit_flipped(const Place& place) { flipped_.insert(place); }
 
-// Right only if no good copy is left where one has to be: the own one, and the shadow where it was when everybody was
-// protected last.
+// Right only if no good copy is left where one has to be: the own one, and unless all of them are agreed to be gone the
+// shadow where it was when everybody was protected last. (They may be there in spite of that: a spare may have come to a
+// node before its last holder died, and been counted in later.)
 void MemoryChecker::gave_up(ProcId process, PeId pe, const JobState& state) {
     JobState then = state;
     then.replacements = state.protected_layout;
     std::vector<Place> places{local_place_of(account_.scenario, process, pe)};
     const Keepers keepers = expected_keepers(account_.scenario, then);
-    for (const ProcId keeper : keepers[pe.index()]) {
+    const bool is_unprotected = std::binary_search(state.unprotected.begin(), state.unprotected.end(), pe);
+    for (const ProcId keeper : is_unprotected ? std::vector<ProcId>{} : keepers[pe.index()]) {
         places.push_back(place_at(account_.scenario, keeper, pe, state.version));
     }
     const auto lives = [&](ProcId other) { return account_.lives(other) && !heard_.contains({process, other}); };

@@ -1,6 +1,7 @@
 // What a decided value must look like after the one before: built anew here, field by field, from the stages and the
 // deaths that are new, and compared as a whole.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/report.hpp"
@@ -83,21 +84,6 @@ Keepers keepers_as_protected(const Scenario& scenario, const JobState& state) {
     return expected_keepers(scenario, protected_layout);
 }
 
-// All who have kept for the PE are dead, and of their nodes only spares are left.
-bool is_only_left_to_spares(const Scenario& scenario, const JobState& state, PeId pe) {
-    const Keepers keepers = keepers_as_protected(scenario, state);
-    const std::vector<ProcId>& of_pe = keepers[pe.index()];
-    return std::all_of(of_pe.begin(), of_pe.end(), [&](ProcId keeper) {
-        for (std::int32_t other = 0; other < scenario.shape.n_pes; ++other) {
-            const ProcId holder = holder_in(state.replacements, PeId(other));
-            if (!is_dead(state, holder) && node_of(scenario, holder) == node_of(scenario, keeper)) {
-                return false;
-            }
-        }
-        return is_dead(state, keeper);
-    });
-}
-
 // Everybody of whose shares none is left.
 void expose_all(const Scenario& scenario, const Keepers& keepers, JobState& state) {
     for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
@@ -133,18 +119,49 @@ std::vector<FailedPe> enter_deaths(const Scenario& scenario, JobState& state, co
     return failed;
 }
 
-// The PEs that a plan gives to others: to the lowest spares, in the area (or on the node) or in the memory domain where
-// they were if somebody is there. (An only PE goes to its witness.)
+struct Takeover {
+    ProcId from;
+    ProcId to;
+};
+
+// Somebody goes away from a place while a spare there takes somebody else's PE, or goes on sleeping.
+template <class PlaceOf>
+bool could_stay(const std::vector<Takeover>& takeovers, const std::vector<ProcId>& asleep, const PlaceOf& place_of) {
+    return std::any_of(takeovers.begin(), takeovers.end(), [&](const Takeover& away) {
+        const auto place = place_of(away.from);
+        const auto takes_another = [&](const Takeover& other) {
+            return place_of(other.to) == place && place_of(other.from) != place;
+        };
+        return place_of(away.to) != place &&
+               (std::any_of(takeovers.begin(), takeovers.end(), takes_another) ||
+                std::any_of(asleep.begin(), asleep.end(), [&](ProcId spare) { return place_of(spare) == place; }));
+    });
+}
+
+// Who takes over leads after everybody who has ever taken part, in the order of numbers.
+bool are_turns_wrong(const Scenario& scenario, const JobState& before, const JobState& after) {
+    std::int32_t last = scenario.shape.n_pes - 1;
+    for (const Replacement& old : before.replacements) {
+        last = std::max(last, old.turn);
+    }
+    std::map<ProcId, std::int32_t> fresh;
+    for (const Replacement& now : after.replacements) {
+        if (holder_in(before.replacements, now.pe) != now.process) {
+            fresh.emplace(now.process, now.turn);
+        }
+    }
+    return std::any_of(fresh.begin(), fresh.end(), [&](const auto& taken) {
+        const bool is_wrong = taken.second <= last || taken.second < taken.first.value();
+        last = taken.second;
+        return is_wrong;
+    });
+}
+
+// The PEs that a plan gives to others. On one node: to the lowest spares, in the memory domain where they were if one
+// of these is there. On several: to spares on the node where they were if there are any, else in the area; whoever has
+// none there takes the lowest that are left. (An only PE goes to its witness.)
 std::string wrong_takeovers(const Scenario& scenario, const JobState& before, const JobState& entered,
                             const JobState& after) {
-    using Group = std::pair<std::int32_t, DomainId>;
-    const auto group_of = [&](ProcId process) {
-        return Group(area_of(scenario, process), domain_of(scenario, process));
-    };
-    struct Takeover {
-        Group from;
-        Group to;
-    };
     std::vector<ProcId> taken;
     std::vector<Takeover> takeovers;
     for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
@@ -162,22 +179,39 @@ std::string wrong_takeovers(const Scenario& scenario, const JobState& before, co
             return format("PE %d is given away, and %s", pe, is_unprotected ? "has no copy" : "its holder lives");
         }
         taken.push_back(now);
-        takeovers.push_back({group_of(old), group_of(now)});
+        takeovers.push_back({old, now});
     }
     std::sort(taken.begin(), taken.end());
     std::vector<ProcId> spares = spares_of(scenario, entered);
     if (scenario.shape.n_pes == 1) {
         spares = {entered.witness};
     }
-    if (taken.size() > spares.size() || !std::equal(taken.begin(), taken.end(), spares.begin())) {
+    if (taken.size() > spares.size() || !std::includes(spares.begin(), spares.end(), taken.begin(), taken.end())) {
+        return "others than spares take over";
+    }
+    if (!scenario.nodes && !std::equal(taken.begin(), taken.end(), spares.begin())) {
         return "others than the lowest spares take over";
     }
+    std::vector<ProcId> asleep;
+    std::set_difference(spares.begin(), spares.end(), taken.begin(), taken.end(), std::back_inserter(asleep));
+    if (are_turns_wrong(scenario, before, after)) {
+        return "who takes over does not come behind who has taken part";
+    }
+    const bool does_node_matter = scenario.nodes != nullptr;
+    if (does_node_matter && could_stay(takeovers, asleep, [&](ProcId p) { return node_of(scenario, p); })) {
+        return "a PE moves to another node, and a spare on its own does not take it";
+    }
+    if (does_node_matter && could_stay(takeovers, asleep, [&](ProcId p) { return area_of(scenario, p); })) {
+        return "a PE moves to another area, and a spare in its own does not take it";
+    }
+    if (scenario.shape.domains != nullptr && !does_node_matter &&
+        could_stay(takeovers, {}, [&](ProcId p) { return domain_of(scenario, p); })) {
+        return "a PE moves away, and a spare from where it was goes elsewhere";
+    }
     for (const Takeover& away : takeovers) {
-        const bool could_stay = std::any_of(takeovers.begin(), takeovers.end(), [&](const Takeover& other) {
-            return away.from != away.to && other.to == away.from && other.from != other.to;
-        });
-        if (could_stay && (scenario.nodes || scenario.shape.domains != nullptr)) {
-            return "a PE moves away, and a spare from where it was goes elsewhere";
+        const bool is_elsewhere = does_node_matter && area_of(scenario, away.from) != area_of(scenario, away.to);
+        if (is_elsewhere && !asleep.empty() && asleep.front() < away.to) {
+            return "a PE moves to another area, and not to the lowest spare that is left";
         }
     }
     return {};
@@ -204,19 +238,6 @@ std::string wrong_end(const Scenario& scenario, const JobState& before, JobState
             if (holder_in(entered.replacements, PeId(pe)) == death.process) {
                 without_holder.emplace_back(pe);
             }
-        }
-    }
-    // What nodes have may be out of reach by the plan that cannot be made.
-    if (after.end_reason == EndReason::copies_lost && scenario.has_node_memory && scenario.nodes) {
-        std::vector<PeId> more = after.unprotected;
-        std::erase_if(more, [&](PeId pe) {
-            return std::binary_search(entered.unprotected.begin(), entered.unprotected.end(), pe);
-        });
-        for (const PeId pe : more) {
-            if (!is_only_left_to_spares(scenario, entered, pe)) {
-                return "a copy is said to be out of reach, and is not";
-            }
-            expose(entered, pe);
         }
     }
     const auto is_unprotected = [&](PeId pe) {

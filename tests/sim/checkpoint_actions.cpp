@@ -246,23 +246,26 @@ void SimProcess::restore(Version version) {
 void SimProcess::mend(Version version) {
     world_.later(self_, work_delay(), [this, version] {
         std::vector<ProcId> holders = share_holders_;
+        const std::vector<ProcId> now = holders_of(sources_of(world_.scenario().shape, state(), pe_));
         if (world_.scenario().has_node_memory) {  // those that others of their node can give
-            const std::vector<ProcId> now = holders_of(sources_of(world_.scenario().shape, state(), pe_));
             holders.insert(holders.end(), now.begin(), now.end());
         }
-        std::erase_if(holders, [&](ProcId holder) {
+        const auto is_gone = [&](ProcId holder) {
             return !is_near(holder) && is_known_to_be_gone(holder, Memory::kept_shadows);
-        });
-        if (holders.empty()) {
-            work_done(Participant::Outcome::corrupt);
+        };
+        // By the next value somebody else there may have it.
+        const bool is_any_gone = std::any_of(now.begin(), now.end(), is_gone);
+        std::erase_if(holders, is_gone);
+        const auto is_good = [&](ProcId holder) { return share_at(holder, version).is_good(version); };
+        if (holders.empty() || (is_any_gone && std::none_of(holders.begin(), holders.end(), is_good))) {
+            work_done(is_any_gone ? Participant::Outcome::source_gone : Participant::Outcome::corrupt);
             return;
         }
         if (!std::all_of(holders.begin(), holders.end(), [&](ProcId holder) { return can_reach(holder); })) {
             world_.later(self_, 50 * kMicro, [this, version] { mend(version); });
             return;
         }
-        const auto good = std::find_if(holders.begin(), holders.end(),
-                                       [&](ProcId holder) { return share_at(holder, version).is_good(version); });
+        const auto good = std::find_if(holders.begin(), holders.end(), is_good);
         take_copy(share_at(good == holders.end() ? holders.front() : *good, version), version,
                   RestoredFrom::shadow_to_mend);
     });

@@ -63,9 +63,10 @@ const std::vector<std::string>& mutation_names() {
         "words_before_proposals",
         "adopt_stale_copy",
         "ready_with_torn_share",
-        "rely_on_spares",
         "overwrite_in_place",
         "leave_dead_alive",
+        "take_lowest_spares",
+        "lead_by_number",
 #endif
     };
     return names;
@@ -78,7 +79,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 53, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 54, "name the new bug above");
 #endif
     return true;
 }
