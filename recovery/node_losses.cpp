@@ -42,7 +42,9 @@ void count_voters(const JobShape& shape, const JobState& now, std::vector<ProcId
     }
     SFT_ASSERT(voters.size() <= static_cast<std::size_t>(shape.n_pes) + 1);
     all.n_voters = static_cast<std::int32_t>(voters.size());
-    const auto first = std::min_element(voters.begin(), voters.end(), [&](ProcId a, ProcId b) { return shape.turn_of(now, a) < shape.turn_of(now, b); });
+    const auto first = std::min_element(voters.begin(), voters.end(), [&](ProcId a, ProcId b) {
+        return shape.turn_of(now, a) < shape.turn_of(now, b);
+    });
     for (const ProcId& voter : voters) {
         OnNode& node = node_of(all, shape.node_of(now, voter));
         ++node.voters;

@@ -227,7 +227,8 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
         set_holder(next.replacements, takeover);
         std::erase(spares, takeover.process);
     }
-    // What was left on a node on which only spares live is served from now on (invariant 7): one of them has a PE of it.
+    // What was left on a node on which only spares live is served from now on (invariant 7): one of them has a PE of
+    // it.
     SFT_ASSERT(next.replacements.size() <= static_cast<std::size_t>(shape_.n_pes));
     SFT_ASSERT_SLOW(std::is_sorted(next.replacements.begin(), next.replacements.end(),
                                    [](const Replacement& a, const Replacement& b) { return a.pe < b.pe; }));

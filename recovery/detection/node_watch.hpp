@@ -21,13 +21,13 @@
 // first: a certain death needs no majority.)
 //
 // Of two nodes that cannot reach each other one has to go, and it is the one that counts for less: fewer PEs, or as
-// many and not the lowest turn among their holders, or no PE and the higher number. So whoever misses a node that counts for
-// less calls it lost. Whoever misses one that counts for more first hears what others say of it, who are asked along
-// with the questions that they get anyway: if all that watch it or are watched by it say that it is silent, or nobody
-// can be asked, it is lost, and after four more periods even if one of them does not know; if somebody hears it the
-// link alone is cut, and this node is the one to go. The others have called it lost by then, or it gives way after one
-// more bound. What is counted follows from the last value, so that both sides count alike. All this can only keep a
-// node from being called lost; safety rests on quorums (agreement.hpp), as ever.
+// many and not the lowest turn among their holders, or no PE and the higher number. So whoever misses a node that
+// counts for less calls it lost. Whoever misses one that counts for more first hears what others say of it, who are
+// asked along with the questions that they get anyway: if all that watch it or are watched by it say that it is silent,
+// or nobody can be asked, it is lost, and after four more periods even if one of them does not know; if somebody hears
+// it the link alone is cut, and this node is the one to go. The others have called it lost by then, or it gives way
+// after one more bound. What is counted follows from the last value, so that both sides count alike. All this can only
+// keep a node from being called lost; safety rests on quorums (agreement.hpp), as ever.
 //
 // A node of which nothing has been heard yet may still be on its way through shmem_init: nobody is called lost before
 // he has answered once, in the first ten bounds of a job. As soon as anything has been decided all PEs have taken part

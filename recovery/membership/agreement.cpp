@@ -166,7 +166,8 @@ void Agreement::take_join(ProcId from, NodeId node) {
         return;
     }
     if (!state_.joined.empty() && from < state_.joined.back().process) {
-        world_->send(from, make(MessageKind::excluded));  // sleeping spares ask each other in the order of their numbers
+        world_->send(from,
+                     make(MessageKind::excluded));  // sleeping spares ask each other in the order of their numbers
         return;
     }
     const auto is_lower = [](const Joined& other, ProcId process) { return other.process < process; };

@@ -66,8 +66,7 @@ Agreement::Votes Agreement::count_votes() const {
     Votes votes{.n_reachable = reachable.size(), .n_all = all.size(), .is_enough = true};
     if (is_anybody_elsewhere && !is_mutated(Mutation::minority_decides)) {
         const bool has_first = reachable.root() == all.root() || is_mutated(Mutation::tie_for_both);
-        votes.is_enough =
-            is_quorum(votes.n_reachable, votes.n_all, has_first) && !is_mutated(Mutation::majority_stops);
+        votes.is_enough = is_quorum(votes.n_reachable, votes.n_all, has_first) && !is_mutated(Mutation::majority_stops);
     }
     SFT_ASSERT(votes.n_reachable <= votes.n_all);  // whom the value lists as dead is dead to this process
     return votes;
@@ -83,7 +82,8 @@ void Agreement::begin_ballot() {
     SFT_ASSERT(ballot_.number < UINT32_MAX);  // a leader never uses a number twice
     SFT_ASSERT_SLOW(leader() == self_);
     fault_point(FaultPoint::ballot_begin);
-    join({self_.value(), ballot_.leader == self_.value() ? ballot_.number + 1 : 1, shape_.turn_of(state_, self_)}, state_, dead_, kNoProc);
+    join({self_.value(), ballot_.leader == self_.value() ? ballot_.number + 1 : 1, shape_.turn_of(state_, self_)},
+         state_, dead_, kNoProc);
     Message collect = make(MessageKind::collect);
     collect.state = state_;
     collect.deaths = ballot_dead_;

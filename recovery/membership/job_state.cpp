@@ -175,7 +175,8 @@ bool are_turns_in_order(const JobState& state, const JobState& before) {
     return std::all_of(state.replacements.begin(), state.replacements.end(), [&](const Replacement& now) {
         const bool is_new = holder_in(before.replacements, now.pe) != now.process;
         return is_new ? now.turn > last
-                      : std::find(before.replacements.begin(), before.replacements.end(), now) != before.replacements.end();
+                      : std::find(before.replacements.begin(), before.replacements.end(), now) !=
+                            before.replacements.end();
     });
 }
 

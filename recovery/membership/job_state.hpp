@@ -178,8 +178,8 @@ struct JobShape {
     [[nodiscard]] ProcId holder(const JobState& state, PeId pe) const noexcept;
     // The PE that `process` holds; kNoPe: none.
     [[nodiscard]] PeId held_by(const JobState& state, ProcId process) const noexcept;
-    // The place of a holder, or of the witness, in the order of leaders: its own number, unless it had to be a higher one
-    // when it took over.
+    // The place of a holder, or of the witness, in the order of leaders: its own number, unless it had to be a higher
+    // one when it took over.
     [[nodiscard]] std::int32_t turn_of(const JobState& state, ProcId process) const noexcept;
     // Why `holder` may not go on as `pe` under this value; nothing: it may.
     [[nodiscard]] std::optional<ReplacementReason> reason_to_replace(const JobState& state, PeId pe,

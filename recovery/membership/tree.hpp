@@ -1,8 +1,8 @@
 // The tree of the participants of a ballot: pure arithmetic.
 //
 // Participants in the order of their turns: the living processes that hold the PE of their own number, in the order of
-// these, then the living substitutes and, in a job of one PE, its witness. They form a complete tree with a given fan-out: the
-// children of place i are i * k + 1 ... i * k + k. Only the dead and the substitutes take memory.
+// these, then the living substitutes and, in a job of one PE, its witness. They form a complete tree with a given
+// fan-out: the children of place i are i * k + 1 ... i * k + k. Only the dead and the substitutes take memory.
 #pragma once
 
 #include <cstdint>

@@ -146,7 +146,8 @@ TEST(Message, TheFormIsFixed) {
     message.node = NodeId(0x0a0b0c0d);
     message.testimony = Testimony::silent;
     const auto bytes = encode(message);
-    const unsigned char head[] = {12, 4, 3, 2, 1, 5, 0, 0, 0, 0x0a, 0x09, 0x08, 0x07, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
+    const unsigned char head[] = {12,   4,    3,    2,    1,    5,    0,    0,    0,    0x0a, 0x09,
+                                  0x08, 0x07, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11};
     ASSERT_EQ(bytes.size(), 80U);
     for (std::size_t i = 0; i < sizeof head; ++i) {
         EXPECT_EQ(std::to_integer<int>(bytes[i]), head[i]) << i;

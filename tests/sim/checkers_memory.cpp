@@ -104,8 +104,8 @@ void MemoryChecker::shadow_sent_anew(ProcId process) {
 void MemoryChecker::bit_flipped(const Place& place) { flipped_.insert(place); }
 
 // Right only if no good copy is left where one has to be: the own one, and unless all of them are agreed to be gone the
-// shadow where it was when everybody was protected last. (They may be there in spite of that: a spare may have come to a
-// node before its last holder died, and been counted in later.)
+// shadow where it was when everybody was protected last. (They may be there in spite of that: a spare may have come to
+// a node before its last holder died, and been counted in later.)
 void MemoryChecker::gave_up(ProcId process, PeId pe, const JobState& state) {
     JobState then = state;
     then.replacements = state.protected_layout;
