@@ -39,7 +39,7 @@ std::size_t Agreement::bytes() const noexcept {
                state.joined.capacity() * sizeof(Joined);
     };
     return sizeof *this + state_bytes(state_) + (dead_.capacity() + ballot_dead_.capacity()) * sizeof(Death) +
-           children_.capacity() * sizeof(Child) + (census_awaited_.capacity() + asked_.capacity()) * sizeof(ProcId) +
+           children_.capacity() * sizeof(Child) + (census_.awaited.capacity() + census_.covered.capacity() + asked_.capacity()) * sizeof(ProcId) +
            joining_.capacity() * sizeof(Joined) + (proposal_ ? sizeof(JobState) + state_bytes(*proposal_) : 0);
 }
 
@@ -374,6 +374,9 @@ void Agreement::take_report(ProcId from, const Message& message) {
 
 void Agreement::take_ready(ProcId from, const Message& message) {
     Child* const sender = message.ballot == ballot_ ? child(from) : nullptr;
+    if (sender != nullptr && message.index == state_.index + 1) {
+        sender->next_ready = message.ready;  // somebody else than its parent has told it of that value
+    }
     if (sender == nullptr || message.index != state_.index) {
         return;
     }
@@ -434,35 +437,6 @@ void Agreement::take_end_request(const Message& message) {
     } else if (leading != kNoProc) {
         world_->send(leading, message);
     }
-}
-
-// ---- the spares when every holder is dead ----
-
-void Agreement::take_census(ProcId from, const Message& message) {
-    if (message.kind == MessageKind::census) {
-        // What these have said and has not come yet is never heard after the answer, as in a ballot.
-        const bool is_news = learn_told(message.deaths);
-        Message reply = make(MessageKind::census_reply);
-        reply.state = state_;
-        reply.deaths = dead_;
-        world_->send(from, reply);
-        if (is_news) {
-            react_to_deaths();
-        }
-        return;
-    }
-    if (is_over()) {
-        return;
-    }
-    static_cast<void>(learn_told(message.deaths));
-    if (message.state && message.index > state_.index) {
-        adopt(*message.state);
-        if (const ProcId leading = leader(); !is_over() && leading != kNoProc && leading != self_) {
-            tell_of_later_value(leading);  // it may never have been told that it takes part
-        }
-    }
-    std::erase(census_awaited_, from);
-    react_to_deaths();
 }
 
 }  // namespace sft

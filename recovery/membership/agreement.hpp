@@ -56,6 +56,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -147,8 +148,9 @@ public:
     // Nobody on another node can have declared this process dead (node_watch.hpp); without that no death that others
     // tell is certain.
     [[nodiscard]] virtual bool has_lease() const { return true; }
-    // The last value that one of the dead has decided, if what all of them have recorded outlives them
-    // (value_records.hpp); the one that the job has started with if none of them has decided any. Nothing: it does not.
+    // The last value that one of the dead has decided, if what they have recorded outlives them (value_records.hpp); the
+    // one that the job has started with if none of them has decided any. Nothing: it does not. On several nodes the
+    // dead are those of this process's node.
     [[nodiscard]] virtual std::optional<JobState> decided_by(std::span<const Death> /*dead*/) const { return {}; }
     // Words of readiness (above): whether every process has one in memory that outlives it. The same for all.
     [[nodiscard]] virtual bool has_ready_words() const { return false; }
@@ -219,6 +221,7 @@ private:
         bool has_accepted = false;  // the proposal that is on its way
         Readiness ready;
         Acceptance accepted;
+        std::optional<Readiness> next_ready;  // for what leads on from the next value, which it has heard of already
     };
 
     // agreement.cpp: what comes in
@@ -298,8 +301,16 @@ private:
     void look_after_orphans();
     [[nodiscard]] bool is_over() const noexcept { return sft::is_over(state_); }
     [[nodiscard]] Message make(MessageKind kind) const;
+    // agreement_census.cpp
+    void ask_in_census(ProcId spare);
+    void note_covered(ProcId from, const Message& reply);
     void count_census();
     void go_on_from(const JobState& value);
+    enum class LeftValue : std::uint8_t { no_records, known, adopted };
+    LeftValue learn_left_value();
+    [[nodiscard]] bool go_on_from_nodes();
+    [[nodiscard]] std::vector<ProcId> whose_records_are_unread() const;
+    [[nodiscard]] bool ask_again(const std::vector<ProcId>& unread);
 
     JobShape shape_;
     ProcId self_;
@@ -336,7 +347,14 @@ private:
     std::vector<Joined> joining_;   // whose request has been heard, and is not decided; by process
     std::vector<ProcId> asked_;     // this process wants to join: whom it has asked
     NodeId own_node_ = kNoNode;     // and where it runs
-    std::vector<ProcId> census_awaited_;
+    // By the lowest sleeping spare when nobody leads.
+    struct Census {
+        std::map<ProcId, std::vector<Death>> told;  // who has been asked, and was told of whose certain deaths
+        std::vector<ProcId> awaited;
+        std::vector<ProcId> covered;      // dead ones of other nodes whose records somebody there has read
+        std::vector<ProcId> asked_about;  // dead ones because of whom somebody has been asked again
+    };
+    Census census_;
     bool has_census_begun_ = false;
 
     // Deaths are never forgotten, so their number says which are meant.

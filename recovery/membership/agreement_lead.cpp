@@ -385,10 +385,10 @@ void Agreement::adopt(JobState next, Lead lead) {
     const JobState before = std::exchange(state_, std::move(next));
     SFT_ASSERT(!sft::is_over(before));
     SFT_ASSERT(state_.index > before.index && state_.version >= before.version && state_.view >= before.view);
-    if (!is_mutated(Mutation::forget_to_record)) {
-        world_->record(state_);
-    }
     if (!is_dismissed_) {  // a spare that is let go makes the end up from what it has heard last
+        if (!is_mutated(Mutation::forget_to_record)) {
+            world_->record(state_);
+        }
         assert_value(shape_, state_);
     }
     if (!is_dismissed_ && state_.index == before.index + 1) {
@@ -401,7 +401,11 @@ void Agreement::adopt(JobState next, Lead lead) {
     is_proposing_ = false;
     has_said_ready_ = false;
     for (Child& item : children_) {
+        const std::optional<Readiness> early = std::exchange(item.next_ready, std::nullopt);
         reset(item);
+        if (early && state_.index == before.index + 1) {
+            item.ready = *early;
+        }
     }
     std::erase_if(joining_, [&](const Joined& joined) {
         return contains(dead_, joined.process) ||
@@ -431,67 +435,6 @@ void Agreement::request_end(EndReason reason, std::int32_t exit_status) {
         Message message = make(MessageKind::end_request);
         message.end = end_request_;
         world_->send(told_leader_, message);
-    }
-}
-
-// ---- the spares when every holder is dead ----
-
-// The lowest of them asks the others what they have heard last: one of them may have become a PE.
-void Agreement::look_after_orphans() {
-    const std::vector<ProcId> idle = shape_.idle_spares(state_, dead_);
-    if (idle.empty() || idle.front() != self_) {
-        // Between nodes the lowest one may know of other deaths than this one, and believe that somebody leads; one
-        // that came while the job ran may not know that it was counted in.
-        if (!idle.empty() && (!shape_.is_one_node() || !state_.joined.empty())) {
-            world_->send(idle.front(), news());
-        }
-        return;
-    }
-    if (!has_census_begun_) {
-        has_census_begun_ = true;
-        census_awaited_.assign(idle.begin() + 1, idle.end());
-        Message census = make(MessageKind::census);
-        std::copy_if(dead_.begin(), dead_.end(), std::back_inserter(census.deaths), [](const Death& death) {
-            return death.is_certain && !is_mutated(Mutation::census_without_deaths);
-        });
-        for (const ProcId spare : census_awaited_) {
-            world_->send(spare, census);
-        }
-    }
-    count_census();
-}
-
-void Agreement::count_census() {
-    std::erase_if(census_awaited_, [&](ProcId process) { return contains(dead_, process); });
-    if (!census_awaited_.empty()) {
-        return;
-    }
-    if (const Votes votes = count_votes(); !votes.is_enough) {
-        stop({Stop::Reason::no_quorum, votes.n_reachable, votes.n_all});
-        return;
-    }
-    SFT_ASSERT(!is_leading());  // a spare decides, since nobody leads
-    if (const std::optional<JobState> value = world_->decided_by(dead_)) {
-        go_on_from(*value);
-        return;
-    }
-    adopt(rules_->after_loss_of_all(state_, dead_));
-    tell_spares();
-}
-
-// What the dead have decided last: nothing that follows from a later value has been done, so this spare may choose what
-// does. It takes part by the plan that it makes, and leads, since no lower spare lives.
-void Agreement::go_on_from(const JobState& value) {
-    if (value.index > state_.index) {
-        adopt(JobState(value));
-        SFT_ASSERT(is_over() || leader() == kNoProc || leader() == self_);  // plans take the lowest spares
-    } else {
-        adopt(rules_->after_loss_of_holders(state_, dead_));
-    }
-    if (is_over()) {
-        tell_spares();
-    } else {
-        react_to_deaths();
     }
 }
 

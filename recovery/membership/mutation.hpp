@@ -58,6 +58,7 @@ enum class Mutation : int {
     overwrite_in_place,        // a share is sent again to where it is, through another process of the node
     leave_dead_alive,          // who was declared dead may wake up beside who has its memory now (there, too)
     take_lowest_spares,        // a PE goes to another node though a spare sleeps on its own
+    count_unread_records,      // a spare goes on from what it knows though nobody has read what some of the dead knew
     lead_by_number,            // leaders follow each other by their numbers, whoever has taken part before
     count_
 };

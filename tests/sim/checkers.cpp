@@ -144,13 +144,17 @@ void AgreementChecker::decided(ProcId process, const JobState& before, const Job
 // Who says that a value is decided has decided it, even if it dies before anything else is seen of that.
 void AgreementChecker::sent(ProcId from, ProcId /*to*/, const Message& message, std::int32_t /*hops*/) {
     const bool tells_decided = message.kind == MessageKind::collect || message.kind == MessageKind::decide;
-    if (!tells_decided || !message.state || values_.contains(message.state->index)) {
-        return;
+    if (tells_decided && message.state) {
+        recorded(from, *message.state);
     }
-    const auto before = values_.find(message.state->index - 1);
-    if (before != values_.end()) {
-        check_first(from, before->second, *message.state);
-        values_[message.state->index] = *message.state;
+}
+
+// Nor has it said anything if it has recorded it and stops then, and others may read that.
+void AgreementChecker::recorded(ProcId process, const JobState& value) {
+    const auto before = values_.find(value.index - 1);
+    if (before != values_.end() && !values_.contains(value.index)) {
+        check_first(process, before->second, value);
+        values_[value.index] = value;
     }
 }
 

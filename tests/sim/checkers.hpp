@@ -63,6 +63,7 @@ public:
     void returned(ProcId process, PeId pe, Call call, Participant::Do result, std::uint32_t view,
                   Version version) override;
     void sent(ProcId from, ProcId to, const Message& message, std::int32_t hops) override;
+    void recorded(ProcId process, const JobState& value) override;
 
 private:
     void check_first(ProcId process, const JobState& before, const JobState& after);
@@ -150,6 +151,8 @@ public:
 
 private:
     void note_copies(const JobState& state);
+    [[nodiscard]] bool is_deserted(ProcId decider, const JobState& before, NodeId node) const;
+    [[nodiscard]] bool is_any_unread(ProcId decider, const JobState& before) const;
     [[nodiscard]] bool is_out_of_reach(ProcId decider, const JobState& before, ProcId keeper) const;
     [[nodiscard]] bool has_reason(ProcId decider, const JobState& before, const JobState& after) const;
     [[nodiscard]] bool is_out(ProcId decider, ProcId process) const;

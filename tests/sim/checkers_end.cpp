@@ -250,16 +250,42 @@ void EndChecker::decided(ProcId process, const JobState& before, const JobState&
     }
 }
 
-// Of what a dead keeper has left on its node: nobody who takes part lives there.
-bool EndChecker::is_out_of_reach(ProcId decider, const JobState& before, ProcId keeper) const {
+// Nobody of the job lives there, as far as it knows who belongs to it.
+bool EndChecker::is_deserted(ProcId decider, const JobState& before, NodeId node) const {
     const Scenario& scenario = account_.scenario;
-    for (std::int32_t pe = 0; scenario.has_node_memory && pe < scenario.shape.n_pes; ++pe) {
-        const ProcId holder = scenario.shape.holder(before, PeId(pe));
-        if (node_of(scenario, holder) == node_of(scenario, keeper) && !is_out(decider, holder)) {
+    for (std::int32_t process = 0; process < n_slots(scenario); ++process) {
+        const ProcId other(process);
+        const bool is_in = !is_newcomer(scenario, other) || has_joined(before, other);
+        if (is_in && node_of(scenario, other) == node && !is_out(decider, other)) {
             return false;
         }
     }
     return true;
+}
+
+// Of what a dead keeper has left on its node. A spare there takes over.
+bool EndChecker::is_out_of_reach(ProcId decider, const JobState& before, ProcId keeper) const {
+    return !account_.scenario.has_node_memory || is_deserted(decider, before, node_of(account_.scenario, keeper));
+}
+
+// When all holders are dead: nobody can know what some of the dead had decided last.
+bool EndChecker::is_any_unread(ProcId decider, const JobState& before) const {
+    const Scenario& scenario = account_.scenario;
+    const auto heard = heard_.find(decider);
+    const auto is_uncertain = [](const auto& item) { return !item.second.is_certain; };
+    if (heard != heard_.end() && std::any_of(heard->second.begin(), heard->second.end(), is_uncertain)) {
+        return true;
+    }
+    for (std::int32_t process = 0; process < n_slots(scenario); ++process) {
+        const ProcId other(process);
+        const bool is_in = !is_newcomer(scenario, other) || has_joined(before, other);
+        const bool is_agreed = std::any_of(before.deaths.begin(), before.deaths.end(),
+                                           [&](const Death& death) { return death.process == other; });
+        if (is_in && !is_agreed && is_out(decider, other) && is_deserted(decider, before, node_of(scenario, other))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobState& after) const {
@@ -294,7 +320,9 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
             return after.version == kNoVersion && n_without_holder > 0 &&
                    (!has_memory_of_only_node(account_.scenario) || committed_ == kNoVersion);
         case EndReason::no_spare: return n_spares < n_without_holder;
-        case EndReason::all_died: return n_without_holder == shape.n_pes && !has_memory_of_only_node(account_.scenario);
+        case EndReason::all_died:
+            return n_without_holder == shape.n_pes && !has_memory_of_only_node(account_.scenario) &&
+                   (!account_.scenario.has_node_memory || is_any_unread(decider, before));
         case EndReason::copies_lost:
             return after.version != kNoVersion && is_any_lost && !has_memory_of_only_node(account_.scenario);
     }

@@ -48,6 +48,7 @@ public:
 
     // All participants' words of readiness are there, as this process finds.
     virtual void found_all_words(ProcId /*process*/) {}
+    virtual void recorded(ProcId /*process*/, const JobState& /*value*/) {}
     virtual void decided(ProcId /*process*/, const JobState& /*before*/, const JobState& /*after*/) {}
     virtual void gone(ProcId /*process*/, Gone /*how*/) {}
     // Somebody was told by the world, or by others, that `death.process` is dead.

@@ -66,6 +66,7 @@ const std::vector<std::string>& mutation_names() {
         "overwrite_in_place",
         "leave_dead_alive",
         "take_lowest_spares",
+        "count_unread_records",
         "lead_by_number",
 #endif
     };
@@ -79,7 +80,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 54, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 55, "name the new bug above");
 #endif
     return true;
 }

@@ -346,6 +346,7 @@ void SimProcess::send(ProcId to, const Message& message) { world_.send(self_, to
 void SimProcess::record(const JobState& value) {
     if (is_alive()) {
         world_.record(self_, value);
+        world_.tell(&Observer::recorded, self_, value);
     }
 }
 
@@ -372,7 +373,7 @@ void SimProcess::look_at_words() {
 }
 
 std::optional<JobState> SimProcess::decided_by(std::span<const Death> dead) const {
-    return has_memory_of_only_node(world_.scenario()) ? std::optional(world_.decided_by(dead)) : std::nullopt;
+    return world_.scenario().has_node_memory ? std::optional(world_.decided_by(dead)) : std::nullopt;
 }
 
 void SimProcess::decided(const JobState& before, const JobState& after) {
