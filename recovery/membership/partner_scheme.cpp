@@ -126,23 +126,37 @@ std::unique_ptr<const Shares> PartnerScheme::place(const JobShape& shape, const 
     return std::make_unique<PartnerShares>(shape, state, layout, n_partners_);
 }
 
-// What is left on a node is there while one of its holders lives: a PE is lost with all holders of the nodes that keep
-// for it. Those that are left have to be somebody.
+// What is left on a node is there while somebody of the job lives there, since a spare there takes over: a PE is lost with
+// all processes of the nodes that keep for it. When all holders have died what was agreed on is read on the nodes, so the
+// job is lost with all holders and all spares of any one node.
 std::int32_t PartnerScheme::losses_by_node(const JobShape& shape, const JobState& state) const {
     const PartnerShares shares(shape, state, state.protected_layout, n_partners_);
     const LeftMemory left(shape, state);
-    std::vector<std::int32_t> holders_on(static_cast<std::size_t>(shape.nodes->n_nodes()));
+    std::vector<std::int32_t> spares_on(static_cast<std::size_t>(shape.nodes->n_nodes()));
+    std::vector<std::int32_t> all_on(spares_on.size());
+    std::vector<Death> dead;
+    for (const Death& death : state.deaths) {
+        insert_sorted(dead, death);
+    }
+    for (const ProcId spare : shape.idle_spares(state, dead)) {
+        ++spares_on[shape.node_of(state, spare).index()];
+        ++all_on[shape.node_of(state, spare).index()];
+    }
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const ProcId holder = shape.holder(state, PeId(pe));
-        holders_on[shape.node_of(state, holder).index()] += left.lives(holder) ? 1 : 0;
+        all_on[shape.node_of(state, holder).index()] += left.lives(holder) ? 1 : 0;
     }
-    std::int32_t fewest = shape.n_pes - 1;
+    std::int32_t fewest_spares = shape.n_processes;
+    for (std::size_t node = 0; node < all_on.size(); ++node) {
+        fewest_spares = all_on[node] == 0 ? fewest_spares : std::min(fewest_spares, spares_on[node]);
+    }
+    std::int32_t fewest = shape.n_pes - 1 + fewest_spares;
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const NodeId own = shape.node_of(state, shape.holder(state, PeId(pe)));
         std::int32_t n_needed = 0;  // besides the PE
         for (const Share& share : shares.of(PeId(pe))) {
             const NodeId at = shape.node_of(state, share.holder);
-            n_needed += left.has(share.holder, Memory::kept_shadows) ? holders_on[at.index()] - (at == own ? 1 : 0) : 0;
+            n_needed += left.has(share.holder, Memory::kept_shadows) ? all_on[at.index()] - (at == own ? 1 : 0) : 0;
         }
         fewest = std::min(fewest, n_needed);
     }

@@ -43,9 +43,6 @@ Result<> NodeMemory::use(ProcId self) {
     SFT_ASSERT(fd() >= 0 && bytes() == layout().bytes());  // else the processes do not agree on what lies where
     protector_.store().keep_on_node(fd(), layout().local(PeId(0)));
     is_used_ = true;
-    if (control_.header().n_nodes > 1) {
-        return {};
-    }
     return records_.open(fd(), layout().records(), control_.n_slots(), self);
 }
 

@@ -39,8 +39,7 @@ public:
         std::uint64_t globals = 0;
     };
     [[nodiscard]] Result<Places> place_memory(PeId pe);
-    // Copies are there from now on; on one node records as well. (On several nobody can know whether others go on from
-    // a later value.)
+    // Copies are there from now on, and records.
     [[nodiscard]] Result<> use(ProcId self);
     [[nodiscard]] bool is_used() const noexcept { return is_used_; }
     // Whoever becomes a PE later has the heap of the one before. Others find it there before they show it as the PE's.
@@ -48,7 +47,7 @@ public:
     // Gives the pages back of a PE that is on another node now, or of a shadow that is kept elsewhere.
     void free_memory_of(PeId pe) const noexcept;
     void free_shadow_of(PeId pe) const noexcept;
-    // Null before use(), and on several nodes.
+    // Null before use().
     [[nodiscard]] ValueRecords* records() noexcept { return records_.is_open() ? &records_ : nullptr; }
 
     // What lies where there. REQUIRES: the control segment is there.

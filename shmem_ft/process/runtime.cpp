@@ -81,7 +81,7 @@ Result<> Runtime::start(int generation) {
                      .pe = me_.value(),
                      .code = control_.fd(),
                      .begin_ns = now_ns(),
-                     .value = node_memory_.records() != nullptr ? kCopiesOutliveProcesses : 0});
+                     .value = node_memory_.is_used() && links_.network() == nullptr ? kCopiesOutliveProcesses : 0});
     if (starts_as_spare) {
         return become_substitute();
     }
@@ -148,7 +148,7 @@ Result<> Runtime::use_node_memory() {
 // Between nodes for those who ask for it.
 bool Runtime::is_to_track() noexcept {
     const bool asks = config_.tracking == Tracking::always || config_.tracking == Tracking::check;
-    return memory_.change_notes().is_set() && (links_.network() == nullptr ? node_memory_.records() != nullptr : asks);
+    return memory_.change_notes().is_set() && (links_.network() == nullptr ? node_memory_.is_used() : asks);
 }
 
 Result<> Runtime::track_changes() {

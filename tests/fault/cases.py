@@ -223,13 +223,29 @@ def left_behind_is_freed(bench):
     check(after < 1.1 * before, f"{before} bytes before the PE has moved, {after} after it", outcome)
 
 
-def all_of_several_nodes(bench):
-    """Copies and what was agreed on are in processes."""
-    job = bench.job(4, 2, "jacobi1d", *JACOBI, SHMEM_FT_PRETEND_NODES="2")
+def all_of_several_nodes(spares, times=1):
+    """As all_at_once: on each node a spare is left that finds there what the dead had decided."""
+
+    def case(bench):
+        expected = jacobi_results(bench)
+        job = bench.job(4, spares, "jacobi1d", *JACOBI, SHMEM_FT_PRETEND_NODES="2")
+        for time in range(times):
+            await_commit(job, 2 + 2 * time)
+            at_once(job, range(4))
+            if time + 1 < times:
+                await_repair(job)
+        check_success(job.finish(), expected)
+
+    return case
+
+
+def all_of_several_nodes_and_one_unread(bench):
+    """On node 2 nobody is left: what was agreed on there nobody can know."""
+    job = bench.job(3, 2, "jacobi1d", *JACOBI, SHMEM_FT_PRETEND_NODES="3")
     await_commit(job, 2)
-    at_once(job, range(4))
+    at_once(job, range(3))
     outcome = job.finish()
-    pattern = ", ".join(rf"PE {pe} failed \([^,]*\)" for pe in range(4))
+    pattern = ", ".join(rf"PE {pe} failed \([^,]*\)" for pe in range(3))
     check_error(outcome, pattern + ": no process is left that holds a PE, and the data is lost$")
     check(len(outcome.errors()) == 1, f"{len(outcome.errors())} lines of errors", outcome)
 
@@ -362,7 +378,9 @@ CASES |= {
     "all-at-once-twice": all_at_once(8, times=2),
     "all-at-once-single-copy": all_at_once(5, mode="single"),
     "all-at-once-too-few-spares": all_at_once_and_too_few_spares,
-    "all-at-once-on-several-nodes": all_of_several_nodes,
+    "all-at-once-on-several-nodes": all_of_several_nodes(4),
+    "all-at-once-on-several-nodes-twice": all_of_several_nodes(8, times=2),
+    "all-at-once-and-a-node-unread": all_of_several_nodes_and_one_unread,
     "left-behind-is-freed": left_behind_is_freed,
     "replicas": replicas(2, True),
     "rack-at-once": rack_at_once,

@@ -37,7 +37,8 @@ def outcome(deaths, events, error="", results=("result 1",)) -> Outcome:
     return Outcome(exit_code=70 if error else 0, stdout="".join(f"{line}\n" for line in results),
                    stderr=f"oshrun: {error}\n" if error else "",
                    events=[commit(version, 10 * version) for version in range(1, 6)] + events,
-                   deaths=[Death(at_ms * MS, rank, 100 + rank, rank, number) for rank, number, at_ms in deaths],
+                   deaths=[Death(at_ms * MS, rank, 100 + rank, rank if rank < 5 else -1, number)
+                           for rank, number, at_ms in deaths],
                    hung=False, seconds=1.0, leftovers=[], ended_ns=500 * MS, events_file="")
 
 
@@ -130,16 +131,19 @@ class JudgeTest(unittest.TestCase):
         self.assertEqual(judge(scenario(), end, REFERENCE, Rules(nodes=5)).kind, NAMED_ERROR)
 
     def test_what_a_keeper_has_left_on_its_node_is_not_lost(self):
-        def kind_of(pes, nodes, mode="double"):
-            deaths = [(pe, signal.SIGKILL, 60) for pe in pes]
+        def kind_of(pes, nodes, mode="double", spares=()):
+            deaths = [(rank, signal.SIGKILL, 60) for rank in [*pes, *spares]]
             events = [seen(pe, 61, 0x10009) for pe in pes]
             end = outcome(deaths, events, f"PE {pes[0]} {KILLED}{LOST}", results=())
             return judge(scenario(spares=4, mode=mode), end, REFERENCE, Rules(nodes=nodes)).kind
 
         self.assertEqual(kind_of([0, 1], 2), WRONG)  # each kept the other's copy, and both nodes have other PEs
-        self.assertEqual(kind_of([0, 1, 3], 2), NAMED_ERROR)  # and all of node 1
-        self.assertEqual(kind_of([0, 3], 3), WRONG)
-        self.assertEqual(kind_of([0, 3], 3, "single"), NAMED_ERROR)  # PE 2, alone on its node, had its only copy there
+        self.assertEqual(kind_of([0, 1, 3], 2, spares=[5, 7]), NAMED_ERROR)  # and all of node 1
+        self.assertEqual(kind_of([0, 1, 3], 2, spares=[5]), WRONG)  # but a spare, which takes over there
+        self.assertEqual(kind_of([0, 3], 3, spares=[6]), WRONG)
+        # PE 2, alone on its node, had its only copy on that of 0 and 3.
+        self.assertEqual(kind_of([0, 3], 3, "single", spares=[6]), NAMED_ERROR)
+        self.assertEqual(kind_of([0, 3], 3, "single"), WRONG)
 
     def test_with_an_interval_by_time_the_printed_result_tells_what_is_after_the_last_call(self):
         line = f"PE 1 {KILLED} after the last shmem_checkpoint_all"
@@ -153,8 +157,8 @@ class JudgeTest(unittest.TestCase):
     def test_with_replicas_a_pe_is_lost_with_all_that_keep_it(self):
         lost = f"PE 1 {KILLED}{LOST}"
 
-        def kind_of(pes, whole_at=None):
-            deaths = [(pe, signal.SIGKILL, 60 + 2 * pe) for pe in pes]
+        def kind_of(pes, whole_at=None, spares=(7, 8)):
+            deaths = [(rank, signal.SIGKILL, 60 + 2 * rank) for rank in [*pes, *spares]]
             events = [seen(pe, 61 + 2 * pe, 0x10009) for pe in pes]
             if whole_at is not None:
                 events.append(event("span", 0, 64, text="protect", end_ns=whole_at * MS))
@@ -163,6 +167,7 @@ class JudgeTest(unittest.TestCase):
 
         self.assertEqual(kind_of([1, 2]), WRONG)
         self.assertEqual(kind_of([1, 2, 3]), NAMED_ERROR)
+        self.assertEqual(kind_of([1, 2, 3], spares=[8]), WRONG)  # a spare is left on the node of PE 2
         self.assertEqual(kind_of([1, 2, 4]), WRONG)
         self.assertEqual(kind_of([1, 2, 3], whole_at=66), WRONG)  # before the third died
 

@@ -136,9 +136,13 @@ def excuses(scenario, outcome, reference: Reference, rules: Rules) -> list:
 
 
 def _died_with_nodes_of_keepers(scenario, outcome, rules: Rules, deaths: list) -> bool:
-    """Whether a PE has died, and all PEs of the nodes that kept a copy of it, and the job was not whole again in between.
-    With a single copy the PE need not have died: it has none of its own."""
+    """Whether a PE has died, and all PEs of the nodes that kept a copy of it, and the job was not whole again in between;
+    and no spare was left on those nodes either, which would have taken over there. With a single copy the PE need not have
+    died: it has none of its own."""
     repairs = _repairs(outcome.events)
+    dead_ranks = {death.rank for death in outcome.deaths}
+    dead_ranks |= {event.value for event in outcome.events if event.kind == "failure_seen"}
+    alive = [rank for rank in range(scenario.pes + scenario.spares) if rank not in dead_ranks]
 
     def were_at_once(one: int, other: int) -> bool:
         first, second = min(one, other), max(one, other)
@@ -152,6 +156,8 @@ def _died_with_nodes_of_keepers(scenario, outcome, rules: Rules, deaths: list) -
             who = keepers(holders, rules.nodes, scenario.mode)
             for lost in range(scenario.pes) if scenario.mode == "single" else [pe]:
                 nodes = {holders[keeper] % rules.nodes for keeper in who[lost]}
+                if any(rank % rules.nodes in nodes for rank in alive):
+                    continue
                 if lost >= 0 and all(other in gone for other, rank in enumerate(holders) if rank % rules.nodes in nodes):
                     return True
     return False

@@ -185,12 +185,14 @@ TEST_F(OfTwoNodes, WhatOnlySparesHaveCountsUntilTheNextPlan) {
     EXPECT_FALSE(can_be_rebuilt(shape_, state_, PeId(0)));
 }
 
-TEST_F(OfTwoNodes, LossesAreCountedByTheHoldersOfANode) {
-    EXPECT_EQ(one_partner().losses_survived(shape_, state_), 2)
-        << "the third takes along a PE and all that keep for it";
+TEST_F(OfTwoNodes, LossesAreCountedByThoseWhoLiveOnANode) {
+    EXPECT_EQ(one_partner().losses_survived(shape_, state_), 3)
+        << "the fourth takes along a PE, and all that keep for it and the spare beside them";
     state_.deaths = {death_of(2)};
     state_.replacements = state_.protected_layout = {{PeId(2), ProcId(4)}};
-    EXPECT_EQ(one_partner().losses_survived(shape_, state_), 1) << "PE 3 alone keeps for node 0";
+    EXPECT_EQ(one_partner().losses_survived(shape_, state_), 2) << "PE 3 and a spare keep for node 0";
+    state_.deaths.push_back(death_of(5));
+    EXPECT_EQ(one_partner().losses_survived(shape_, state_), 1) << "PE 3 alone";
     state_.unprotected = {PeId(0)};
     EXPECT_EQ(one_partner().losses_survived(shape_, state_), 0);
     shape_.memory = &process_memory();
