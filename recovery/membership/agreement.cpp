@@ -39,7 +39,8 @@ std::size_t Agreement::bytes() const noexcept {
                state.joined.capacity() * sizeof(Joined);
     };
     return sizeof *this + state_bytes(state_) + (dead_.capacity() + ballot_dead_.capacity()) * sizeof(Death) +
-           children_.capacity() * sizeof(Child) + (census_.awaited.capacity() + census_.covered.capacity() + asked_.capacity()) * sizeof(ProcId) +
+           children_.capacity() * sizeof(Child) +
+           (census_.awaited.capacity() + census_.covered.capacity() + asked_.capacity()) * sizeof(ProcId) +
            joining_.capacity() * sizeof(Joined) + (proposal_ ? sizeof(JobState) + state_bytes(*proposal_) : 0);
 }
 

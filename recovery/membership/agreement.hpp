@@ -148,8 +148,8 @@ public:
     // Nobody on another node can have declared this process dead (node_watch.hpp); without that no death that others
     // tell is certain.
     [[nodiscard]] virtual bool has_lease() const { return true; }
-    // The last value that one of the dead has decided, if what they have recorded outlives them (value_records.hpp); the
-    // one that the job has started with if none of them has decided any. Nothing: it does not. On several nodes the
+    // The last value that one of the dead has decided, if what they have recorded outlives them (value_records.hpp);
+    // the one that the job has started with if none of them has decided any. Nothing: it does not. On several nodes the
     // dead are those of this process's node.
     [[nodiscard]] virtual std::optional<JobState> decided_by(std::span<const Death> /*dead*/) const { return {}; }
     // Words of readiness (above): whether every process has one in memory that outlives it. The same for all.

@@ -34,9 +34,8 @@ void Agreement::look_after_orphans() {
 
 void Agreement::ask_in_census(ProcId spare) {
     Message census = make(MessageKind::census);
-    std::copy_if(dead_.begin(), dead_.end(), std::back_inserter(census.deaths), [](const Death& death) {
-        return death.is_certain && !is_mutated(Mutation::census_without_deaths);
-    });
+    std::copy_if(dead_.begin(), dead_.end(), std::back_inserter(census.deaths),
+                 [](const Death& death) { return death.is_certain && !is_mutated(Mutation::census_without_deaths); });
     census_.awaited.push_back(spare);
     census_.told[spare] = census.deaths;
     world_->send(spare, census);
@@ -128,9 +127,8 @@ void Agreement::go_on_from(const JobState& value) {
 Agreement::LeftValue Agreement::learn_left_value() {
     const NodeId own = own_node_ != kNoNode ? own_node_ : shape_.node_of(state_, self_);
     std::vector<Death> here;
-    std::copy_if(dead_.begin(), dead_.end(), std::back_inserter(here), [&](const Death& death) {
-        return shape_.node_of(state_, death.process) == own;
-    });
+    std::copy_if(dead_.begin(), dead_.end(), std::back_inserter(here),
+                 [&](const Death& death) { return shape_.node_of(state_, death.process) == own; });
     const std::optional<JobState> value = world_->decided_by(here);
     if (!value) {
         return LeftValue::no_records;

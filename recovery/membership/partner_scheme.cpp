@@ -126,9 +126,9 @@ std::unique_ptr<const Shares> PartnerScheme::place(const JobShape& shape, const 
     return std::make_unique<PartnerShares>(shape, state, layout, n_partners_);
 }
 
-// What is left on a node is there while somebody of the job lives there, since a spare there takes over: a PE is lost with
-// all processes of the nodes that keep for it. When all holders have died what was agreed on is read on the nodes, so the
-// job is lost with all holders and all spares of any one node.
+// What is left on a node is there while somebody of the job lives there, since a spare there takes over: a PE is lost
+// with all processes of the nodes that keep for it. When all holders have died what was agreed on is read on the nodes,
+// so the job is lost with all holders and all spares of any one node.
 std::int32_t PartnerScheme::losses_by_node(const JobShape& shape, const JobState& state) const {
     const PartnerShares shares(shape, state, state.protected_layout, n_partners_);
     const LeftMemory left(shape, state);
