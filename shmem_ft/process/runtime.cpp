@@ -145,11 +145,8 @@ Result<> Runtime::use_node_memory() {
     return node_memory_.use(self());
 }
 
-// Between nodes for those who ask for it.
-bool Runtime::is_to_track() noexcept {
-    const bool asks = config_.tracking == Tracking::always || config_.tracking == Tracking::check;
-    return memory_.change_notes().is_set() && (links_.network() == nullptr ? node_memory_.is_used() : asks);
-}
+// Not with one PE, or in several memory domains of one node.
+bool Runtime::is_to_track() noexcept { return memory_.change_notes().is_set() && node_memory_.is_used(); }
 
 Result<> Runtime::track_changes() {
     if (!is_to_track()) {
