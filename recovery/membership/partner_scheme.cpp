@@ -157,6 +157,8 @@ std::int32_t PartnerScheme::losses_by_node(const JobShape& shape, const JobState
         for (const Share& share : shares.of(PeId(pe))) {
             const NodeId at = shape.node_of(state, share.holder);
             n_needed += left.has(share.holder, Memory::kept_shadows) ? all_on[at.index()] - (at == own ? 1 : 0) : 0;
+            // Without a copy of its own it is lost although it lives.
+            n_needed -= shape.keeps_near && at != own ? 1 : 0;
         }
         fewest = std::min(fewest, n_needed);
     }

@@ -108,15 +108,6 @@ TEST_F(OfTwoPes, PagesOfWhoIsElsewhereAreGivenBack) {
     EXPECT_EQ(in_file(file.shadow(PeId(1)), 5), gone);
 }
 
-TEST_F(OfTwoPes, OnSeveralNodesThereAreNoRecords) {
-    control_.header().n_nodes = 2;
-    ASSERT_TRUE(good(node_.make(kPes, control_.n_slots())));
-    ASSERT_TRUE(good(node_.place_memory(PeId(0))));
-    ASSERT_TRUE(good(node_.use(ProcId(0))));
-    EXPECT_TRUE(node_.is_used());
-    EXPECT_EQ(node_.records(), nullptr);
-}
-
 TEST_F(OfTwoPes, RecordsAreThereOnceItIsUsed) {
     ASSERT_TRUE(good(node_.make(kPes, control_.n_slots())));
     ASSERT_TRUE(good(node_.place_memory(PeId(0))));

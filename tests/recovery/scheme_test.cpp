@@ -195,6 +195,10 @@ TEST_F(OfTwoNodes, LossesAreCountedByThoseWhoLiveOnANode) {
     EXPECT_EQ(one_partner().losses_survived(shape_, state_), 1) << "PE 3 alone";
     state_.unprotected = {PeId(0)};
     EXPECT_EQ(one_partner().losses_survived(shape_, state_), 0);
+    // A single copy, and each PE is alone on its node, with a spare.
+    const NodeMap alone({NodeId(0), NodeId(1), NodeId(1), NodeId(0)});
+    const JobShape single{.n_pes = 2, .n_processes = 4, .nodes = &alone, .keeps_near = true, .memory = &node_memory()};
+    EXPECT_EQ(one_partner().losses_survived(single, {}), 1) << "two on node 1 lose PE 0, though it lives";
     shape_.memory = &process_memory();
     state_ = {};
     EXPECT_EQ(one_partner().losses_survived(shape_, state_), 1);

@@ -229,9 +229,9 @@ class RunningJob(unittest.TestCase):
             os.kill(pes[1]["pid"], signal.SIGKILL)
             after = await_nodes(job, lambda it: it["view"] == 1 and it["version"] > nodes[0]["version"] + 2)
             where, pes = known(after)
-            self.assertEqual(where, [[0, 1, 2], [3]])  # the first spare is on node 0
+            self.assertEqual(where, [[0, 2], [1, 3]])
             self.assertEqual({pe["state"] for pe in pes}, {"protected"})
-            self.assertEqual(pes[1]["process"], 4)
+            self.assertEqual(pes[1]["process"], 5)  # the first spare is on node 0, this one where the PE was
             self.assertEqual([death["pe"] for death in after[1]["deaths"]], [1])
 
     def test_the_loss_of_a_node(self):
@@ -247,7 +247,7 @@ class RunningJob(unittest.TestCase):
         # A process may be lost there, but no node.
         losses, text = node_losses(pes=6, spares=3, env={**three, "SHMEM_FT_BACKUP_MODE": "single"})
         self.assertEqual((losses["survivable"], losses["fatal_node"]), (0, "pretended node 0"))
-        self.assertIn("  survivable  1 further loss of a PE at one moment, 3 one after another: ", text)
+        self.assertIn("  survivable  2 further losses of a PE at one moment, 3 one after another: ", text)
         self.assertIn("\n              the loss of none of 3 nodes: not of pretended node 0, copies are kept on the node of "
                       "their PE (SHMEM_FT_BACKUP_MODE=single)\n", text)
         losses, _ = node_losses(pes=6, spares=2, env=three)  # on nodes 0 and 1
