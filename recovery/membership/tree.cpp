@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "base/assert.hpp"
 
@@ -15,20 +16,25 @@ Tree::Tree(const JobShape& shape, const JobState& state, std::span<const Death> 
             absent_.push_back(death.process.value());
         }
     }
+    std::vector<std::pair<std::int32_t, ProcId>> by_turn;
     for (const Replacement& replacement : state.replacements) {
         if (!contains(dead, replacement.process)) {
-            extra_.push_back(replacement.process);
+            by_turn.emplace_back(replacement.turn, replacement.process);
         }
     }
     if (state.witness != kNoProc && shape.held_by(state, state.witness) == kNoPe && !contains(dead, state.witness)) {
-        extra_.push_back(state.witness);
+        by_turn.emplace_back(state.witness.value(), state.witness);
     }
-    const auto is_before = [&](ProcId a, ProcId b) { return shape.turn_of(state, a) < shape.turn_of(state, b); };
-    std::sort(extra_.begin(), extra_.end(), is_before);
+    std::sort(by_turn.begin(), by_turn.end());
+    for (const auto& [turn, process] : by_turn) {
+        extra_.push_back(process);
+    }
     SFT_ASSERT(absent_.size() <= static_cast<std::size_t>(n_pes_));
     // Strictly: nobody has two places. Substitutes and the witness come behind all that have started as PEs.
     SFT_ASSERT_SLOW(std::is_sorted(absent_.begin(), absent_.end(), std::less_equal<>()));
-    SFT_ASSERT_SLOW(std::adjacent_find(extra_.begin(), extra_.end(), std::not_fn(is_before)) == extra_.end());
+    SFT_ASSERT_SLOW(std::adjacent_find(by_turn.begin(), by_turn.end(), [](const auto& a, const auto& b) {
+                        return a.first == b.first;
+                    }) == by_turn.end());
     SFT_ASSERT(extra_.empty() || extra_.front().value() >= n_pes_);
 }
 
