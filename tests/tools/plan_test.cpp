@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/result.hpp"
+#include "tools/shmem-ft/plan_risk.hpp"
 
 namespace sft::tools {
 namespace {
@@ -143,6 +146,66 @@ TEST_F(PlanTest, TheTextHasATableAndTheLosses) {
         << text;
     EXPECT_NE(text.find("  1 host: 3 of 3 survived\n  2 hosts: 0 of 3 survived; not n1, n2: "), std::string::npos)
         << text;
+}
+
+// Six hosts in a ring, each keeps for the one before it: six pairs of neighbours are fatal, and of the sets of three
+// without neighbours that which leaves half of the PEs without the one that leads.
+TEST_F(PlanTest, TellsHowLikelyALossIs) {
+    job(6, 6, 6);
+    task.mtbf_days["host"] = 1000;
+    task.run_days = 10;
+    plan = make_plan(task);
+    ASSERT_EQ(plan.risks.size(), 1U);
+    const Plan::Risk& risk = plan.risks.front();
+    ASSERT_EQ(risk.at_once.size(), 3U);
+    EXPECT_EQ(risk.at_once[0].n_sets, 0);
+    EXPECT_EQ(risk.at_once[1].n_sets, 6);
+    EXPECT_EQ(risk.at_once[2].n_sets, 1) << "n1, n3 and n5";
+    EXPECT_NEAR(risk.at_once[1].a_day, 6 * 2 * (1 / 1000.0) * (60 / 86400.0 / 1000), 1e-15);
+    EXPECT_EQ(risk.at_once[1].a_day_error, 0);
+    // Three are survived one after another, in whatever order.
+    EXPECT_NEAR(risk.runs_ended, probability_of_more(6, 3, 1000, 10), 1e-12);
+    EXPECT_NE(text_of(plan, task.backup).find("2 hosts at once that the job does not survive: 8.3e-09 a day"),
+              std::string::npos);
+}
+
+TEST_F(PlanTest, SaysNothingOfRisksThatItIsNotToldOf) {
+    job(4, 4, 4);
+    know_racks();
+    EXPECT_TRUE(make_plan(task).risks.empty());
+    task.mtbf_days["power"] = 5000;
+    plan = make_plan(task);
+    ASSERT_EQ(plan.risks.size(), 1U);
+    EXPECT_EQ(plan.risks.front().what, "power");
+    EXPECT_EQ(plan.risks.front().at_once.front().n_sets, 1) << "all of the job";
+    EXPECT_NEAR(plan.risks.front().at_once.front().a_day, 1 / 5000.0, 1e-12);
+    EXPECT_EQ(plan.risks.front().n_orders, 0);
+}
+
+TEST(PlanRisk, SetsThatContainASmallerFatalOneAreNotCountedAgain) {
+    const auto has_0 = [](const UnitSet& set) { return set.front() == 0; };
+    EXPECT_EQ(smallest_fatal_sets(10, 1, has_0).value, 1);
+    EXPECT_EQ(smallest_fatal_sets(10, 2, has_0).value, 0);
+    const auto has_0_and_1 = [](const UnitSet& set) { return set.size() > 1 && set[0] == 0 && set[1] == 1; };
+    EXPECT_EQ(smallest_fatal_sets(10, 2, has_0_and_1).value, 1);
+    EXPECT_EQ(smallest_fatal_sets(10, 3, has_0_and_1).value, 0);
+}
+
+TEST(PlanRisk, ADrawnShareHasAnError) {
+    const auto is_even = [](const UnitSet& set) { return set.size() == 3 && (set[0] + set[1] + set[2]) % 2 == 0; };
+    const Estimate half = smallest_fatal_sets(400, 3, is_even);
+    EXPECT_GT(half.error, 0);
+    EXPECT_NEAR(half.value, static_cast<double>(choices(400, 3)) / 2, 4 * half.error);
+    const Estimate none = smallest_fatal_sets(400, 3, [](const UnitSet&) { return false; });
+    EXPECT_EQ(none.value, 0);
+    EXPECT_GT(none.error, 0) << "not proven";
+}
+
+TEST(PlanRisk, MoreLossesThanAreSurvivedInARun) {
+    const double lost = 1 - std::exp(-0.01);
+    EXPECT_NEAR(probability_of_more(3, 0, 1000, 10), 1 - std::pow(1 - lost, 3), 1e-12);
+    EXPECT_NEAR(probability_of_more(3, 2, 1000, 10), lost * lost * lost, 1e-15);
+    EXPECT_EQ(probability_of_more(3, 3, 1000, 10), 0);
 }
 
 }  // namespace

@@ -32,6 +32,9 @@ struct PlanCommand {
     int spare_nodes = 0;
     bool is_by_node = false;
     bool as_json = false;
+    std::vector<std::string> mtbf;  // "1000", "rack=20000": days
+    double window_s = 60;
+    double run_days = 0;
 };
 [[nodiscard]] int run_plan(const PlanCommand& command);
 

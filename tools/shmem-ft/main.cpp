@@ -56,6 +56,10 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
                          as of oshrun
     --backup MODE        instead of SHMEM_FT_BACKUP_MODE
     --topology FILE      instead of SHMEM_FT_TOPOLOGY: which hosts are lost together
+    --mtbf DAYS          each host is lost once in so many days: how likely the job is to be lost
+    --mtbf LEVEL=DAYS    the same of each domain of a level of the topology
+    --window SECONDS     until the job is protected again after a loss (default: 60)
+    --run DAYS           what that means for a run of that length
     --json               for programs
   points               the points at which faults can happen: number, name, meaning
     --markdown           as the table of docs/fault-lab.md
@@ -106,6 +110,9 @@ void describe_to(CLI::App& app, Commands& commands) {
             "--map-by", [&commands](const std::string& how) { commands.plan.is_by_node = how == "node"; })
         ->check(CLI::IsMember({"node", "slot"}));
     plan->add_flag("--json", commands.plan.as_json);
+    plan->add_option("--mtbf", commands.plan.mtbf);
+    plan->add_option("--window", commands.plan.window_s)->check(CLI::PositiveNumber);
+    plan->add_option("--run", commands.plan.run_days)->check(CLI::PositiveNumber);
     CLI::App* points = app.add_subcommand("points");
     points->add_flag("--markdown", commands.points.as_markdown);
     CLI::App* status = app.add_subcommand("status");

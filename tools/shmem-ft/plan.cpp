@@ -4,21 +4,29 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 
 #include "recovery/membership/job_state.hpp"
 #include "recovery/membership/placement.hpp"
 #include "recovery/membership/quorum.hpp"
 #include "recovery/membership/scheme.hpp"
+#include "recovery/membership/tree.hpp"
+#include "recovery/rules.hpp"
 #include "tools/common/text.hpp"
+#include "tools/shmem-ft/plan_risk.hpp"
 
 namespace sft::tools {
 namespace {
 
-constexpr std::uint64_t kSetsMax = 200'000;  // more are drawn at random
 constexpr std::int32_t kAtOnceMax = 3;
+constexpr double kSecondsInDay = 86'400;
+// Orders in which units are lost, fewer for more PEs.
+constexpr std::int32_t kOrderWork = 100'000;
+constexpr std::int32_t kOrdersMin = 20;
+constexpr std::int32_t kOrdersMax = 2'000;
 
 // Hosts that are lost as one.
 struct Unit {
@@ -28,36 +36,6 @@ struct Unit {
 
 std::string counted(std::int64_t n, const std::string& what) {
     return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
-
-std::uint64_t choices(std::uint64_t n, std::uint64_t k) {
-    std::uint64_t product = 1;
-    for (std::uint64_t i = 0; i < k; ++i) {
-        product = product * (n - i) / (i + 1);
-    }
-    return product;
-}
-
-// Calls for each set of `k` numbers below n, in order; until one call says no.
-void each_set(std::int32_t n, std::int32_t k, const std::function<void(const std::vector<std::int32_t>&)>& call) {
-    std::vector<std::int32_t> set(static_cast<std::size_t>(k));
-    for (std::int32_t i = 0; i < k; ++i) {
-        set[static_cast<std::size_t>(i)] = i;
-    }
-    for (;;) {
-        call(set);
-        std::int32_t at = k - 1;
-        while (at >= 0 && set[static_cast<std::size_t>(at)] == n - k + at) {
-            --at;
-        }
-        if (at < 0) {
-            return;
-        }
-        std::int32_t next = ++set[static_cast<std::size_t>(at)];
-        for (std::int32_t i = at + 1; i < k; ++i) {
-            set[static_cast<std::size_t>(i)] = ++next;
-        }
-    }
 }
 
 class Planner {
@@ -78,34 +56,37 @@ public:
         nodes_ = NodeMap(std::move(nodes));
         area_map_ = task.topology ? AreaMap(task.topology->areas_of(names)) : AreaMap();
         const bool has_areas = area_map_.has_several();
-        const JobShape shape{.n_pes = task.placement.pes,
-                             .n_processes = static_cast<std::int32_t>(host_of_.size()),
-                             .nodes = nodes_.is_one_node() ? nullptr : &nodes_,
-                             .areas = has_areas ? &area_map_ : nullptr,
-                             .keeps_near = task.backup.mode == BackupMode::single_copy};
+        shape_ = {.n_pes = task.placement.pes,
+                  .n_processes = static_cast<std::int32_t>(host_of_.size()),
+                  .nodes = nodes_.is_one_node() ? nullptr : &nodes_,
+                  .areas = has_areas ? &area_map_ : nullptr,
+                  .keeps_near = task.backup.mode == BackupMode::single_copy,
+                  .scheme = task.backup.mode == BackupMode::none ? &no_copies() : &partners(task.backup.partners)};
         keepers_.resize(n_pes);
         if (task.backup.mode == BackupMode::none) {
             return;
         }
         if (n_pes == 1) {  // a spare keeps for it
-            const ProcId witness = one_partner().witness_for(shape, {});
+            const ProcId witness = one_partner().witness_for(shape_, {});
             keepers_[0] = witness == kNoProc ? std::vector<std::int32_t>{} : std::vector{witness.value()};
             is_by_area_ = has_areas;
             return;
         }
-        const Placement placement(shape, {}, {}, task.backup.partners);
+        const Placement placement(shape_, {}, {}, task.backup.partners);
         for (std::size_t pe = 0; pe < n_pes; ++pe) {
             for (std::int32_t number = 0; number < placement.n_keepers(); ++number) {
                 keepers_[pe].push_back(placement.keeper_of(PeId(static_cast<std::int32_t>(pe)), number).value());
             }
         }
-        is_by_area_ = has_areas && !shape.keeps_near;
+        is_by_area_ = has_areas && !shape_.keeps_near;
     }
 
     [[nodiscard]] Plan plan() {
         Plan plan;
         plan.n_pes = task_.placement.pes;
         plan.n_spares = task_.placement.spares;
+        plan.window_s = task_.window_s;
+        plan.run_days = task_.run_days;
         plan.copies = keepers_.front().empty() ? 0 : static_cast<std::int32_t>(keepers_.front().size());
         plan.apart = is_by_area_ ? task_.topology->apart().name : "host";
         describe_hosts(plan);
@@ -116,6 +97,7 @@ public:
             }
         }
         look_at("host", hosts, plan);
+        look_at_risk("host", hosts, plan);
         for (std::size_t level = 0; level < plan.levels.size(); ++level) {
             std::map<std::string, Unit> domains;
             for (std::size_t host = 0; host < plan.hosts.size(); ++host) {
@@ -129,6 +111,7 @@ public:
                 units.push_back(std::move(unit));
             }
             look_at(plan.levels[level], units, plan);
+            look_at_risk(plan.levels[level], units, plan);
         }
         return plan;
     }
@@ -166,35 +149,98 @@ private:
         for (std::int32_t k = 1; k <= kAtOnceMax && k < n; ++k) {
             Plan::Losses losses{
                 .what = what, .n_at_once = k, .n_sets = 0, .n_survived = 0, .is_sample = false, .fatal = ""};
-            const auto judge = [&](const std::vector<std::int32_t>& set) {
+            const auto judge = [&](const UnitSet& set) {
                 const std::string why = why_fatal(units, set);
                 ++losses.n_sets;
                 losses.n_survived += why.empty() ? 1 : 0;
                 losses.fatal = losses.fatal.empty() ? why : losses.fatal;
             };
-            if (choices(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(k)) <= kSetsMax) {
-                each_set(n, k, judge);
-            } else {
-                losses.is_sample = true;
-                std::mt19937 random(1);  // the same plan gives the same figures
-                for (std::uint64_t i = 0; i < kSetsMax; ++i) {
-                    std::vector<std::int32_t> set;
-                    while (static_cast<std::int32_t>(set.size()) < k) {
-                        const auto one = static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(n));
-                        if (std::find(set.begin(), set.end(), one) == set.end()) {
-                            set.push_back(one);
-                        }
-                    }
-                    std::sort(set.begin(), set.end());
-                    judge(set);
-                }
-            }
+            losses.is_sample = each_set(n, k, judge);
             plan.losses.push_back(std::move(losses));
         }
     }
 
+    void look_at_risk(const std::string& what, const std::vector<Unit>& units, Plan& plan) const {
+        const auto mtbf = task_.mtbf_days.find(what);
+        const auto n = static_cast<std::int32_t>(units.size());
+        if (mtbf == task_.mtbf_days.end() || n == 0) {
+            return;
+        }
+        Plan::Risk risk{.what = what, .mtbf_days = mtbf->second};
+        const double window_days = task_.window_s / kSecondsInDay;
+        for (std::int32_t k = 1; k <= std::min(kAtOnceMax, n); ++k) {
+            const Estimate sets =
+                smallest_fatal_sets(n, k, [&](const UnitSet& set) { return !why_fatal(units, set).empty(); });
+            risk.at_once.push_back({.n_sets = sets.value,
+                                    .a_day = losses_a_day(sets.value, k, risk.mtbf_days, window_days),
+                                    .a_day_error = losses_a_day(sets.error, k, risk.mtbf_days, window_days)});
+        }
+        if (task_.run_days > 0) {
+            one_after_another(units, risk);
+        }
+        plan.risks.push_back(std::move(risk));
+    }
+
+    // In the orders that are drawn, how many are survived if the job is protected again before the next one; from that,
+    // how often a run has more.
+    void one_after_another(const std::vector<Unit>& units, Plan::Risk& risk) const {
+        std::mt19937 random(1);
+        std::vector<std::int32_t> order(units.size());
+        std::iota(order.begin(), order.end(), 0);
+        risk.n_orders = std::clamp(kOrderWork / task_.placement.pes, kOrdersMin, kOrdersMax);
+        double sum = 0;
+        double sum_of_squares = 0;
+        for (std::int32_t i = 0; i < risk.n_orders; ++i) {
+            std::shuffle(order.begin(), order.end(), random);
+            const double more = probability_of_more(static_cast<std::int32_t>(units.size()), survived(units, order),
+                                                    risk.mtbf_days, task_.run_days);
+            sum += more;
+            sum_of_squares += more * more;
+        }
+        risk.runs_ended = sum / risk.n_orders;
+        risk.runs_ended_error = std::sqrt(
+            std::max(0.0, sum_of_squares / risk.n_orders - risk.runs_ended * risk.runs_ended) / risk.n_orders);
+    }
+
+    // By the library's own rules, from the first committed version on.
+    [[nodiscard]] std::int32_t survived(const std::vector<Unit>& units, const std::vector<std::int32_t>& order) const {
+        const JobRules rules(shape_);
+        JobState state = JobRules::first_state(shape_);
+        state.version = shape_.first_version;
+        std::vector<Death> dead;
+        for (std::size_t i = 0; i < order.size(); ++i) {
+            const Tree before(shape_, state, dead, kFanOut);
+            for (const std::int32_t host : units[static_cast<std::size_t>(order[i])].hosts) {
+                for (std::size_t process = 0; process < host_of_.size(); ++process) {
+                    if (host_of_[process] == host) {
+                        insert_sorted(dead, {.process = ProcId(static_cast<std::int32_t>(process)), .reason = {}});
+                    }
+                }
+            }
+            const Tree after(shape_, state, dead, kFanOut);
+            if (!is_quorum(after.size(), before.size(), after.root() == before.root())) {
+                return static_cast<std::int32_t>(i);
+            }
+            if (after.size() == before.size()) {
+                continue;  // only spares were there
+            }
+            std::optional<JobState> next = rules.after_deaths(state, dead);
+            if (next && next->stage == Stage::faulted) {
+                next = rules.after_restart(*next, {Goal::restart, false, JobRules::hash_of(next->failed)}, dead);
+            }
+            if (next && next->stage == Stage::planned) {
+                next = rules.after_ready(rules.after_ready(*next, Goal::restore), Goal::protect);
+            }
+            if (!next || next->stage != Stage::running) {
+                return static_cast<std::int32_t>(i);
+            }
+            state = *std::move(next);
+        }
+        return static_cast<std::int32_t>(order.size());
+    }
+
     // Empty: the job survives it.
-    [[nodiscard]] std::string why_fatal(const std::vector<Unit>& units, const std::vector<std::int32_t>& set) const {
+    [[nodiscard]] std::string why_fatal(const std::vector<Unit>& units, const UnitSet& set) const {
         std::vector<char> is_lost(task_.placement.hosts.size(), 0);
         std::vector<std::string> names;
         for (const std::int32_t number : set) {
@@ -240,6 +286,7 @@ private:
     std::vector<int> host_of_;  // by process
     NodeMap nodes_;
     AreaMap area_map_;
+    JobShape shape_;
     bool is_by_area_ = false;
     std::vector<std::vector<std::int32_t>> keepers_;  // by PE: processes
 };
@@ -290,6 +337,36 @@ std::string table_of(const Plan& plan) {
     return text;
 }
 
+std::string risks_of(const Plan& plan) {
+    std::string text;
+    for (const Plan::Risk& risk : plan.risks) {
+        text += fmt::format(
+            "\nif each {} is lost once in {} days (--mtbf), and the job is protected again after {} s (--window):\n",
+            risk.what, risk.mtbf_days, plan.window_s);
+        for (std::size_t i = 0; i < risk.at_once.size(); ++i) {
+            const Plan::Risk::AtOnce& item = risk.at_once[i];
+            if (item.n_sets > 0 || item.a_day_error > 0) {
+                text += fmt::format("  {} at once that the job does not survive: {:.2g} a day{}\n",
+                                    counted(static_cast<std::int64_t>(i) + 1, risk.what), item.a_day,
+                                    item.a_day_error > 0 ? fmt::format(" (+- {:.1g}, drawn)", item.a_day_error) : "");
+            }
+        }
+        double all = 0;
+        for (const Plan::Risk::AtOnce& item : risk.at_once) {
+            all += item.a_day;
+        }
+        text += fmt::format("  all of these: {:.2g} a day\n", all);
+        if (risk.n_orders > 0) {
+            text += fmt::format(
+                "  in a run of {} days (--run): {:.2g}; and {:.2g} (+- {:.1g}, {} orders drawn) that more are lost one "
+                "after another than spares and majority allow\n",
+                plan.run_days, -std::expm1(-all * plan.run_days), risk.runs_ended, risk.runs_ended_error,
+                risk.n_orders);
+        }
+    }
+    return text;
+}
+
 }  // namespace
 
 Plan make_plan(const PlanTask& task) { return Planner(task).plan(); }
@@ -311,7 +388,7 @@ std::string text_of(const Plan& plan, const Backup& backup) {
                             losses.n_survived, losses.n_sets, losses.is_sample ? "drawn ones " : "",
                             losses.fatal.empty() ? "" : "; not ", losses.fatal);
     }
-    return text;
+    return text + risks_of(plan);
 }
 
 }  // namespace sft::tools

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ struct PlanTask {
     PlacementTask placement;
     Backup backup;
     std::optional<Topology> topology;
+    std::map<std::string, double> mtbf_days;  // of each host, or of each domain of a level
+    double window_s = 60;                     // until the job is protected again
+    double run_days = 0;                      // 0: nothing is said of a run
 };
 
 struct Plan {
@@ -39,6 +43,21 @@ struct Plan {
         bool is_sample = false;        // there are more
         std::string fatal;             // the first set that is not survived, and why
     };
+    // What follows from how often units are lost (plan_risk.hpp).
+    struct Risk {
+        struct AtOnce {
+            double n_sets = 0;  // smallest ones that the job does not survive
+            double a_day = 0;
+            double a_day_error = 0;  // 0: exact, to first order
+        };
+        std::string what;
+        double mtbf_days = 0;
+        std::vector<AtOnce> at_once{};  // by their number: 1, 2, ...
+        // A run that ends since more are lost one after another than spares and majority allow.
+        double runs_ended = 0;
+        double runs_ended_error = 0;
+        std::int32_t n_orders = 0;  // 0: not asked for
+    };
     std::int32_t n_pes = 0;
     std::int32_t n_spares = 0;
     std::int32_t copies = 0;  // of each PE on other hosts
@@ -46,6 +65,9 @@ struct Plan {
     std::string apart;  // by what copies are kept apart: "host", or a level
     std::vector<Host> hosts;
     std::vector<Losses> losses;
+    double window_s = 0;
+    double run_days = 0;
+    std::vector<Risk> risks;
 };
 
 // REQUIRES: no lack of room in the placement.

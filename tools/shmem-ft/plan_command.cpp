@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -41,7 +42,44 @@ Json json_of(const Plan& plan) {
                                   {"is_sample", losses.is_sample},
                                   {"fatal", losses.fatal.empty() ? Json(nullptr) : Json(losses.fatal)}});
     }
+    for (const Plan::Risk& risk : plan.risks) {
+        Json item = {{"what", risk.what}, {"mtbf_days", risk.mtbf_days}, {"window_s", plan.window_s}};
+        for (const Plan::Risk::AtOnce& at_once : risk.at_once) {
+            item["at_once"].push_back(
+                {{"smallest_sets", at_once.n_sets}, {"a_day", at_once.a_day}, {"a_day_error", at_once.a_day_error}});
+        }
+        if (risk.n_orders > 0) {
+            item["run"] = {{"days", plan.run_days},
+                           {"ended", risk.runs_ended},
+                           {"ended_error", risk.runs_ended_error},
+                           {"orders", risk.n_orders}};
+        }
+        json["risks"].push_back(std::move(item));
+    }
     return json;
+}
+
+// "1000" is of hosts, "rack=20000" of a level. Empty: all are good.
+std::string enter_mtbf(const std::vector<std::string>& words, PlanTask& task) {
+    for (const std::string& word : words) {
+        const std::size_t sign = word.find('=');
+        const std::string what = sign == std::string::npos ? "host" : word.substr(0, sign);
+        const std::string number = sign == std::string::npos ? word : word.substr(sign + 1);
+        char* end = nullptr;
+        const double days = std::strtod(number.c_str(), &end);
+        if (number.empty() || *end != '\0' || !(days > 0)) {
+            return fmt::format("--mtbf: '{}' is no number of days above 0 (1000 of hosts, rack=20000 of a level)",
+                               word);
+        }
+        const bool is_level =
+            task.topology && std::any_of(task.topology->levels().begin(), task.topology->levels().end(),
+                                         [&](const auto& level) { return level.name == what; });
+        if (what != "host" && !is_level) {
+            return fmt::format("--mtbf: the topology has no level '{}'", what);
+        }
+        task.mtbf_days[what] = days;
+    }
+    return {};
 }
 
 }  // namespace
@@ -97,6 +135,14 @@ int run_plan(const PlanCommand& command) {
                       .is_by_node = command.is_by_node};
     if (const auto lack = lack_of_room(task.placement)) {
         return refused(*lack);
+    }
+    task.window_s = command.window_s;
+    task.run_days = command.run_days;
+    if (const std::string wrong = enter_mtbf(command.mtbf, task); !wrong.empty()) {
+        return refused(wrong);
+    }
+    if (command.run_days > 0 && command.mtbf.empty()) {
+        return refused("--run: how often is a host lost? --mtbf DAYS");
     }
     const Plan plan = make_plan(task);
     fmt::print("{}", command.as_json ? json_of(plan).dump(2) + "\n" : text_of(plan, task.backup));
