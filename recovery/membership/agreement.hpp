@@ -306,6 +306,7 @@ private:
     void note_covered(ProcId from, const Message& reply);
     void count_census();
     void go_on_from(const JobState& value);
+    void tell_holders() const;
     enum class LeftValue : std::uint8_t { no_records, known, adopted };
     LeftValue learn_left_value();
     [[nodiscard]] bool go_on_from_nodes();

@@ -62,9 +62,7 @@ void Agreement::take_census(ProcId from, const Message& message) {
     note_covered(from, message);
     if (message.state && message.index > state_.index) {
         adopt(*message.state);
-        if (const ProcId leading = leader(); !is_over() && leading != kNoProc && leading != self_) {
-            tell_of_later_value(leading);  // it may never have been told that it takes part
-        }
+        tell_holders();
     }
     std::erase(census_.awaited, from);
     react_to_deaths();
@@ -137,7 +135,17 @@ Agreement::LeftValue Agreement::learn_left_value() {
         return LeftValue::known;
     }
     adopt(JobState(*value));
+    tell_holders();
     return LeftValue::adopted;
+}
+
+// Substitutes that live: whoever was to call them may have died first.
+void Agreement::tell_holders() const {
+    for (const Replacement& replacement : state_.replacements) {
+        if (!is_over() && replacement.process != self_ && !contains(dead_, replacement.process)) {
+            tell_of_later_value(replacement.process);
+        }
+    }
 }
 
 // The same on several nodes, if those who live have read what all of the dead have recorded. False: nobody can know
@@ -157,11 +165,7 @@ bool Agreement::go_on_from_nodes() {
     }
     adopt(rules_->after_loss_of_holders(state_, dead_));
     tell_spares();
-    for (const Replacement& replacement : state_.replacements) {
-        if (!is_over() && replacement.process != self_ && !contains(dead_, replacement.process)) {
-            tell_of_later_value(replacement.process);
-        }
-    }
+    tell_holders();
     if (!is_over()) {
         react_to_deaths();
     }
