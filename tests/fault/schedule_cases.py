@@ -53,14 +53,14 @@ def bad_local_copy(seed):
     return case
 
 
-def bad_copy_of_the_dead(copy, seed, **env):
-    """On one node there is another one, where the dead process was."""
+def bad_copy_of_the_dead(copy, seed, spares=2, **env):
+    """The node where the dead process was has another one, if a spare is there."""
 
     def case(bench):
         schedule = f"flip {copy} seed {seed} of pe 1 at checkpoint_leave visit 8; kill pe 1 at checkpoint_enter visit 9"
-        outcome, expected = jacobi(bench, 4, 2, schedule, **env)
+        outcome, expected = jacobi(bench, 4, spares, schedule, **env)
         check_happened(outcome, f"flip {copy}", "kill pe 1")
-        if not env or copy == "local":
+        if not env or spares == 2 or copy == "local":
             check_success(outcome, expected.results())
             check_restarts(outcome)
             return
@@ -167,7 +167,9 @@ def no_copies(bench):
 CASES = {f"bad-local-copy-{seed}": bad_local_copy(seed) for seed in (1, 2, 3)}
 CASES |= {f"bad-{copy}-of-the-dead-{seed}": bad_copy_of_the_dead(copy, seed)
           for copy in ("shadow", "local") for seed in (1, 2, 3)}
-CASES |= {f"bad-shadow-of-the-dead-elsewhere-{seed}": bad_copy_of_the_dead("shadow", seed, **APART) for seed in (1, 2, 3)}
+# The first spare is on node 0, the second one on node 1.
+CASES |= {f"bad-shadow-of-the-dead-elsewhere-{seed}": bad_copy_of_the_dead("shadow", seed, spares=1, **APART) for seed in (1, 2, 3)}
+CASES |= {f"bad-shadow-of-the-dead-and-a-spare-there-{seed}": bad_copy_of_the_dead("shadow", seed, **APART) for seed in (1, 2, 3)}
 CASES |= {
     "both-copies-bad": both_copies_bad,
     "bad-shadow-of-a-survivor": bad_shadow_of_a_survivor,
