@@ -53,7 +53,7 @@ static long work_reduce[2][WORDS / 2 + 1 + SHMEM_REDUCE_MIN_WRKDATA_SIZE];
 typedef struct {
     int me;
     int n_pes;
-    Board *direct[2][PES_MAX]; /* shmem_ptr of every PE's two boards: stays valid when a PE is replaced */
+    Board *direct[2][PES_MAX]; /* shmem_ptr of every PE's two boards: stays valid when a PE is replaced there */
 } Local;
 
 static long number(const Options *options, uint64_t received, uint64_t a, uint64_t b) {
@@ -109,6 +109,19 @@ static void write_atomics(Board *board, const Local *local, const Options *optio
         const long seen = shmem_long_atomic_fetch(&board->compared, target);
         if (shmem_long_atomic_compare_swap(&board->compared, seen, next_compared(seen, value), target) == seen) {
             break;
+        }
+    }
+}
+
+/* What shmem_ptr has given stays valid when a PE is replaced by a spare of this node, and leads nowhere when it has
+ * gone to another one. */
+static void forget_who_has_left(Local *local) {
+    Board *const own[2] = {heap_board, &global_board};
+    for (int kind = 0; kind < 2; kind++) {
+        for (int pe = 0; pe < local->n_pes; pe++) {
+            if (local->direct[kind][pe] != NULL && shmem_ptr(own[kind], pe) == NULL) {
+                local->direct[kind][pe] = NULL;
+            }
         }
     }
 }
@@ -231,6 +244,7 @@ int main(int argc, char **argv) {
     do {
         if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
             app_recover();
+            forget_who_has_left(&local);
         } else if (step < options.steps) {
             app_leave_if_asked();
             compute_step(&local, &options);
