@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
@@ -321,6 +322,95 @@ TEST_F(OrphanOfANode, EndsWhereNothingWasCommitted) {
     EXPECT_EQ(agreement_.decided().end_reason, EndReason::nothing_committed);
     ASSERT_FALSE(sent_.empty());
     EXPECT_EQ(sent_.back().second.state, agreement_.decided());
+}
+
+// A sleeping spare, process 2, on the node of PE 0; process 3 sleeps where PE 1 is.
+class OrphanOfNodes : public ::testing::Test, public AgreementWorld {
+public:
+    void send(ProcId to, const Message& message) override { sent_.emplace_back(to, message); }
+    void decided(const JobState& /*before*/, const JobState& /*after*/) override {}
+    void heard_of_death(const Death& /*death*/) override {}
+    void must_stop(const Stop& /*why*/) override { FAIL(); }
+    [[nodiscard]] std::optional<JobState> decided_by(std::span<const Death> dead) const override {
+        EXPECT_TRUE(std::all_of(dead.begin(), dead.end(), [](const Death& death) {
+            return death.process == ProcId(0);
+        })) << "what is on the other node it cannot read";
+        return left_;
+    }
+
+protected:
+    void lose_holders() {
+        left_.index = 40;
+        left_.version = Version(7);
+        agreement_.process_died({ProcId(0), kKilled, true});
+        agreement_.process_died({ProcId(1), kKilled, true});
+    }
+    [[nodiscard]] static Message reply(const JobState& state, std::vector<Death> dead) {
+        Message made;
+        made.kind = MessageKind::census_reply;
+        made.state = state;
+        made.index = state.index;
+        made.deaths = std::move(dead);
+        return made;
+    }
+    [[nodiscard]] std::size_t asked() const {
+        return static_cast<std::size_t>(std::count_if(sent_.begin(), sent_.end(), [](const auto& item) {
+            return item.second.kind == MessageKind::census;
+        }));
+    }
+
+    const NodeMap nodes_{{NodeId(0), NodeId(1), NodeId(0), NodeId(1)}};
+    const JobShape shape_{.n_pes = 2, .n_processes = 4, .nodes = &nodes_, .memory = &node_memory()};
+    const JobRules rules_{shape_};
+    Agreement agreement_{
+        {.shape = shape_, .self = ProcId(2), .rules = &rules_, .world = this, .first = JobRules::first_state(shape_)}};
+    JobState left_ = JobRules::first_state(shape_);
+    std::vector<std::pair<ProcId, Message>> sent_;
+};
+
+TEST_F(OrphanOfNodes, GoesOnFromTheLatestThatAnyNodeHas) {
+    lose_holders();
+    EXPECT_EQ(asked(), 1U);
+    JobState later = left_;
+    later.index = 41;
+    later.version = Version(8);
+    agreement_.receive(ProcId(3), reply(later, agreement_.known_deaths()));
+    const JobState& state = agreement_.decided();
+    EXPECT_EQ(state.stage, Stage::planned);
+    EXPECT_EQ(state.version, Version(8));
+    EXPECT_EQ(shape_.holder(state, PeId(0)), ProcId(2)) << "each on its node";
+    EXPECT_EQ(shape_.holder(state, PeId(1)), ProcId(3));
+    ASSERT_FALSE(sent_.empty());
+    EXPECT_EQ(sent_.back().second.kind, MessageKind::collect);
+}
+
+TEST_F(OrphanOfNodes, AsksAgainWhoHadNotHeardOfADeathThere) {
+    lose_holders();
+    agreement_.receive(ProcId(3), reply(left_, {{ProcId(0), kKilled, true}}));
+    EXPECT_EQ(agreement_.decided().stage, Stage::running) << "process 3 may have read before process 1 wrote its last";
+    EXPECT_EQ(asked(), 2U);
+    agreement_.receive(ProcId(3), reply(left_, agreement_.known_deaths()));
+    EXPECT_EQ(agreement_.decided().stage, Stage::planned);
+}
+
+TEST_F(OrphanOfNodes, EndsIfNobodyIsLeftOnANode) {
+    agreement_.process_died({ProcId(3), kKilled, true});
+    lose_holders();
+    EXPECT_EQ(agreement_.decided().stage, Stage::ended);
+    EXPECT_EQ(agreement_.decided().end_reason, EndReason::all_died);
+}
+
+TEST_F(OrphanOfNodes, AnswersWithWhatItHasRead) {
+    left_.index = 40;
+    left_.version = Version(7);
+    Message census;
+    census.kind = MessageKind::census;
+    census.deaths = {{ProcId(0), kKilled, true}, {ProcId(1), kKilled, true}};
+    agreement_.receive(ProcId(3), census);
+    const auto answer = std::find_if(sent_.begin(), sent_.end(),
+                                     [](const auto& item) { return item.second.kind == MessageKind::census_reply; });
+    ASSERT_NE(answer, sent_.end());
+    EXPECT_EQ(answer->second.state, left_);
 }
 
 }  // namespace
