@@ -199,6 +199,10 @@ class ClusterJob:
         with open(self._out.name, encoding="utf-8", errors="replace") as file:
             return file.read()
 
+    def read_errors(self) -> str:
+        with open(self._err.name, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
     def end(self) -> Outcome:
         """Ends a job that would go on."""
         self._job.signal(signal.SIGTERM)

@@ -75,15 +75,24 @@ class Judge(unittest.TestCase):
         self.assertNotIn("lost", outcome.stderr)
 
     def test_short_cuts(self):
-        job = self.start(16, bound_ms=2000)
-        for length_s in (0.5, 1.0, 1.5, 1.8):
+        # That a cut may be nearly as long as the bound is a unit test's (node_watch_test.cpp). A busy machine adds to them:
+        # one of 1.5 s has taken 5.3, and then the host is lost rightly.
+        job = self.start(20, bound_ms=3000)
+        took_s = []
+        for length_s in (0.5, 1.0, 1.5, 2.0):
+            begin = time.monotonic()
             self.cluster.cut(2)
             time.sleep(length_s)
             self.cluster.heal(2)
+            took_s.append(round(time.monotonic() - begin, 2))
             time.sleep(1.0)
-        self.assertEqual(len([p for p in job.processes_on(2) if job.is_alive(p.rank)]), 3)
+        if max(took_s) > 2.5:
+            job.end()
+            self.skipTest(f"the machine is too busy: the cuts took {took_s} s")
+        n_alive = len([p for p in job.processes_on(2) if job.is_alive(p.rank)])
+        self.assertEqual(n_alive, 3, (took_s, job.read_errors()))
         self.cluster.cut(2)
-        time.sleep(3.0)
+        time.sleep(4.5)
         self.cluster.heal(2)
         self.assertTrue(eventually(lambda: not any(job.is_alive(p.rank) for p in job.processes_on(2)), 40))
         self.check_end(job)
