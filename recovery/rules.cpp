@@ -38,10 +38,7 @@ void set_holder(std::vector<Replacement>& replacements, const Replacement& now) 
 // Those that take over come behind everybody who has taken part before, in the order of their numbers. Whoever has a
 // higher number than all of these keeps that as its turn.
 void give_turns(std::span<const Replacement> before, std::vector<Replacement>& takeovers) {
-    std::int32_t last = -1;
-    for (const Replacement& replacement : before) {
-        last = std::max(last, replacement.turn);
-    }
+    std::int32_t last = last_turn_in(before);
     std::sort(takeovers.begin(), takeovers.end(),
               [](const Replacement& a, const Replacement& b) { return a.process < b.process; });
     for (Replacement& takeover : takeovers) {
@@ -227,8 +224,6 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
         set_holder(next.replacements, takeover);
         std::erase(spares, takeover.process);
     }
-    // What was left on a node on which only spares live is served from now on (invariant 7): one of them has a PE of
-    // it.
     SFT_ASSERT(next.replacements.size() <= static_cast<std::size_t>(shape_.n_pes));
     SFT_ASSERT_SLOW(std::is_sorted(next.replacements.begin(), next.replacements.end(),
                                    [](const Replacement& a, const Replacement& b) { return a.pe < b.pe; }));
@@ -242,8 +237,10 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
 }
 
 // Who takes which PE is free. Best is a spare on the node where the PE was: it finds what the node has, and the fewest
-// shares have to move; then one of the same group (area, or memory domain); then any. On one node those that take over
-// are the lowest spares, since one that sleeps finds out by itself there that it leads.
+// shares have to move; then one of the same group (area, or memory domain); then any. So what is left on a node on
+// which only spares live is in reach after the plan (invariant 7 of job_state.hpp): its last holder has died since the
+// plan before, and one of these spares takes that PE. On one node those that take over are the lowest spares, since one
+// that sleeps finds out by itself there that it leads.
 std::vector<Replacement> JobRules::shared_out(const JobState& before, std::vector<PeId> pes,
                                               std::vector<ProcId> spares) const {
     SFT_ASSERT(pes.size() <= spares.size());

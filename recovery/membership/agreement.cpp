@@ -167,8 +167,8 @@ void Agreement::take_join(ProcId from, NodeId node) {
         return;
     }
     if (!state_.joined.empty() && from < state_.joined.back().process) {
-        world_->send(from,
-                     make(MessageKind::excluded));  // sleeping spares ask each other in the order of their numbers
+        // All have to know who asks whom when nobody leads: the lowest of the sleeping spares asks.
+        world_->send(from, make(MessageKind::excluded));
         return;
     }
     const auto is_lower = [](const Joined& other, ProcId process) { return other.process < process; };

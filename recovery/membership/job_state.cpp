@@ -72,6 +72,14 @@ ProcId holder_in(std::span<const Replacement> replacements, PeId pe) noexcept {
     return at != replacements.end() && at->pe == pe ? at->process : ProcId(pe.value());
 }
 
+std::int32_t last_turn_in(std::span<const Replacement> replacements) noexcept {
+    std::int32_t last = -1;
+    for (const Replacement& replacement : replacements) {
+        last = std::max(last, replacement.turn);
+    }
+    return last;
+}
+
 bool has_joined(const JobState& state, ProcId process) noexcept {
     return std::any_of(state.joined.begin(), state.joined.end(),
                        [&](const Joined& joined) { return joined.process == process; });
@@ -168,10 +176,7 @@ PeId falsely_protected(const JobShape& shape, const JobState& state) {
 
 // Who takes over comes behind all that are listed before it. (Those that have started as PEs come first.)
 bool are_turns_in_order(const JobState& state, const JobState& before) {
-    std::int32_t last = -1;
-    for (const Replacement& replacement : before.replacements) {
-        last = std::max(last, replacement.turn);
-    }
+    const std::int32_t last = last_turn_in(before.replacements);
     return std::all_of(state.replacements.begin(), state.replacements.end(), [&](const Replacement& now) {
         const bool is_new = holder_in(before.replacements, now.pe) != now.process;
         return is_new ? now.turn > last

@@ -199,6 +199,8 @@ struct JobShape {
 
 // Who holds and is held, by a list of replacements as of any time.
 [[nodiscard]] ProcId holder_in(std::span<const Replacement> replacements, PeId pe) noexcept;
+// The highest turn of these; below all others if there is none.
+[[nodiscard]] std::int32_t last_turn_in(std::span<const Replacement> replacements) noexcept;
 [[nodiscard]] bool has_joined(const JobState& state, ProcId process) noexcept;
 [[nodiscard]] bool contains(std::span<const Death> sorted_by_process, ProcId process) noexcept;
 // Keeps the list sorted by process; an entry that is there stays as it is. True: it was new.

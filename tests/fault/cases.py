@@ -179,12 +179,12 @@ def before_the_first_commit(bench):
     check(not outcome.results(), "a result without any checkpoint", outcome)
 
 
-def all_at_once(spares, times=1, mode="double"):
-    """Nobody is left who knows what was agreed on; the node's memory does. Twice: also of those that took over."""
+def all_at_once(spares, times=1, **env):
+    """Nobody is left who knows what was agreed on; the memory of the nodes does. Twice: also of those that took over."""
 
     def case(bench):
         expected = jacobi_results(bench)
-        job = bench.job(4, spares, "jacobi1d", *JACOBI, SHMEM_FT_BACKUP_MODE=mode)
+        job = bench.job(4, spares, "jacobi1d", *JACOBI, **env)
         for time in range(times):
             await_commit(job, 2 + 2 * time)
             at_once(job, range(4))
@@ -224,22 +224,6 @@ def left_behind_is_freed(bench):
     outcome = job.finish()
     check(outcome.exit_code == 0, "the job failed", outcome)
     check(after < 1.1 * before, f"{before} bytes before the PE has moved, {after} after it", outcome)
-
-
-def all_of_several_nodes(spares, times=1):
-    """As all_at_once: on each node a spare is left that finds there what the dead had decided."""
-
-    def case(bench):
-        expected = jacobi_results(bench)
-        job = bench.job(4, spares, "jacobi1d", *JACOBI, SHMEM_FT_PRETEND_NODES="2")
-        for time in range(times):
-            await_commit(job, 2 + 2 * time)
-            at_once(job, range(4))
-            if time + 1 < times:
-                await_repair(job)
-        check_success(job.finish(), expected)
-
-    return case
 
 
 def all_of_several_nodes_and_one_unread(bench):
@@ -379,10 +363,10 @@ CASES |= {
     "before-the-first-commit": before_the_first_commit,
     "all-at-once": all_at_once(4),
     "all-at-once-twice": all_at_once(8, times=2),
-    "all-at-once-single-copy": all_at_once(5, mode="single"),
+    "all-at-once-single-copy": all_at_once(5, SHMEM_FT_BACKUP_MODE="single"),
     "all-at-once-too-few-spares": all_at_once_and_too_few_spares,
-    "all-at-once-on-several-nodes": all_of_several_nodes(4),
-    "all-at-once-on-several-nodes-twice": all_of_several_nodes(8, times=2),
+    "all-at-once-on-several-nodes": all_at_once(4, SHMEM_FT_PRETEND_NODES="2"),
+    "all-at-once-on-several-nodes-twice": all_at_once(8, times=2, SHMEM_FT_PRETEND_NODES="2"),
     "all-at-once-and-a-node-unread": all_of_several_nodes_and_one_unread,
     "left-behind-is-freed": left_behind_is_freed,
     "replicas": replicas(2, True),

@@ -318,6 +318,9 @@ class Plan(unittest.TestCase):
         for words, line in ((["plan"], "plan: on which hosts?"), (["plan", "--hosts", "n[1-"], "plan: --host n[1-: 'n[1-' is not NAME"),
                             (["plan", "--hosts", "n", "--spares", "1"], "plan: --spares: 1 spare"),
                             (["plan", "--hosts", "n", "--topology", "/nowhere"], "plan: /nowhere: cannot be read: "),
+                            (["plan", "--hosts", "n:2", "--mtbf", "often"], "plan: --mtbf: 'often' is no number of days above 0"),
+                            (["plan", "--hosts", "n:2", "--mtbf", "rack=9"], "plan: --mtbf: the topology has no level 'rack'"),
+                            (["plan", "--hosts", "n:2", "--run", "9"], "plan: --run: how often is a host lost?"),
                             (["plan", "--hosts", "n", "--backup", "x"], "plan: SHMEM_FT_BACKUP_MODE=x: not one of ")):
             result = tool("shmem-ft", *words)
             self.assertEqual(result.returncode, 2, words)
