@@ -7,6 +7,11 @@
 
 namespace sft {
 
+void StoreWire::fold(std::size_t /*offset*/, std::uint64_t /*build*/, bool /*is_anew*/, const void* /*source*/,
+                     std::size_t /*bytes*/) {
+    SFT_ASSERT(false);  // nobody keeps parity there
+}
+
 void FarImage::ask_for(Batch& batch, std::size_t first) {
     std::size_t bytes = 0;
     batch.first = batch.end = first;

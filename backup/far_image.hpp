@@ -28,6 +28,8 @@ public:
     // The source must not change before flush().
     virtual void write(std::size_t offset, const void* source, std::size_t bytes) = 0;
     virtual void read(std::size_t offset, void* dest, std::size_t bytes) = 0;
+    // Adds to what is there (ParityPlace::fold). Only where parity is kept.
+    virtual void fold(std::size_t offset, std::uint64_t build, bool is_anew, const void* source, std::size_t bytes);
     // All of it has been carried out; false: the process is dead.
     [[nodiscard]] virtual bool flush() = 0;
     // Accesses of so many bytes are fastest.

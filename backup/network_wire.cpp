@@ -14,6 +14,9 @@ public:
     void read(std::size_t offset, void* dest, std::size_t bytes) override {
         network_.read_store(process_, offset, dest, bytes);
     }
+    void fold(std::size_t offset, std::uint64_t build, bool is_anew, const void* source, std::size_t bytes) override {
+        network_.fold_store(process_, offset, build, is_anew, source, bytes);
+    }
     bool flush() override { return network_.flush_store(process_); }
 
     [[nodiscard]] std::size_t piece_bytes() const noexcept override { return network_.store_piece_bytes(); }

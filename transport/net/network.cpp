@@ -57,6 +57,11 @@ void Network::Impl::set_store(std::byte* begin, std::size_t bytes) {
     regions_.store_bytes = bytes;
 }
 
+void Network::Impl::set_folder(StoreFolder* folder) {
+    const Locked lock(mutex_);
+    folder_ = folder;
+}
+
 void Network::Impl::set_marks(const WriteMarks& marks) {
     const Locked lock(mutex_);
     marks_ = marks;
@@ -102,6 +107,7 @@ void Network::retire_peer(ProcId process) { impl_->retire_peer(process); }
 void Network::reset_channels(std::uint32_t epoch) { impl_->reset_channels(epoch); }
 void Network::set_marks(const WriteMarks& marks) { impl_->set_marks(marks); }
 void Network::set_store(std::byte* begin, std::size_t bytes) { impl_->set_store(begin, bytes); }
+void Network::set_folder(StoreFolder* folder) { impl_->set_folder(folder); }
 
 void Network::put(PeId pe, void* dest, const void* source, std::size_t bytes) {
     impl_->put(pe, dest, source, bytes, true);
@@ -161,6 +167,10 @@ void Network::write_store(ProcId process, std::size_t offset, const void* source
 }
 void Network::read_store(ProcId process, std::size_t offset, void* dest, std::size_t bytes) {
     impl_->read_store(process, offset, dest, bytes);
+}
+void Network::fold_store(ProcId process, std::size_t offset, std::uint64_t build, bool is_anew, const void* source,
+                         std::size_t bytes) {
+    impl_->fold_store(process, offset, build, is_anew, source, bytes);
 }
 bool Network::flush_store(ProcId process) { return impl_->flush_store(process); }
 std::size_t Network::store_piece_bytes() const noexcept { return impl_->fabric_->piece_bytes(); }

@@ -46,6 +46,17 @@ struct NetBlocks {
     std::ptrdiff_t source_step = 0;
 };
 
+// What folds do to a store. Called with the lock of the network.
+class StoreFolder {
+public:
+    // Adds the bytes to what is at the offset; false: they do not belong there.
+    [[nodiscard]] virtual bool fold(std::size_t offset, std::uint64_t build, bool is_anew, const std::byte* data,
+                                    std::size_t bytes) noexcept = 0;
+
+protected:
+    ~StoreFolder() = default;
+};
+
 class Network {
 public:
     struct Options {
@@ -114,6 +125,8 @@ public:
     // this returns, nobody writes to what was the store before, unless it is part of the new one. What is being read
     // from it by others may still be: unmap it only when they are known to have finished, or are forgotten.
     void set_store(std::byte* begin, std::size_t bytes);
+    // Null: folds are refused.
+    void set_folder(StoreFolder* folder);
 
     // From now on, what others write here is marked; an empty one: no more.
     void set_marks(const WriteMarks& marks);
@@ -156,6 +169,9 @@ public:
     // flush_store(); reads have arrived after it. Any number may be under way; the caller bounds them.
     void write_store(ProcId process, std::size_t offset, const void* source, std::size_t bytes);
     void read_store(ProcId process, std::size_t offset, void* dest, std::size_t bytes);
+    // Gives them to the folder there.
+    void fold_store(ProcId process, std::size_t offset, std::uint64_t build, bool is_anew, const void* source,
+                    std::size_t bytes);
     // Waits for all of these. False: `process` is dead, or a range was refused since the last flush.
     [[nodiscard]] bool flush_store(ProcId process);
     // Writes of so many bytes travel fastest.

@@ -70,6 +70,7 @@ public:
     [[nodiscard]] bool is_reachable(PeId pe) const noexcept;
     void retire_peer(ProcId process) SFT_EXCLUDES(mutex_);
     void set_store(std::byte* begin, std::size_t bytes) SFT_EXCLUDES(mutex_);
+    void set_folder(StoreFolder* folder) SFT_EXCLUDES(mutex_);
     void set_marks(const WriteMarks& marks) SFT_EXCLUDES(mutex_);
 
     // ---- operations.cpp ----
@@ -83,6 +84,8 @@ public:
     void post(PeId pe, const WireHead& what) SFT_EXCLUDES(mutex_);
     void write_store(ProcId process, std::size_t offset, const void* source, std::size_t bytes) SFT_EXCLUDES(mutex_);
     void read_store(ProcId process, std::size_t offset, void* dest, std::size_t bytes) SFT_EXCLUDES(mutex_);
+    void fold_store(ProcId process, std::size_t offset, std::uint64_t build, bool is_anew, const void* source,
+                    std::size_t bytes) SFT_EXCLUDES(mutex_);
     [[nodiscard]] bool flush_store(ProcId process) SFT_EXCLUDES(mutex_);
     void drain_store(ProcId process, std::size_t bytes) SFT_EXCLUDES(mutex_);
 
@@ -111,6 +114,7 @@ public:
     Options options_;
     std::unique_ptr<SessionFabric> fabric_;
     Regions regions_ SFT_GUARDED_BY(mutex_);
+    StoreFolder* folder_ SFT_GUARDED_BY(mutex_) = nullptr;
     WriteMarks marks_ SFT_GUARDED_BY(mutex_);  // before the first checkpoint
     Counters counters_ SFT_GUARDED_BY(mutex_);
     std::atomic<std::int32_t> me_{-1};
@@ -141,6 +145,7 @@ private:
         bool is_used = false;
         bool is_answer = false;
         WireHead head;
+        std::vector<std::byte> buffer;  // of what is not to be written, but folded; kept for the next one
     };
 
     // ---- sending: operations.cpp ----
@@ -162,8 +167,7 @@ private:
         SFT_EXCLUDES(mutex_);
     void ask(PeId pe, WireHead& head, const Wanted& wanted, Awaited* awaited) SFT_REQUIRES(mutex_);
     void ask_get(PeId pe, void* dest, const void* source, std::size_t bytes, Awaited* awaited) SFT_REQUIRES(mutex_);
-    void access_store(ProcId process, WireKind kind, std::size_t offset, std::byte* dest, Bytes data)
-        SFT_EXCLUDES(mutex_);
+    void access_store(ProcId process, WireHead head, std::byte* dest, Bytes data) SFT_EXCLUDES(mutex_);
     [[nodiscard]] std::size_t blocks_per_message(std::size_t block_bytes) const noexcept;
     void fence(NetPeer& peer) SFT_REQUIRES(mutex_);
     [[nodiscard]] Outgoing& begin_outgoing(Awaited* awaited) SFT_REQUIRES(mutex_);
@@ -181,6 +185,7 @@ private:
     void on_put(NetPeer& from, const WireHead& head, Bytes payload) SFT_REQUIRES(mutex_);
     void on_put_blocks(NetPeer& from, const WireHead& head, Bytes payload) SFT_REQUIRES(mutex_);
     void on_store_write(NetPeer& from, const WireHead& head, Bytes payload) SFT_REQUIRES(mutex_);
+    void on_store_fold(NetPeer& from, const WireHead& head, Bytes payload) SFT_REQUIRES(mutex_);
     void on_get(const WireHead& head, const std::byte* source) SFT_REQUIRES(mutex_);
     void on_get_blocks(const WireHead& head) SFT_REQUIRES(mutex_);
     void on_fetch(const WireHead& head) SFT_REQUIRES(mutex_);

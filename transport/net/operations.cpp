@@ -415,15 +415,32 @@ void Network::Impl::post(PeId pe, const WireHead& what) {
 // ---- stores ----
 
 void Network::Impl::write_store(ProcId process, std::size_t offset, const void* source, std::size_t bytes) {
-    access_store(process, WireKind::store_write, offset, nullptr, bytes_at(source, bytes));
+    WireHead head;
+    head.kind = WireKind::store_write;
+    head.address = offset;
+    access_store(process, head, nullptr, bytes_at(source, bytes));
 }
 
 void Network::Impl::read_store(ProcId process, std::size_t offset, void* dest, std::size_t bytes) {
     auto* const to = static_cast<std::byte*>(dest);
-    access_store(process, WireKind::store_read, offset, to, Bytes(to, bytes));
+    WireHead head;
+    head.kind = WireKind::store_read;
+    head.address = offset;
+    access_store(process, head, to, Bytes(to, bytes));
 }
 
-void Network::Impl::access_store(ProcId process, WireKind kind, std::size_t offset, std::byte* dest, Bytes data) {
+void Network::Impl::fold_store(ProcId process, std::size_t offset, std::uint64_t build, bool is_anew,
+                               const void* source, std::size_t bytes) {
+    WireHead head;
+    head.kind = WireKind::store_fold;
+    head.address = offset;
+    head.operand = build;
+    head.flags = is_anew ? kWireAnew : 0;
+    access_store(process, head, nullptr, bytes_at(source, bytes));
+}
+
+// What is sent to a store is answered in one way, whatever is done with it there.
+void Network::Impl::access_store(ProcId process, WireHead head, std::byte* dest, Bytes data) {
     if (data.empty()) {
         return;
     }
@@ -433,20 +450,17 @@ void Network::Impl::access_store(ProcId process, WireKind kind, std::size_t offs
         return;
     }
     NetPeer& other = peer(process);
-    const bool is_write = kind == WireKind::store_write;
+    const bool is_sent = head.kind != WireKind::store_read;
     Request& request =
-        requests_.begin(other.requests, is_write ? Request::Kind::store_write : Request::Kind::store_read, process);
-    SFT_ASSERT(is_write == (dest == nullptr));
+        requests_.begin(other.requests, is_sent ? Request::Kind::store_write : Request::Kind::store_read, process);
+    SFT_ASSERT(is_sent == (dest == nullptr));
     SFT_ASSERT(other.requests.n_open <= kWindowRequests);
     request.dest = dest;
     request.bytes = data.size();
     other.store_bytes += data.size();
-    WireHead head;
-    head.kind = kind;
-    head.address = offset;
     head.length = data.size();
     head.request = request.id();
-    transmit(process, head, is_write ? data : Bytes());
+    transmit(process, head, is_sent ? data : Bytes());
     finish();
 }
 

@@ -148,6 +148,7 @@ void Network::Impl::message(Bytes bytes, Bytes payload) {
         case WireKind::channel: return on_channel(head, payload);
         case WireKind::credit: return on_credit(head);
         case WireKind::store_write: return on_store_write(*from, head, payload);
+        case WireKind::store_fold: return on_store_fold(*from, head, payload);
         case WireKind::store_read: return on_get(head, regions_.stored(head.address, head.length));
         case WireKind::ack: return on_ack(head, payload);
     }
@@ -221,6 +222,17 @@ void Network::Impl::on_store_write(NetPeer& from, const WireHead& head, Bytes pa
         std::memcpy(place, payload.data(), payload.size());
     } else {
         refuse(head, "a write outside of the store");
+    }
+    settle(from, head, !is_good);
+}
+
+void Network::Impl::on_store_fold(NetPeer& from, const WireHead& head, Bytes payload) {
+    const bool is_good =
+        regions_.stored(head.address, head.length) != nullptr && payload.size() == head.length && head.request != 0 &&
+        folder_ != nullptr &&
+        folder_->fold(head.address, head.operand, (head.flags & kWireAnew) != 0, payload.data(), payload.size());
+    if (!is_good) {
+        refuse(head, "it adds to what is no parity, or not to be changed");
     }
     settle(from, head, !is_good);
 }
@@ -317,7 +329,10 @@ FabricReceiver::Place Network::Impl::expect(const WireHead& head, std::byte* add
     SFT_ASSERT(slot < arrivals_.size() && !arrivals_[slot].is_used);
     SFT_ASSERT(address != nullptr);
     arrivals_free_.pop_back();
-    arrivals_[slot] = {.is_used = true, .is_answer = is_answer, .head = head};
+    Arrival& arrival = arrivals_[slot];
+    arrival.is_used = true;
+    arrival.is_answer = is_answer;
+    arrival.head = head;
     return {.address = address, .from = ProcId(head.from), .ticket = slot};
 }
 
@@ -338,6 +353,13 @@ FabricReceiver::Place Network::Impl::place(Bytes bytes, std::size_t payload_byte
         }
         request->is_arriving = true;
         return expect(head, request->dest, true);
+    }
+    if (head.kind == WireKind::store_fold && head.length == payload_bytes && payload_bytes <= kPackedBytes &&
+        regions_.stored(head.address, payload_bytes) != nullptr) {
+        const Place place = expect(head, regions_.stored(head.address, payload_bytes), false);
+        std::vector<std::byte>& buffer = arrivals_[place.ticket].buffer;
+        buffer.resize(payload_bytes);
+        return {.address = buffer.data(), .from = place.from, .ticket = place.ticket};
     }
     std::byte* address = nullptr;
     if (head.kind == WireKind::put) {
@@ -372,6 +394,8 @@ void Network::Impl::arrived(std::uint64_t ticket, bool is_whole) {
         if (is_whole) {
             end_request(*request, false);
         }
+    } else if (is_whole && head.kind == WireKind::store_fold && !from.is_retired.load(std::memory_order_relaxed)) {
+        on_store_fold(from, head, Bytes(arrival.buffer.data(), arrival.buffer.size()));
     } else if (is_whole && !from.is_retired.load(std::memory_order_relaxed)) {
         if (head.kind == WireKind::put) {
             mark_written(regions_.symmetric(head.address, head.length), head.length);

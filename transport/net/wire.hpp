@@ -22,6 +22,7 @@
 //   credit        pair of PEs    messages                      lane
 //   store_write   offset         bytes           id                           the bytes
 //   store_read    offset         bytes           id
+//   store_fold    offset         bytes           id            build          the bytes
 //   ack                          n                                            n times an id, highest bit: refused
 //
 // small: up to 8 bytes. blocks: bytes of one in the low half, their number in the high one. pair of PEs: sender of the
@@ -57,11 +58,13 @@ enum class WireKind : std::uint8_t {
     store_write,
     store_read,
     ack,
+    store_fold,
 };
 
 static_assert(static_cast<std::uint8_t>(WireKind::put) == 1, "0 is no kind: a head that nobody has filled in");
 
 inline constexpr std::uint8_t kWireRefused = 1;  // a flag of replies
+inline constexpr std::uint8_t kWireAnew = 2;     // a flag of store_fold: the build begins from nothing
 
 struct WireHead {
     std::uint32_t magic = kWireMagic;
