@@ -102,7 +102,8 @@ struct Image::Pass {
     const std::uint64_t* const table;
     const std::size_t frozen_blocks;  // of the heap
     const LiveState& live;
-    ImageStats stats;
+    const std::byte* const globals;  // in the image
+    ImageStats stats = {};
 
     // Nothing else than what is named has to be looked at.
     [[nodiscard]] bool goes_by_names() const noexcept {
@@ -163,7 +164,8 @@ void Image::store_block(const Region& region, std::size_t block, const std::byte
     if (pass.storing.listener != nullptr) {
         pass.storing.listener->about_to_change(number, stored, bytes);
     }
-    raw_copy(stored, live, bytes);
+    const bool is_stashed = pass.storing.stash != nullptr && stored >= pass.globals;
+    raw_copy(stored, is_stashed ? pass.storing.stash + (stored - pass.globals) : live, bytes);
     // Of the copy, while it is in the cache, and not of live memory: a thread of the application that goes on writing
     // would make a copy that looks bad. The table may be torn by a death here; the header does not vouch for it now.
     region.table[block] = checksum(stored, bytes);
@@ -309,7 +311,7 @@ void Image::store_globals(const LiveState& live, Pass& pass) noexcept {
 }
 
 ImageStats Image::store(Version version, const LiveState& live, const Storing& storing) noexcept {
-    Pass pass{storing, sound(this->version()), heap_.table, live.frozen_heap_bytes / kBlockBytes, live, {}};
+    Pass pass{storing, sound(this->version()), heap_.table, live.frozen_heap_bytes / kBlockBytes, live, globals_.data};
     SFT_ASSERT(version != kNoVersion && far_ == nullptr);
     SFT_ASSERT(heap_.bytes == live.heap.bytes && library_.bytes == live.library.bytes);
     SFT_ASSERT(globals_.bytes == live.globals.bytes);

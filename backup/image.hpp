@@ -113,6 +113,8 @@ public:
                                       // moment ago, so that it knows which blocks exist
         std::size_t like_bytes = 0;   // bytes_stored of that
         BlockListener* listener = nullptr;
+        const std::byte* stash = nullptr;  // if given: what globals and the library's state have, at their offsets in
+                                           // an image from those of the globals on, for the blocks that differ
     };
     ImageStats store(Version version, const LiveState& live) noexcept { return store(version, live, Storing()); }
     ImageStats store(Version version, const LiveState& live, const Storing& storing) noexcept;
@@ -186,7 +188,7 @@ public:
     [[nodiscard]] Place place_of(std::size_t block) const noexcept;
     // The checksum of the header, which has that of the table in it.
     [[nodiscard]] std::uint64_t header_sum() const noexcept;
-    [[nodiscard]] const std::byte* begin() const noexcept { return reinterpret_cast<const std::byte*>(header_); }
+    [[nodiscard]] std::byte* begin() const noexcept { return reinterpret_cast<std::byte*>(header_); }
 
     // For tests: flips one bit that matters, in the header, the table or the data, and says which; empty if the image
     // does not hold the version.

@@ -186,4 +186,46 @@ Result<> Protector::fetch_front(const KeeperLocation& keeper, PeId pe, Version v
     return result_of(fetched, std::move(trouble));
 }
 
+// ---- in a group ----
+
+Result<> Protector::use_group(std::span<const GroupMember> members, std::int32_t position, std::int32_t n_parity,
+                              std::function<bool(ProcId)> await) {
+    keepers_.clear();
+    Trouble trouble;
+    if (store_.use_group(members, position, n_parity, live_, std::move(await), trouble) != Reach::opened) {
+        return fails(Error{Failure::cannot_be_opened, std::move(trouble.what), trouble.error});
+    }
+    for (const GroupMember& member : members) {
+        if (!member.is_lost && member.pe != members[static_cast<std::size_t>(position)].pe) {
+            keepers_.push_back(member.location.process);
+        }
+    }
+    return {};
+}
+
+Result<> Protector::brought_back(bool is_back) {
+    if (is_back) {
+        return {};
+    }
+    failed_keeper_ = store_.lost_member();
+    const Failure failure = failed_keeper_ != kNoProc ? Failure::gone : Failure::failed;
+    SFT_ASSERT(!store_.explanation().empty());
+    return fails(Error{failure, store_.explanation(), 0});
+}
+
+Result<> Protector::bring_back(Version version) { return brought_back(store_.bring_back(version, live_)); }
+
+Result<> Protector::bring_front_back(Version version, std::size_t heap_bytes) {
+    return brought_back(store_.bring_front_back(version, live_, heap_bytes));
+}
+
+Result<> Protector::protect_in_group(Version version, const std::vector<std::int32_t>& positions, std::uint32_t round) {
+    store_.begin_round(round);
+    if (store_.make_anew(version, positions, live_)) {
+        return {};
+    }
+    failed_keeper_ = store_.lost_member();
+    return fails(Error{failed_keeper_ != kNoProc ? Failure::gone : Failure::refused, "it does not take parity", 0});
+}
+
 }  // namespace sft

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -89,8 +90,25 @@ public:
     // Only the first `heap_bytes` of the heap, and the library's state.
     [[nodiscard]] Result<> fetch_front(const KeeperLocation& keeper, PeId pe, Version version, std::size_t heap_bytes);
 
+    // ---- in a group that keeps parity (parity_shadow.hpp), instead of the above ----
+
+    using GroupMember = BackupStore::GroupMember;
+    // This process is `members[position]`. keepers() are the others that are not lost.
+    [[nodiscard]] Result<> use_group(std::span<const GroupMember> members, std::int32_t position, std::int32_t n_parity,
+                                     std::function<bool(ProcId)> await);
+    // Own live state <- the copies of `version` on this node, or what the group has. Failures: as of fetch(); of `gone`
+    // failed_keeper() says who.
+    [[nodiscard]] Result<> bring_back(Version version);
+    [[nodiscard]] Result<> bring_front_back(Version version, std::size_t heap_bytes);
+    // After a restore of `version`: the shares at these positions are made anew. Failures: gone; refused.
+    [[nodiscard]] Result<> protect_in_group(Version version, const std::vector<std::int32_t>& positions,
+                                            std::uint32_t round);
+    // What replicate() sends belongs to that round (BackupStore::begin_round).
+    void begin_round(std::uint32_t round) noexcept { store_.begin_round(round); }
+
     // ---- for onlookers ----
 
+    [[nodiscard]] const LiveState& live() const noexcept { return live_; }
     // Of the own state, in the last replicate().
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return stored_bytes_.load(); }
     // The copies themselves, for those that serve, place, count or damage them.
@@ -100,6 +118,7 @@ public:
 private:
     [[nodiscard]] Result<> used(Reach reach, ProcId keeper, Trouble trouble);
     [[nodiscard]] Result<> replicate_to(ProcId only, Version version);
+    [[nodiscard]] Result<> brought_back(bool is_back);
 
     const LiveState& live_;
     BackupStore store_;

@@ -58,6 +58,7 @@ Result<> BackupStore::create(BackupMode mode, const LiveState& live, std::int32_
 void BackupStore::release() noexcept {
     const Use use(*this);
     if (served_ != nullptr) {
+        served_->set_folder(nullptr);
         served_->set_store(nullptr, 0);
         served_ = nullptr;
     }
@@ -66,6 +67,7 @@ void BackupStore::release() noexcept {
     node_file_ = -1;
     is_local_shown_ = is_shadow_shown_ = false;
     shadow_.release();
+    drop_parity();
     fars_.clear();
     lost_keeper_ = kNoProc;
     local_.release();
@@ -77,6 +79,7 @@ void BackupStore::release() noexcept {
 }
 
 Image BackupStore::shadow_slot(Version version, const LiveState& live) const noexcept {
+    SFT_ASSERT(parity_ == nullptr);  // there is no image of its own
     if (!is_far()) {
         SFT_ASSERT(shadow_.address() != nullptr);
         return slot(shadow_.address(), version, live);
@@ -189,6 +192,9 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
             tracker_->heard(replicated.bytes_stored, replicated.bytes_copied);
         }
     }
+    if (parity_ != nullptr) {
+        replicate_to_group(version, live, replicated);
+    }
     for (Far& far : fars_) {
         if (far.shadow->gone() || (only != kNoProc && only != far.shadow->keeper())) {
             continue;
@@ -291,9 +297,13 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     storing.changed = &changed;
     storing.differing = is_known && is_far() ? &changed_ : nullptr;
     storing.listener = versions_;
+    storing.stash = parity_ != nullptr ? parity_->stash() : nullptr;
     const ImageStats stats = local.store(version, live, storing);
     if (tracker_ != nullptr) {
         tracker_->heard(stats.bytes_stored, stats.bytes_copied);
+    }
+    if (parity_ != nullptr) {
+        compare_with_parity(local, changed, version, live);
     }
     note_local_copy(version, live, changed, follows && stats.was_sound);
     changed_in_ = kNoVersion;
@@ -385,6 +395,10 @@ std::vector<Image> BackupStore::readable_shadows(Version version, const LiveStat
     std::vector<Image> shadows;
     look_for_dead_keepers();
     if (!shadow_readable_) {
+        return shadows;
+    }
+    if (parity_ != nullptr) {
+        shadows.push_back(parity_->image(version, live));
         return shadows;
     }
     if (!is_far()) {

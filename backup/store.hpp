@@ -37,6 +37,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,6 +46,7 @@
 #include "backup/change_tracker.hpp"
 #include "backup/far_shadow.hpp"
 #include "backup/image.hpp"
+#include "backup/parity_shadow.hpp"
 #include "backup/version_store.hpp"
 #include "base/assert.hpp"
 #include "base/config.hpp"
@@ -67,19 +69,30 @@ public:
         std::size_t local_copies = 0;  // where the local copies begin there
         ProcId process = kNoProc;
         Network* network = nullptr;  // null: on this node
-        StoreWire* wire = nullptr;   // in place of the network, for tests
+        StoreWire* wire = nullptr;   // in place of the network, for tests, which keep it
         [[nodiscard]] bool is_far() const noexcept { return network != nullptr || wire != nullptr; }
     };
 
     [[nodiscard]] Result<> create(BackupMode mode, const LiveState& live, std::int32_t n_pes);
     // The shadow of a PE: two slots.
     [[nodiscard]] static std::size_t room_bytes(const LiveState& live) noexcept { return 2 * Image::bytes_for(live); }
-    // Memory of the node, with room for the shadows of all PEs, and from `local_copies` on for their local copies: both
-    // are there from now on instead of in each process. Before use_keeper(). file: outlives this.
-    void keep_on_node(int file, std::size_t local_copies) noexcept;
+    // Memory of the node, with room for the shadows of all PEs, and from `local_copies` on for their local copies, and
+    // from `parity` on for their places there: all is there from now on instead of in each process. Before
+    // use_keeper(). file: outlives this. end: of all that others may read and write.
+    struct OnNode {
+        std::size_t local_copies = 0;
+        std::size_t parity = 0;
+        std::size_t end = 0;
+        std::size_t heaps = 0;       // where the heaps of PEs begin, with parity; each takes
+        std::size_t heap_bytes = 0;  // so much
+        std::size_t heaps_end = 0;
+    };
+    void keep_on_node(int file, OnNode places) noexcept;
+    BackupStore();
+    ~BackupStore();
     // For KeeperLocation: that memory; -1: there is none.
     [[nodiscard]] int node_file() const noexcept { return node_file_; }
-    [[nodiscard]] std::size_t local_copies() const noexcept { return local_copies_; }
+    [[nodiscard]] std::size_t local_copies() const noexcept { return places_.local_copies; }
     // A substitute, with the local copy that its predecessor may have left on this node: from that if it holds the
     // version, mended from the shadow, else from the shadow, wherever that is. As roll_back(). REQUIRES: use_keeper,
     // node_file.
@@ -89,7 +102,7 @@ public:
     // Not if it has to be made anew.
     [[nodiscard]] bool has_local_copy_of(Version version) const;
     // Lets processes of other nodes write and read what they keep here. Until release(), which the network outlives.
-    [[nodiscard]] Result<> serve(Network& network);
+    [[nodiscard]] Result<> serve(Network& network, const LiveState& live);
     void release() noexcept;
     // From the first version on; both outlive this. is_checked: what the tracker does not name is compared as well.
     void track_changes_by(ChangeTracker& tracker, bool is_checked = false) noexcept;
@@ -130,6 +143,40 @@ public:
     // Only what Image::load_front loads.
     [[nodiscard]] static Fetched fetch_front(const KeeperLocation& location, PeId pe, Version version,
                                              const LiveState& live, std::size_t heap_bytes, Trouble* trouble = nullptr);
+
+    // ---- parity (store_parity.cpp): instead of a keeper, where the job has it ----
+
+    // The most units that parity of a stripe takes, in any group; 0: there is none. Before create().
+    void keep_parity(std::int32_t most) noexcept { most_parity_ = most; }
+    // Of the place of a PE, in memory of the node.
+    [[nodiscard]] std::size_t parity_bytes(const LiveState& live) const noexcept;
+    struct GroupMember {
+        PeId pe = kNoPe;
+        KeeperLocation location;  // of this process's PE: where its local copy is, if that is on another node
+        bool is_lost = false;
+    };
+    // This process is `pe`, at that position of its group. Others are reached as they are told here from now on.
+    // await: waits for a moment, or for the death of that process; whether that has died.
+    [[nodiscard]] Reach use_group(std::span<const GroupMember> members, std::int32_t position, std::int32_t n_parity,
+                                  const LiveState& live, std::function<bool(ProcId)> await, Trouble& trouble);
+    [[nodiscard]] bool is_in_group() const noexcept;
+    // Checkpoints and recoveries, in the order of time: what is sent from now on is of that one.
+    void begin_round(std::uint32_t round) noexcept;
+    // Own live state <- local copy of `version`, which is first brought back, from what this node has and from the
+    // group. False: explanation() says what is missing, or has_lost_keeper().
+    [[nodiscard]] bool bring_back(Version version, const LiveState& live);
+    // The same for the first `heap_bytes` of the heap and the library's state only; but the local copy is whole then,
+    // which the heap of the one before may be needed for.
+    [[nodiscard]] bool bring_front_back(Version version, const LiveState& live, std::size_t heap_bytes);
+    // What the process that was `pe` has left on this node is made whole, as far as it is here.
+    void mend_left_copy(PeId pe, Version version, const LiveState& live);
+    // After a restore of `version`: what this node has of a later one goes, and the shares of members at these
+    // positions are made anew. False: somebody is dead, or refuses it.
+    [[nodiscard]] bool make_anew(Version version, const std::vector<std::int32_t>& positions, const LiveState& live);
+    // Who was found dead in the last call; kNoProc: nobody.
+    [[nodiscard]] ProcId lost_member() const;
+    // Empty, or what the application has done to its memory in the middle of the last checkpoint.
+    [[nodiscard]] std::string complaint() const;
 
     // ---- integrity ----
 
@@ -236,7 +283,16 @@ private:
         SFT_REQUIRES(mutex_);
     void look_for_dead_keepers() noexcept SFT_REQUIRES(mutex_);
     [[nodiscard]] std::vector<Image> readable_shadows(Version version, const LiveState& live) SFT_REQUIRES(mutex_);
-    [[nodiscard]] bool is_far() const noexcept SFT_REQUIRES(mutex_) { return !fars_.empty(); }
+    [[nodiscard]] bool is_far() const noexcept SFT_REQUIRES(mutex_) { return !fars_.empty() || parity_ != nullptr; }
+    class Folder;
+    void serve_parity(Network& network, const LiveState& live) SFT_REQUIRES(mutex_);
+    void replicate_to_group(Version version, const LiveState& live, Replicated& replicated) noexcept
+        SFT_REQUIRES(mutex_);
+    void note_group_gone() SFT_REQUIRES(mutex_);
+    void drop_parity() noexcept SFT_REQUIRES(mutex_);
+    [[nodiscard]] bool bring_local_back(Version version, const LiveState& live) SFT_REQUIRES(mutex_);
+    void compare_with_parity(const Image& local, const BlockSet& changed, Version version, const LiveState& live)
+        SFT_REQUIRES(mutex_);
     [[nodiscard]] std::string lost_with_keeper(Version version) const SFT_REQUIRES(mutex_);
     [[nodiscard]] Findings mend_front(Image& image, const Image* other) const SFT_REQUIRES(mutex_);
     void describe_once(ScrubPlace& place, const Copies& all) SFT_REQUIRES(mutex_);
@@ -250,19 +306,24 @@ private:
     std::string flip_bit_here(Copy copy, std::uint64_t seed, const LiveState& live) SFT_REQUIRES(mutex_);
 
     mutable Mutex mutex_{MutexRank::store};
-    mutable std::atomic<int> wanted_{0};                       // protocols that have or wait for the mutex
-    mutable std::atomic<pthread_t> holder_{0};                 // the thread of the one that has it
-    BackupMode mode_ = BackupMode::none;                       // constant from create() on
+    mutable std::atomic<int> wanted_{0};        // protocols that have or wait for the mutex
+    mutable std::atomic<pthread_t> holder_{0};  // the thread of the one that has it
+    BackupMode mode_ = BackupMode::none;        // constant from create() on
+    std::int32_t most_parity_ = 0;              // the same
+    std::unique_ptr<Folder> folder_;            // while it is served
+    std::unique_ptr<ParityShadow> parity_ SFT_GUARDED_BY(mutex_);
+    std::uint32_t round_ SFT_GUARDED_BY(mutex_) = 0;
+    std::string complaint_ SFT_GUARDED_BY(mutex_);
     ChangeTracker* tracker_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: everything is compared
     bool checks_tracker_ SFT_GUARDED_BY(mutex_) = false;
     VersionStore* versions_ SFT_GUARDED_BY(mutex_) = nullptr;  // null: copies are all there is
     Segment kept_;                                             // shadows kept for others
     std::size_t kept_bytes_ = 0;                               // of all of them
     int node_file_ = -1;                                       // or here
-    std::size_t local_copies_ = 0;                             // where those begin there
+    OnNode places_;                                            // where things begin there
     bool is_local_shown_ SFT_GUARDED_BY(mutex_) = false;       // the place of pe_ there, in local_
     bool is_shadow_shown_ SFT_GUARDED_BY(mutex_) = false;      // the same in shadow_
-    Window served_memory_ SFT_GUARDED_BY(mutex_);              // all shadows there, for other nodes
+    Window served_memory_ SFT_GUARDED_BY(mutex_);              // what others may read and write there
     Network* served_ SFT_GUARDED_BY(mutex_) = nullptr;
     Window shadow_ SFT_GUARDED_BY(mutex_);          // own shadow, in the keeper's memory
     std::vector<Far> fars_ SFT_GUARDED_BY(mutex_);  // or they are on other nodes; some of the keepers may have died

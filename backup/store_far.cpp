@@ -80,6 +80,9 @@ void BackupStore::keep_only(std::span<const ProcId> keepers) noexcept {
 }
 
 void BackupStore::look_for_dead_keepers() noexcept {
+    if (parity_ != nullptr) {
+        return note_group_gone();
+    }
     bool is_any_left = !is_far();
     for (const Far& far : fars_) {
         if (far.shadow->gone()) {

@@ -69,7 +69,7 @@ BackupStore::Room BackupStore::room(const LiveState& live) const {
             }
         }
         if (has_local_copy()) {
-            copies.push_back({.offset = local_copies_ + pe_.index() * all,
+            copies.push_back({.offset = places_.local_copies + pe_.index() * all,
                               .is_next = true,
                               .is_made = local_version_ != kNoVersion,
                               .touched = touched_[next_slot].count() * kBlockBytes});

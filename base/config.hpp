@@ -21,9 +21,14 @@ enum class BackupMode { none, single_copy, double_copy };
 
 // Which copies of a PE's state there are, besides the state itself.
 inline constexpr std::int32_t kPartnersMax = 8;
+inline constexpr std::int32_t kParityMax = 4;        // of rs:K+M, M
+inline constexpr std::int32_t kParityGroupMax = 32;  // K + M
 struct Backup {
     BackupMode mode = BackupMode::double_copy;
     std::int32_t partners = 1;  // that keep one, as far as there are so many nodes
+    // Not 0: instead of copies at partners, groups of data + parity PEs keep parity, where the job has several nodes.
+    std::int32_t data = 0;
+    std::int32_t parity = 0;
 
     friend bool operator==(const Backup&, const Backup&) noexcept = default;
 };

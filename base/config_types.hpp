@@ -294,8 +294,33 @@ inline constexpr bool kIsInternal = false;
 inline constexpr Choice<BackupMode> kChoices[] = {
     {"none", BackupMode::none}, {"single", BackupMode::single_copy}, {"double", BackupMode::double_copy}};
 inline constexpr std::string_view kReplica = "replica:";
+inline constexpr std::string_view kXor = "xor:";
+inline constexpr std::string_view kReedSolomon = "rs:";
 
 inline bool parse(std::string_view text, Backup& out) noexcept {
+    if (text.substr(0, kXor.size()) == kXor) {
+        std::uint32_t size = 0;
+        const bool is_size = count::parse(text.substr(kXor.size()), size) && size >= 2 && size <= kParityGroupMax;
+        if (is_size) {
+            out = {.mode = BackupMode::double_copy, .data = static_cast<std::int32_t>(size) - 1, .parity = 1};
+        }
+        return is_size;
+    }
+    if (text.substr(0, kReedSolomon.size()) == kReedSolomon) {
+        const std::string_view rest = text.substr(kReedSolomon.size());
+        const std::size_t plus = rest.find('+');
+        std::uint32_t data = 0;
+        std::uint32_t parity = 0;
+        const bool are_counts = plus != std::string_view::npos && count::parse(rest.substr(0, plus), data) &&
+                                count::parse(rest.substr(plus + 1), parity) && data >= 1 && parity >= 1 &&
+                                parity <= kParityMax && data <= kParityGroupMax - parity;
+        if (are_counts) {
+            out = {.mode = BackupMode::double_copy,
+                   .data = static_cast<std::int32_t>(data),
+                   .parity = static_cast<std::int32_t>(parity)};
+        }
+        return are_counts;
+    }
     if (text.substr(0, kReplica.size()) != kReplica) {
         Backup chosen_one;
         const bool is_one = choose(text, kChoices, chosen_one.mode);
@@ -306,10 +331,16 @@ inline bool parse(std::string_view text, Backup& out) noexcept {
     if (!count::parse(text.substr(kReplica.size()), partners) || partners < 1 || partners > kPartnersMax) {
         return false;
     }
-    out = {BackupMode::double_copy, static_cast<std::int32_t>(partners)};
+    out = {.mode = BackupMode::double_copy, .partners = static_cast<std::int32_t>(partners)};
     return true;
 }
 inline std::string print(const Backup& value) {
+    if (value.parity == 1) {
+        return std::string(kXor) + std::to_string(value.data + 1);
+    }
+    if (value.parity > 1) {
+        return std::string(kReedSolomon) + std::to_string(value.data) + "+" + std::to_string(value.parity);
+    }
     return value.partners == 1 ? chosen(value.mode, kChoices) : std::string(kReplica) + std::to_string(value.partners);
 }
 }  // namespace backup

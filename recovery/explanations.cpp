@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/report.hpp"
 #include "recovery/lost_spares.hpp"
+#include "recovery/membership/parity_scheme.hpp"
 #include "recovery/membership/scheme.hpp"
 
 namespace sft {
@@ -84,6 +85,11 @@ namespace {
 
 // Whoever kept for that PE when everybody was protected last.
 std::string and_so_have_keepers(const JobShape& shape, const JobState& state, PeId pe) {
+    if (has_parity(shape)) {
+        const ParityGroup group = parity_group_of(shape, pe);
+        return format(", and so have more of the %zu PEs that keep parity of each other than the %d that may",
+                      group.members.size(), group.n_parity);
+    }
     const std::size_t n_copies = shape.scheme->place(shape, state, state.protected_layout)->of(pe).size();
     return n_copies < 2 ? std::string(", and so has the process that kept the copy of the last checkpoint")
                         : format(", and so have the %zu processes that kept copies of the last checkpoint", n_copies);

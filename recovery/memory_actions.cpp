@@ -11,6 +11,7 @@
 #include "recovery/detection/failure_service.hpp"
 #include "recovery/explanations.hpp"
 #include "recovery/membership/memory_holder.hpp"
+#include "recovery/membership/parity_scheme.hpp"
 #include "recovery/membership/scheme.hpp"
 #include "transport/net/network.hpp"
 
@@ -25,6 +26,7 @@ constexpr int kUntilEnded_ms = 10'000;
 void MemoryActions::open(Options options) {
     SFT_ASSERT(o_.coordinator == nullptr && options.coordinator != nullptr);
     o_ = std::move(options);
+    is_in_group_ = has_parity(o_.coordinator->shape());
 }
 
 // ---- a checkpoint ----
@@ -35,7 +37,13 @@ void MemoryActions::replicate(Version version) {
     if (std::exchange(has_moved_, false)) {
         free_what_is_left();
     }
+    if (is_in_group()) {
+        o_.protector->begin_round(round_of(o_.coordinator->state(), 0));
+    }
     if (const Result<> replicated = o_.protector->replicate(version); !replicated) {
+        if (o_.protector->failed_keeper() == kNoProc) {
+            o_.end_job(format("PE %d: parity on its node cannot be brought up to date", me().value()));
+        }
         // If it is dead, the shadow is gone in any case; if it has refused what it was sent, the job ends here.
         static_cast<void>(must_be_gone(o_.protector->failed_keeper(), replicated.error()));
         if (!o_.coordinator->shape().memory->dies_with_process(Memory::kept_shadows)) {
@@ -47,6 +55,9 @@ void MemoryActions::replicate(Version version) {
 
 void MemoryActions::update_local_copy(Version version) {
     o_.protector->update_local_copy(version);
+    if (const std::string complaint = o_.protector->store().complaint(); !complaint.empty()) {
+        o_.end_job(complaint);
+    }
     o_.init_calls->commit(static_cast<std::uint32_t>(*o_.saved_init_calls));
     o_.committed(version);
 }
@@ -72,8 +83,14 @@ void MemoryActions::free_what_is_left() {
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         if (!is_here[static_cast<std::size_t>(pe)]) {
             o_.free_memory_of(PeId(pe));
+            if (is_in_group()) {
+                o_.free_shadow_of(PeId(pe));
+            }
         }
         const std::vector<Share> of_pe = shares->of(PeId(pe));
+        if (is_in_group()) {
+            continue;  // what a PE keeps for others goes with its memory
+        }
         if (std::none_of(of_pe.begin(), of_pe.end(),
                          [&](const Share& share) { return shape.node_of(state, share.holder) == here; })) {
             o_.free_shadow_of(PeId(pe));
@@ -84,6 +101,9 @@ void MemoryActions::free_what_is_left() {
 // ---- a restart ----
 
 CheckpointActions::Outcome MemoryActions::become_restored(const JobState& state) {
+    if (is_in_group()) {
+        return restore_from_group(state);
+    }
     if (!o_.me->has_joined()) {
         return take_over_from(sources_of(o_.coordinator->shape(), state, me()), state);
     }
@@ -191,6 +211,12 @@ CheckpointActions::Outcome MemoryActions::protect(const JobState& state) {
     }
     fault_point(FaultPoint::protect_begin);
     retire_dead_peers();
+    if (is_in_group()) {
+        if (const Outcome outcome = protect_in_group(state); outcome != Outcome::ok) {
+            return outcome;
+        }
+        return is_protected(state);
+    }
     const std::vector<Share> missing = missing_shares(shape, state, me());
     std::vector<Protector::Shadow> shadows;
     for (const Share& share : targets_of(shape, state, me())) {
@@ -202,6 +228,10 @@ CheckpointActions::Outcome MemoryActions::protect(const JobState& state) {
     } else if (const Result<> done = o_.protector->protect(me(), shadows, state.version); !done) {
         return must_be_gone(o_.protector->failed_keeper(), done.error());
     }
+    return is_protected(state);
+}
+
+CheckpointActions::Outcome MemoryActions::is_protected(const JobState& state) {
     o_.reset_channels(state);
     recovered_from_ = state;
     has_moved_ = true;
@@ -227,6 +257,9 @@ Result<> MemoryActions::show_first_holders() {
 // If one is gone it has no shadow, and its death will be known before anything is replicated.
 Result<> MemoryActions::use_first_keepers() {
     bool is_any_used = false;
+    if (is_in_group()) {
+        return use_group(targets_of(o_.coordinator->shape(), o_.coordinator->state(), me()), kNoProc);
+    }
     for (const Share& share : sources_of(o_.coordinator->shape(), o_.coordinator->state(), me())) {
         const Protector::KeeperLocation keeper = location_of(share.holder);
         const Result<> used =
@@ -259,10 +292,10 @@ bool MemoryActions::fetch_front(std::size_t heap_bytes) {
             return false;
         }
         const std::vector<Share> sources = sources_of(o_.coordinator->shape(), state, me());
-        if (sources.empty()) {
+        if (sources.empty() && !is_in_group()) {
             o_.end_job(lost_copy(o_.coordinator->shape(), state, me()) + ": the data is lost");
         }
-        const Result<> fetched = fetch_front_from(sources, state.version, heap_bytes);
+        const Result<> fetched = fetch_front_from(sources, state, heap_bytes);
         if (fetched) {
             o_.init_calls->fetch(static_cast<std::uint32_t>(*o_.saved_init_calls));
             return true;
@@ -276,10 +309,14 @@ bool MemoryActions::fetch_front(std::size_t heap_bytes) {
 }
 
 // From the first one that has it. Any other failure than `failed`: a keeper is dead.
-Result<> MemoryActions::fetch_front_from(const std::vector<Share>& sources, Version version, std::size_t heap_bytes) {
+Result<> MemoryActions::fetch_front_from(const std::vector<Share>& sources, const JobState& state,
+                                         std::size_t heap_bytes) {
     Result<> fetched;
+    if (is_in_group()) {
+        return fetch_front_from_group(sources, state, heap_bytes);
+    }
     for (const Share& source : sources) {
-        fetched = o_.protector->fetch_front(location_of(source.holder), me(), version, heap_bytes);
+        fetched = o_.protector->fetch_front(location_of(source.holder), me(), state.version, heap_bytes);
         if (fetched) {
             break;
         }

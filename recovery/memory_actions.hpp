@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,11 +87,24 @@ public:
 
 private:
     [[nodiscard]] Outcome become_restored(const JobState& state);
+    // memory_actions_group.cpp: where the job has parity
+    [[nodiscard]] Result<> use_group(std::span<const Share> shares, ProcId copy);
+    [[nodiscard]] Result<> use_group_to_restore(const JobState& state, std::span<const Share> sources);
+    [[nodiscard]] Outcome restore_from_group(const JobState& state);
+    [[nodiscard]] Outcome protect_in_group(const JobState& state);
+    [[nodiscard]] Outcome group_failed(const Error& error);
+    [[nodiscard]] Result<> fetch_front_from_group(std::span<const Share> sources, const JobState& state,
+                                                  std::size_t heap_bytes);
+    [[nodiscard]] bool is_in_group() const noexcept { return is_in_group_; }
+    [[nodiscard]] Outcome is_protected(const JobState& state);
+    // Of checkpoints and recoveries, in the order of time; attempt 0: a checkpoint.
+    [[nodiscard]] static std::uint32_t round_of(const JobState& state, std::uint32_t attempt) noexcept;
     [[nodiscard]] Result<> roll_back(const JobState& state);
     [[nodiscard]] bool is_any_source_gone(const JobState& state) const;
     [[nodiscard]] Outcome take_over_from(const std::vector<Share>& sources, const JobState& state);
     [[nodiscard]] Result<> take_over(ProcId keeper, Version version);
-    [[nodiscard]] Result<> fetch_front_from(const std::vector<Share>& sources, Version version, std::size_t heap_bytes);
+    [[nodiscard]] Result<> fetch_front_from(const std::vector<Share>& sources, const JobState& state,
+                                            std::size_t heap_bytes);
     [[nodiscard]] std::optional<std::pair<ProcId, Error>> show_holders(const JobState& state);
     [[nodiscard]] Outcome must_be_gone(ProcId process, const Error& error) noexcept;
     void end_the_dead_here(const JobState& state);
@@ -99,6 +113,7 @@ private:
     [[nodiscard]] PeId me() const noexcept { return o_.me->get(); }
 
     Options o_;
+    bool is_in_group_ = false;  // constant from open() on
     std::string why_lost_;
     JobState recovered_from_;
     bool has_moved_ = false;  // there was a recovery, and what it has left behind was not looked for yet

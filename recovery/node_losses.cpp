@@ -90,13 +90,16 @@ private:
             node.has_unprotected_pe |= is_unprotected;
             holders_.push_back(holder);
         }
+        if (!has_failed && !is_unprotected) {
+            const NodeId own = shape_.node_of(now_, holder);
+            node_of(all_, own).keeps_last_shares |= !survives_loss_of(own, pe);
+        }
         for (const Share& share : shares_->of(pe)) {
             all_.has_shares = true;
             if (!is_unprotected && left_.has(share.holder, Memory::kept_shadows)) {
                 const NodeId at = shape_.node_of(now_, share.holder);
                 node_of(all_, at).keeps_shares = true;
-                node_of(all_, at).keeps_last_shares |=
-                    (has_failed || shape_.node_of(now_, holder) == at) && !survives_loss_of(at, pe);
+                node_of(all_, at).keeps_last_shares |= has_failed && !survives_loss_of(at, pe);
             }
         }
     }

@@ -60,6 +60,11 @@ enum class Mutation : int {
     take_lowest_spares,        // a PE goes to another node though a spare sleeps on its own
     count_unread_records,      // a spare goes on from what it knows though nobody has read what some of the dead knew
     lead_by_number,            // leaders follow each other by their numbers, whoever has taken part before
+    forget_rounds,             // what was added for a checkpoint that failed counts for the next one (there, too)
+    keep_uncommitted_parity,   // parity of a checkpoint that failed is not dropped (there, too)
+    leave_torn_copy,           // what a dead neighbour has left torn is not made whole (there, too)
+    parity_on_own_node,        // groups are made without regard to nodes
+    one_loss_too_many,         // a group counts on bringing back one member more than it can
     count_
 };
 

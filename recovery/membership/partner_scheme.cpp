@@ -5,6 +5,7 @@
 #include "base/assert.hpp"
 #include "base/config.hpp"
 #include "recovery/membership/placement.hpp"
+#include "recovery/membership/population.hpp"
 #include "recovery/membership/scheme.hpp"
 
 namespace sft {
@@ -127,30 +128,13 @@ std::unique_ptr<const Shares> PartnerScheme::place(const JobShape& shape, const 
 }
 
 // What is left on a node is there while somebody of the job lives there, since a spare there takes over: a PE is lost
-// with all processes of the nodes that keep for it. When all holders have died what was agreed on is read on the nodes,
-// so the job is lost with all holders and all spares of any one node.
+// with all processes of the nodes that keep for it.
 std::int32_t PartnerScheme::losses_by_node(const JobShape& shape, const JobState& state) const {
     const PartnerShares shares(shape, state, state.protected_layout, n_partners_);
     const LeftMemory left(shape, state);
-    std::vector<std::int32_t> spares_on(static_cast<std::size_t>(shape.nodes->n_nodes()));
-    std::vector<std::int32_t> all_on(spares_on.size());
-    std::vector<Death> dead;
-    for (const Death& death : state.deaths) {
-        insert_sorted(dead, death);
-    }
-    for (const ProcId spare : shape.idle_spares(state, dead)) {
-        ++spares_on[shape.node_of(state, spare).index()];
-        ++all_on[shape.node_of(state, spare).index()];
-    }
-    for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
-        const ProcId holder = shape.holder(state, PeId(pe));
-        all_on[shape.node_of(state, holder).index()] += left.lives(holder) ? 1 : 0;
-    }
-    std::int32_t fewest_spares = shape.n_processes;
-    for (std::size_t node = 0; node < all_on.size(); ++node) {
-        fewest_spares = all_on[node] == 0 ? fewest_spares : std::min(fewest_spares, spares_on[node]);
-    }
-    std::int32_t fewest = shape.n_pes - 1 + fewest_spares;
+    const Population population(shape, state);
+    const std::vector<std::int32_t>& all_on = population.all_on;
+    std::int32_t fewest = population.losses_before_all(shape);
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         const NodeId own = shape.node_of(state, shape.holder(state, PeId(pe)));
         std::int32_t n_needed = 0;  // besides the PE

@@ -4,6 +4,7 @@
 
 #include "base/assert.hpp"
 #include "recovery/membership/mutation.hpp"
+#include "recovery/membership/parity_scheme.hpp"
 
 namespace sft {
 namespace {
@@ -64,6 +65,13 @@ std::vector<Share> missing_shares(const JobShape& shape, const JobState& state, 
                            [&](const Share& source) { return are_at_one_place(shape, state, share, source); });
     });
     return missing;
+}
+
+const Scheme& scheme_of(const Backup& backup) noexcept {
+    if (backup.mode == BackupMode::none) {
+        return no_copies();
+    }
+    return backup.parity != 0 ? parity(backup.data, backup.parity) : partners(backup.partners);
 }
 
 ProcId first_holder(std::span<const Share> shares) noexcept { return shares.empty() ? kNoProc : shares.front().holder; }

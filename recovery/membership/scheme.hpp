@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/config.hpp"
 #include "recovery/membership/job_state.hpp"
 #include "recovery/membership/memory_holder.hpp"
 
@@ -72,5 +73,8 @@ protected:
 [[nodiscard]] std::vector<Share> missing_shares(const JobShape& shape, const JobState& state, PeId pe);
 // For those who look at one only; kNoProc: there is none.
 [[nodiscard]] ProcId first_holder(std::span<const Share> shares) noexcept;
+
+// As SHMEM_FT_BACKUP_MODE says.
+[[nodiscard]] const Scheme& scheme_of(const Backup& backup) noexcept;
 
 }  // namespace sft

@@ -3,9 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,33 @@ bool are_new_pages_locked() {
     const bool is_there = ::mincore(page, bytes, &state) == 0 && (state & 1U) != 0;
     ::munmap(page, bytes);
     return is_there;
+}
+
+// As many groups as the fullest place has PEs, at least (recovery/membership/parity_groups.hpp).
+void warn_of_groups(const Config& config, std::int32_t n_pes, const std::map<std::int32_t, std::int32_t>& places,
+                    const std::string& what) {
+    if (places.size() < 2 || n_pes < 2) {
+        return;  // copies outlive processes there, and nothing more is to be had
+    }
+    std::int32_t fullest = 0;
+    for (const auto& [place, n] : places) {
+        fullest = std::max(fullest, n);
+    }
+    const std::int32_t size = config.backup.data + config.backup.parity;
+    const std::int32_t smallest = n_pes / std::max((n_pes + size - 1) / size, fullest);
+    if (smallest < 2) {
+        say("warning: SHMEM_FT_BACKUP_MODE: %d of %d PEs are on one %s, which leaves no groups for parity: each PE has "
+            "a "
+            "copy on another %s instead, as with double",
+            fullest, n_pes, what.c_str(), what.c_str());
+    } else if (smallest < size) {
+        const std::int32_t n_lost = std::min(config.backup.parity, smallest - 1);
+        say("warning: SHMEM_FT_BACKUP_MODE: the PEs on %zu %ss make groups of %d and not of %d, which survive the loss "
+            "of "
+            "%d, and whose parity takes %.2f of what the state takes, twice",
+            places.size(), what.c_str(), smallest, size, n_lost,
+            static_cast<double>(n_lost) / static_cast<double>(smallest - n_lost));
+    }
 }
 
 // What of the job the file does not tell apart, and as many copies as asked for cannot be kept.
@@ -56,17 +84,21 @@ void warn_of_places(const Config& config, const Bootstrap& bootstrap, const Node
                 file.c_str(), level);
         }
     }
-    if (config.backup.partners == 1) {
+    if (config.backup.partners == 1 && config.backup.parity == 0) {
         return;
     }
-    std::set<std::int32_t> places;
+    std::map<std::int32_t, std::int32_t> places;  // and how many PEs are there
     const std::int32_t n_pes = bootstrap.n_processes() - static_cast<std::int32_t>(config.spares);
     for (std::int32_t pe = 0; pe < n_pes && links.nodes() != nullptr; ++pe) {
         const NodeId node = links.nodes()->node_of(ProcId(pe));
-        places.insert(links.areas() != nullptr ? links.areas()->area_of(node) : node.value());
+        ++places[links.areas() != nullptr ? links.areas()->area_of(node) : node.value()];
     }
     const auto n_others = static_cast<std::int32_t>(places.size()) - 1;
     const std::string what = links.areas() == nullptr ? "node" : links.topology()->apart().name;
+    if (config.backup.parity != 0) {
+        warn_of_groups(config, n_pes, places, what);
+        return;
+    }
     if (n_others < 1) {
         say("warning: SHMEM_FT_BACKUP_MODE=replica:%d: all PEs are on one %s, so none of their copies survives its "
             "loss",

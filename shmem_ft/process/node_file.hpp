@@ -1,7 +1,7 @@
 // What lies where in the memory file that the processes of a node have in common: everything of a PE that is to outlive
 // the process which holds it, each PE at its place, and what processes have decided last.
 //
-//   shadows | local copies | records of values | heaps, with what lies behind them | globals
+//   shadows | local copies | what is kept for parity | records of values | heaps, with what lies behind them | globals
 //
 // The globals are those of the PEs' first holders. A substitute keeps its own: among them is what belongs to the
 // process and not to the PE.
@@ -22,6 +22,7 @@ namespace sft {
 struct NodeFile {
     std::size_t shadow_bytes = 0;
     std::size_t local_bytes = 0;
+    std::size_t parity_bytes = 0;   // 0: the scheme has no parity
     std::size_t records_bytes = 0;  // of all
     std::size_t heap_bytes = 0;
     std::size_t globals_bytes = 0;  // 0: there are none
@@ -29,7 +30,10 @@ struct NodeFile {
 
     [[nodiscard]] std::size_t shadow(PeId pe) const noexcept { return place(0, shadow_bytes, pe); }
     [[nodiscard]] std::size_t local(PeId pe) const noexcept { return place(behind(shadow_bytes), local_bytes, pe); }
-    [[nodiscard]] std::size_t records() const noexcept { return behind(shadow_bytes + local_bytes); }
+    [[nodiscard]] std::size_t parity(PeId pe) const noexcept {
+        return place(behind(shadow_bytes + local_bytes), parity_bytes, pe);
+    }
+    [[nodiscard]] std::size_t records() const noexcept { return behind(shadow_bytes + local_bytes + parity_bytes); }
     [[nodiscard]] std::size_t heap(PeId pe) const noexcept { return place(records() + records_bytes, heap_bytes, pe); }
     [[nodiscard]] std::size_t globals(PeId pe) const noexcept { return place(heap_end(), globals_bytes, pe); }
     [[nodiscard]] std::size_t bytes() const noexcept { return heap_end() + behind(globals_bytes); }

@@ -10,6 +10,7 @@ namespace sft {
 NodeFile NodeMemory::layout(std::int32_t n_pes, std::int32_t n_slots) const noexcept {
     return {.shadow_bytes = BackupStore::room_bytes(memory_.live()),
             .local_bytes = Image::bytes_for(memory_.live()),
+            .parity_bytes = protector_.store().parity_bytes(memory_.live()),
             .records_bytes = ValueRecords::bytes_for(n_slots),
             .heap_bytes = whole_pages(memory_.heap_segment().bytes()),
             .globals_bytes = memory_.live().globals.bytes,
@@ -41,7 +42,15 @@ Result<NodeMemory::Places> NodeMemory::place_memory(PeId pe) {
 
 Result<> NodeMemory::use(ProcId self) {
     SFT_ASSERT(fd() >= 0 && bytes() == layout().bytes());  // else the processes do not agree on what lies where
-    protector_.store().keep_on_node(fd(), layout().local(PeId(0)));
+    const NodeFile file = layout();
+    BackupStore::OnNode places{
+        .local_copies = file.local(PeId(0)), .parity = file.parity(PeId(0)), .end = file.records()};
+    if (file.parity_bytes != 0) {
+        places.heaps = file.heap(PeId(0));
+        places.heap_bytes = file.heap_bytes;
+        places.heaps_end = file.heap(PeId(file.n_pes - 1)) + file.heap_bytes;
+    }
+    protector_.store().keep_on_node(fd(), places);
     is_used_ = true;
     return records_.open(fd(), layout().records(), control_.n_slots(), self);
 }
@@ -65,6 +74,7 @@ void NodeMemory::free_memory_of(PeId pe) const noexcept {
 void NodeMemory::free_shadow_of(PeId pe) const noexcept {
     const NodeFile file = layout();
     free_pages(file.shadow(pe), file.shadow_bytes);
+    free_pages(file.parity(pe), file.parity_bytes);
 }
 
 Result<> NodeMemory::take_heap_over(ProcId self, PeId pe) {

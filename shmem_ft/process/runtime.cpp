@@ -170,6 +170,7 @@ void Runtime::tell_if_not_tracked(const Result<>& tracks) const {
 
 Result<> Runtime::create_memory() {
     find_raw_memory();
+    protector_.store().keep_parity(config_.backup.parity);
     if (self() == ProcId(0)) {
         warn_of_locked_memory(config_);
     }
@@ -243,7 +244,7 @@ Result<> Runtime::open_links(const JobCard& first) {
         return opened;
     }
     Result<> used = node_memory_.fd() >= 0 ? node_memory_.use(self()) : Result<>();
-    return used ? protector_.store().serve(*links_.network()) : used;
+    return used ? protector_.store().serve(*links_.network(), memory_.live()) : used;
 }
 
 // ---- the service thread ----

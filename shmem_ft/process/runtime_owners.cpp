@@ -48,7 +48,7 @@ void Runtime::create_coordinator() {
                   .domains = rendezvous_.domains(),
                   .areas = links_.areas(),
                   .keeps_near = config_.backup.mode == BackupMode::single_copy,
-                  .scheme = keeps_copies() ? &partners(config_.backup.partners) : &no_copies(),
+                  .scheme = &scheme_of(config_.backup),
                   .memory = node_memory_.is_used() ? &node_memory() : &process_memory(),
                   .first_version = storage_.begins_with() == kNoVersion ? Version(1) : storage_.begins_with()},
         .self = self(),

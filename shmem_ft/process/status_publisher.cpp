@@ -4,6 +4,7 @@
 
 #include "base/assert.hpp"
 #include "recovery/membership/memory_holder.hpp"
+#include "recovery/membership/parity_scheme.hpp"
 #include "recovery/membership/scheme.hpp"
 
 namespace sft {
@@ -39,6 +40,9 @@ ProcessStatus make_status(const JobShape& shape, const Coordinator::Knowledge& k
             return contains(known.deaths, share.holder) && shape.memory->dies_with_process(Memory::kept_shadows);
         });
         status.keeper = first_holder(shares).value();
+        if (has_parity(shape)) {
+            status.group_parity = static_cast<std::uint16_t>(parity_group_of(shape, pe).n_parity);
+        }
         for (std::size_t i = 1; i < shares.size() && i <= status.further_keepers.size(); ++i) {
             status.further_keepers[i - 1] = shares[i].holder.value();
         }

@@ -36,7 +36,9 @@ JobCard own_card(const Config& config, AddressRange heap, AddressRange globals, 
     mine.globals_bytes = globals.bytes;
     mine.program_fingerprint = program_fingerprint();
     mine.backup_mode = static_cast<std::uint32_t>(config.backup.mode);
-    mine.partners = static_cast<std::uint64_t>(config.backup.partners);
+    mine.partners = static_cast<std::uint64_t>(config.backup.partners) |
+                    static_cast<std::uint64_t>(config.backup.data) << 16 |
+                    static_cast<std::uint64_t>(config.backup.parity) << 32;
     mine.check_mode = static_cast<std::uint32_t>(config.check);
     mine.port_guard = static_cast<std::uint32_t>(config.port_guard);
     mine.tracks = config.tracking != Tracking::off ? 1 : 0;

@@ -24,7 +24,7 @@ struct JobCard {
     std::uint32_t check_mode = 0;
     std::uint32_t is_crowded = 0;  // process 0 decides: more PEs on a node than it has processors
     std::uint32_t port_guard = 0;
-    std::uint64_t partners = 0;
+    std::uint64_t partners = 0;  // and what there is of parity
     std::uint64_t tracks = 0;    // writes to other PEs are noted
     std::uint64_t topology = 0;  // Topology::fingerprint; 0: none
     std::uint64_t interval_kind = 0;

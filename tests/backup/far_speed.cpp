@@ -71,7 +71,9 @@ struct Bench {
 void keep(NetNode& node, std::size_t bytes) {
     const Bench bench(bytes);
     BackupStore store;
-    require(store.create(BackupMode::single_copy, bench.live, 1).then([&] { return store.serve(node.network); }));
+    require(store.create(BackupMode::single_copy, bench.live, 1).then([&] {
+        return store.serve(node.network, bench.live);
+    }));
     node.board.values[0] = 1;
     while (node.board.step == 0) {
         ::poll(nullptr, 0, 10);  // and takes no time from the processor

@@ -69,7 +69,7 @@ protected:
             const LiveMemory layout(heap_blocks);
             BackupStore keeper;
             ASSERT_TRUE(good(keeper.create(BackupMode::single_copy, layout.state, kPes)));
-            ASSERT_TRUE(good(keeper.serve(node.network)));
+            ASSERT_TRUE(good(keeper.serve(node.network, layout.state)));
             node.board.values[0] = 1;
             await([&] { return node.board.step >= step; });
             node.network.close();

@@ -22,7 +22,10 @@ protected:
         place = {.node_file = file.fd(), .local_copies = static_cast<std::size_t>(kPes) * room, .process = ProcId(2)};
         join(owner);
     }
-    void join(Member& member) const { member.protector.store().keep_on_node(file.fd(), place.local_copies); }
+    void join(Member& member) const {
+        member.protector.store().keep_on_node(
+            file.fd(), {.local_copies = place.local_copies, .parity = file.bytes(), .end = file.bytes()});
+    }
     // What the dead process has left is its successor's, copies and the memory itself.
     void expect_taken_over(const State& committed, Version version, std::uint64_t* n_bad = nullptr) {
         Member substitute(GetParam());

@@ -160,10 +160,18 @@ TEST_F(ConfigTest, BackupModes) {
     set("SHMEM_FT_BACKUP_MODE", "replica:3");
     ASSERT_TRUE(good(load_config(config)));
     EXPECT_EQ(config.backup, (Backup{BackupMode::double_copy, 3}));
+    set("SHMEM_FT_BACKUP_MODE", "xor:8");
+    ASSERT_TRUE(good(load_config(config)));
+    EXPECT_EQ(config.backup, (Backup{.data = 7, .parity = 1}));
+    set("SHMEM_FT_BACKUP_MODE", "rs:10+2");
+    ASSERT_TRUE(good(load_config(config)));
+    EXPECT_EQ(config.backup, (Backup{.data = 10, .parity = 2}));
     set("SHMEM_FT_BACKUP_MODE", "replica:1");
     ASSERT_TRUE(good(load_config(config)));
     EXPECT_EQ(config.backup, Backup());
-    for (const char* bad : {"replica:", "replica:0", "replica:9", "replica:-1", "replica:2x", "replica", "double:2"}) {
+    for (const char* bad :
+         {"replica:", "replica:0", "replica:9", "replica:-1", "replica:2x", "replica", "double:2", "xor", "xor:1",
+          "xor:33", "rs:2", "rs:0+1", "rs:2+5", "rs:31+2", "rs:+1", "rs:2+1x", "xor:4+1"}) {
         set("SHMEM_FT_BACKUP_MODE", bad);
         EXPECT_FALSE(load_config(config)) << bad;
     }
@@ -178,9 +186,13 @@ struct BadCase {
 TEST_F(ConfigTest, BadValuesNameTheVariableAndWhatIsAccepted) {
     const BadCase cases[] = {
         {"SHMEM_FT_BACKUP_MODE", "tripple",
-         "SHMEM_FT_BACKUP_MODE=tripple: not one of none, single, double, replica:K with K from 1 to 8"},
+         "SHMEM_FT_BACKUP_MODE=tripple: not one of none, single, double, replica:K with K from 1 to 8, xor:G with G "
+         "from 2 to 32, rs:K+M with M from 1 "
+         "to 4 and K+M up to 32"},
         {"SHMEM_FT_BACKUP_MODE", "",
-         "SHMEM_FT_BACKUP_MODE=: not one of none, single, double, replica:K with K from 1 to 8"},
+         "SHMEM_FT_BACKUP_MODE=: not one of none, single, double, replica:K with K from 1 to 8, xor:G with G from 2 to "
+         "32, rs:K+M with M from 1 "
+         "to 4 and K+M up to 32"},
         {"SHMEM_FT_SPARES", "-1", "SHMEM_FT_SPARES=-1: not a number from 0 to 4094"},
         {"SHMEM_FT_SPARES", "4095", "SHMEM_FT_SPARES=4095: not a number from 0 to 4094"},
         {"SHMEM_FT_SPARES", "1.5", "SHMEM_FT_SPARES=1.5: not a number from 0 to 4094"},

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from bench import (JACOBI, Bench, Wrong, await_commit, await_repair, check, check_ended, check_error, check_success,
+from bench import (JACOBI, Bench, Wrong, at_once, await_commit, await_repair, check, check_ended, check_error, check_success,
                    jacobi_results, kill_pes)
 from placement import keepers
 from policy_cases import POLICY_CASES
@@ -27,6 +27,7 @@ from job_watch import Launcher  # noqa: E402
 import crowded_cases  # noqa: E402
 import handle_cases  # noqa: E402
 import interval_cases  # noqa: E402
+import parity_cases  # noqa: E402
 import program_cases  # noqa: E402
 import roomy_cases  # noqa: E402
 import scarce_cases  # noqa: E402
@@ -57,12 +58,6 @@ def exit_in_a_program(bench):
 
 
 # --- ends that are errors ---
-
-
-def at_once(job, pes):
-    """Stopped first, so that no death is noticed and repaired before the others have happened."""
-    kill_pes(job, pes, signal.SIGSTOP)
-    kill_pes(job, pes)
 
 
 def partners_at_once(bench):
@@ -394,7 +389,7 @@ CASES |= {
 }
 CASES |= POLICY_CASES | stop_cases.CASES | schedule_cases.CASES | handle_cases.CASES | scarce_cases.CASES
 CASES |= roomy_cases.CASES | crowded_cases.CASES | interval_cases.CASES | version_cases.CASES
-CASES |= program_cases.CASES
+CASES |= program_cases.CASES | parity_cases.CASES
 
 
 def report_failure(name, error) -> None:

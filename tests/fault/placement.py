@@ -19,6 +19,36 @@ def partners_in(mode: str) -> int:
     return int(mode.partition("replica:")[2] or 1)
 
 
+def parity_of(mode: str) -> tuple:
+    """The most PEs of a group, and how many losses of members it survives; (0, 0): the mode keeps copies."""
+    kind, _, sizes = mode.partition(":")
+    if kind == "xor":
+        return int(sizes), 1
+    if kind == "rs":
+        data, _, parity = sizes.partition("+")
+        return int(data) + int(parity), int(parity)
+    return 0, 0
+
+
+def groups_of(pes: int, nodes: int, mode: str) -> list:
+    """The members of each group that keeps parity: the PEs, node by node, are dealt out to the groups in turn, of which
+    there are as many as PEs on the fullest node, or as the size asks for."""
+    by_node: dict = {}
+    for pe in range(pes):
+        by_node.setdefault(pe % nodes, []).append(pe)
+    size, _ = parity_of(mode)
+    n_groups = max([-(-pes // size)] + [len(there) for there in by_node.values()])
+    found: list = [[] for _ in range(n_groups)]
+    for place, pe in enumerate(pe for node in sorted(by_node) for pe in by_node[node]):
+        found[place % n_groups].append(pe)
+    return found
+
+
+def has_parity(pes: int, nodes: int, mode: str) -> bool:
+    """Not on one node, and not if more than half of the PEs are on one: they keep copies, then."""
+    return parity_of(mode)[0] > 0 and nodes > 1 and pes > 1 and min(map(len, groups_of(pes, nodes, mode))) > 1
+
+
 def keepers(holders: list, nodes: int, mode: str) -> list:
     """The PEs that keep a shadow, by PE, the nearest first."""
     by_node: dict = {}

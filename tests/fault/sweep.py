@@ -19,6 +19,9 @@ NEEDS_OTHER_SETTING = {
     **{point: "SHMEM_FT_STORE" for point in ("store_asked", "store_told", "store_begin", "store_block", "store_written",
                                              "store_complete", "store_committed")},
     "stored_load": "SHMEM_FT_RESTART",
+    # With parity the steps of a checkpoint are agreed on by messages, as always on several nodes.
+    **({"word_written": "one node"} if os.environ.get("SHMEM_FT_BACKUP_MODE", "").startswith(("xor", "rs"))
+       else {point: "SHMEM_FT_BACKUP_MODE" for point in ("parity_fold", "parity_anew")}),
 }
 RUNS_LEAST = 200
 

@@ -10,7 +10,7 @@ import dataclasses
 import re
 import signal
 
-from placement import holders_at, keepers
+from placement import groups_of, has_parity, holders_at, keepers, parity_of
 
 RECOVERED = "recovered"
 UNTOUCHED = "nothing to repair"
@@ -148,11 +148,21 @@ def _died_with_nodes_of_keepers(scenario, outcome, rules: Rules, deaths: list) -
         first, second = min(one, other), max(one, other)
         return not any(first < end <= second and begin >= first - 1 for begin, end in repairs)
 
+    def is_lost(node: int, gone: set, holders: list) -> bool:
+        return not any(rank % rules.nodes == node for rank in alive) and \
+            all(other in gone for other, rank in enumerate(holders) if rank % rules.nodes == node)
+
     for time, pe in deaths:
         together = [(other_time, other) for other_time, other in deaths if were_at_once(time, other_time)]
         gone = {other for _, other in together}
         for at, _ in together:
             holders = holders_at(outcome.events, scenario.pes, at)
+            if has_parity(scenario.pes, rules.nodes, scenario.mode):
+                lost = [is_lost(rank % rules.nodes, gone, holders) for rank in holders]
+                # When all PEs have died, what was agreed on has to be read on all nodes.
+                if _is_any_group_lost(scenario, rules, lost) or (len(gone) >= scenario.pes and any(lost)):
+                    return True
+                continue
             who = keepers(holders, rules.nodes, scenario.mode)
             for lost in range(scenario.pes) if scenario.mode == "single" else [pe]:
                 nodes = {holders[keeper] % rules.nodes for keeper in who[lost]}
@@ -160,6 +170,13 @@ def _died_with_nodes_of_keepers(scenario, outcome, rules: Rules, deaths: list) -
                     continue
                 if lost >= 0 and all(other in gone for other, rank in enumerate(holders) if rank % rules.nodes in nodes):
                     return True
+    return False
+
+
+def _is_any_group_lost(scenario, rules: Rules, lost: list) -> bool:
+    for group in groups_of(scenario.pes, rules.nodes, scenario.mode):
+        if sum(lost[pe] for pe in group) > min(parity_of(scenario.mode)[1], len(group) - 1):
+            return True
     return False
 
 

@@ -43,6 +43,8 @@ public:
 // Who has to keep a share of each PE under the holders of this value, found without the code under test. Nobody: empty.
 using Keepers = std::vector<std::vector<ProcId>>;
 [[nodiscard]] Keepers expected_keepers(const Scenario& scenario, const JobState& state);
+// Where the scenario has parity: the other members of each PE's group.
+[[nodiscard]] std::vector<std::vector<PeId>> expected_groups(const Scenario& scenario);
 // Where a keeper of that value keeps.
 [[nodiscard]] Place local_place_of(const Scenario& scenario, ProcId holder, PeId pe);
 [[nodiscard]] Place place_at(const Scenario& scenario, ProcId keeper, PeId pe, Version version);
@@ -124,6 +126,8 @@ private:
     [[nodiscard]] bool has_copy(const Place& place, Version version) const;
     void expect_shadows(const JobState& state, Version version, const char* when);
     void expect_local_copies(const JobState& state, Version version, const char* when);
+    void expect_parity(const JobState& state, Version version, const char* when);
+    [[nodiscard]] bool may_give_up_in_group(ProcId process, PeId pe, const JobState& state) const;
 
     const Account& account_;
     Verdict& verdict_;
@@ -156,6 +160,7 @@ private:
     [[nodiscard]] bool is_out_of_reach(ProcId decider, const JobState& before, ProcId keeper) const;
     [[nodiscard]] bool has_reason(ProcId decider, const JobState& before, const JobState& after) const;
     [[nodiscard]] bool is_out(ProcId decider, ProcId process) const;
+    [[nodiscard]] bool is_any_group_lost(ProcId decider, const JobState& before) const;
     [[nodiscard]] bool is_too_late(ProcId process) const;
 
     const Account& account_;

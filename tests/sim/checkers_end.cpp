@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/report.hpp"
 #include "tests/sim/checkers.hpp"
@@ -74,6 +75,43 @@ Keepers expected_keepers(const Scenario& scenario, const JobState& state) {
         }
     }
     return keepers;
+}
+
+// As many groups as the fullest place has PEs, or as their size asks for: each takes a PE of a place in turn, and the
+// next place goes on where the one before has ended.
+std::vector<std::vector<PeId>> expected_groups(const Scenario& scenario) {
+    const std::int32_t n_pes = scenario.shape.n_pes;
+    std::map<std::int32_t, std::vector<PeId>> by_place;
+    const auto arrange = [&](bool is_by_area) {
+        by_place.clear();
+        for (std::int32_t pe = 0; pe < n_pes; ++pe) {
+            by_place[is_by_area ? area_of(scenario, ProcId(pe)) : node_of(scenario, ProcId(pe)).value()].emplace_back(
+                pe);
+        }
+    };
+    arrange(true);
+    if (by_place.size() < 2) {
+        arrange(false);
+    }
+    std::size_t n_groups = static_cast<std::size_t>((n_pes + scenario.group_size - 1) / scenario.group_size);
+    for (const auto& [place, pes] : by_place) {
+        n_groups = std::max(n_groups, pes.size());
+    }
+    std::vector<std::vector<PeId>> groups(n_groups);
+    std::size_t next = 0;
+    for (const auto& [place, pes] : by_place) {
+        for (const PeId pe : pes) {
+            groups[next++ % n_groups].push_back(pe);
+        }
+    }
+    std::vector<std::vector<PeId>> others(static_cast<std::size_t>(n_pes));
+    for (const std::vector<PeId>& group : groups) {
+        for (const PeId pe : group) {
+            std::copy_if(group.begin(), group.end(), std::back_inserter(others[pe.index()]),
+                         [&](PeId other) { return other != pe; });
+        }
+    }
+    return others;
 }
 
 Place local_place_of(const Scenario& scenario, ProcId holder, PeId pe) {
@@ -268,6 +306,29 @@ bool EndChecker::is_out_of_reach(ProcId decider, const JobState& before, ProcId 
     return !account_.scenario.has_node_memory || is_deserted(decider, before, node_of(account_.scenario, keeper));
 }
 
+// A PE is without a holder, and more members of its group than that survives have lost what their nodes had of them.
+bool EndChecker::is_any_group_lost(ProcId decider, const JobState& before) const {
+    const Scenario& scenario = account_.scenario;
+    const std::vector<std::vector<PeId>> groups = expected_groups(scenario);
+    const auto is_lost = [&](PeId pe) {
+        const ProcId last = holder_in(before.protected_layout, pe);
+        const ProcId holder = last == kNoProc ? ProcId(pe.value()) : last;
+        return is_out(decider, holder) && is_out_of_reach(decider, before, holder);
+    };
+    for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
+        const std::vector<PeId>& others = groups[static_cast<std::size_t>(pe)];
+        const auto n_lost = static_cast<std::int32_t>(std::count_if(others.begin(), others.end(), is_lost));
+        const std::int32_t n_survived = std::min(scenario.group_parity, static_cast<std::int32_t>(others.size()));
+        const bool is_agreed =
+            std::find(before.unprotected.begin(), before.unprotected.end(), PeId(pe)) != before.unprotected.end();
+        if (is_out(decider, scenario.shape.holder(before, PeId(pe))) &&
+            (is_agreed || (is_lost(PeId(pe)) && n_lost + 1 > n_survived))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // When all holders are dead: nobody can know what some of the dead had decided last.
 bool EndChecker::is_any_unread(ProcId decider, const JobState& before) const {
     const Scenario& scenario = account_.scenario;
@@ -301,6 +362,9 @@ bool EndChecker::has_reason(ProcId decider, const JobState& before, const JobSta
                           const bool is_shadow = std::find(kept_by.begin(), kept_by.end(), copy) != kept_by.end();
                           return is_out(decider, copy) && (!is_shadow || is_out_of_reach(decider, before, copy));
                       });
+    }
+    if (account_.scenario.group_size != 0) {
+        is_any_lost = is_any_group_lost(decider, before);
     }
     std::int32_t n_spares = 0;
     for (std::int32_t process = shape.n_pes; process < n_slots(account_.scenario); ++process) {

@@ -14,6 +14,10 @@ bool MemoryChecker::has_copy(const Place& place, Version version) const {
 }
 
 void MemoryChecker::expect_shadows(const JobState& state, Version version, const char* when) {
+    if (account_.scenario.group_size != 0) {
+        expect_parity(state, version, when);
+        return;
+    }
     const JobShape& shape = account_.scenario.shape;
     const Keepers keepers = expected_keepers(account_.scenario, state);
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
@@ -27,6 +31,44 @@ void MemoryChecker::expect_shadows(const JobState& state, Version version, const
             }
         }
     }
+}
+
+// Every other member of its group has added what the PE has.
+void MemoryChecker::expect_parity(const JobState& state, Version version, const char* when) {
+    const Scenario& scenario = account_.scenario;
+    const std::vector<std::vector<PeId>> groups = expected_groups(scenario);
+    for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
+        for (const PeId other : groups[static_cast<std::size_t>(pe)]) {
+            const ProcId keeper = scenario.shape.holder(state, other);
+            const Place place{kNoProc, PeId(pe), 2 + 2 * other.value() + static_cast<std::int32_t>(version.value() % 2),
+                              node_of(scenario, keeper)};
+            if (account_.has_memory(keeper) && !has_copy(place, version)) {
+                verdict_.fail("recoverable",
+                              format("%s: the parity of PE %d at process %d is without PE %d of version %u", when,
+                                     other.value(), keeper.value(), pe, version.value()));
+            }
+        }
+    }
+}
+
+// Right only if more members have lost their nodes, as far as the process knows, than the group survives.
+bool MemoryChecker::may_give_up_in_group(ProcId process, PeId pe, const JobState& state) const {
+    const Scenario& scenario = account_.scenario;
+    const std::vector<PeId> others = expected_groups(scenario)[pe.index()];
+    const auto is_left = [&](PeId member) {
+        const ProcId last = holder_in(state.protected_layout, member);
+        const NodeId node = node_of(scenario, last == kNoProc ? ProcId(member.value()) : last);
+        for (std::int32_t other = 0; other < scenario.shape.n_pes; ++other) {
+            const ProcId holder = scenario.shape.holder(state, PeId(other));
+            if (node_of(scenario, holder) == node && account_.lives(holder) && !heard_.contains({process, holder})) {
+                return true;
+            }
+        }
+        return false;
+    };
+    const auto n_left = static_cast<std::int32_t>(std::count_if(others.begin(), others.end(), is_left));
+    const std::int32_t n_survived = std::min(scenario.group_parity, static_cast<std::int32_t>(others.size()));
+    return !is_left(pe) && static_cast<std::int32_t>(others.size()) - n_left + 1 > n_survived;
 }
 
 void MemoryChecker::expect_local_copies(const JobState& state, Version version, const char* when) {
@@ -107,6 +149,13 @@ void MemoryChecker::bit_flipped(const Place& place) { flipped_.insert(place); }
 // shadow where it was when everybody was protected last. (They may be there in spite of that: a spare may have come to
 // a node before its last holder died, and been counted in later.)
 void MemoryChecker::gave_up(ProcId process, PeId pe, const JobState& state) {
+    if (account_.scenario.group_size != 0) {
+        if (!may_give_up_in_group(process, pe, state)) {
+            verdict_.fail("giving up", format("process %d gives PE %d up, and its group has enough of it",
+                                              process.value(), pe.value()));
+        }
+        return;
+    }
     JobState then = state;
     then.replacements = state.protected_layout;
     std::vector<Place> places{local_place_of(account_.scenario, process, pe)};

@@ -84,6 +84,24 @@ Keepers keepers_as_protected(const Scenario& scenario, const JobState& state) {
     return expected_keepers(scenario, protected_layout);
 }
 
+// Everybody whose node is lost, with more members of its group than that survives.
+void expose_groups(const Scenario& scenario, JobState& state) {
+    const std::vector<std::vector<PeId>> groups = expected_groups(scenario);
+    const auto is_lost = [&](PeId pe) {
+        const ProcId last = holder_in(state.protected_layout, pe);
+        const ProcId holder = last == kNoProc ? ProcId(pe.value()) : last;
+        return is_dead(state, holder) && !is_left_on_node(scenario, state, holder);
+    };
+    for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
+        const std::vector<PeId>& others = groups[static_cast<std::size_t>(pe)];
+        const auto n_lost = static_cast<std::int32_t>(std::count_if(others.begin(), others.end(), is_lost));
+        if (is_lost(PeId(pe)) &&
+            n_lost + 1 > std::min(scenario.group_parity, static_cast<std::int32_t>(others.size()))) {
+            expose(state, PeId(pe));
+        }
+    }
+}
+
 // Everybody of whose shares none is left.
 void expose_all(const Scenario& scenario, const Keepers& keepers, JobState& state) {
     for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {
@@ -113,7 +131,9 @@ std::vector<FailedPe> enter_deaths(const Scenario& scenario, JobState& state, co
             state.witness = kNoProc;
         }
     }
-    if (after.deaths.size() != n_before) {
+    if (after.deaths.size() != n_before && scenario.group_size != 0) {
+        expose_groups(scenario, state);
+    } else if (after.deaths.size() != n_before) {
         expose_all(scenario, keepers, state);
     }
     return failed;
@@ -333,7 +353,9 @@ std::string wrong_step(const Scenario& scenario, const JobState& before, const J
         entered.further.insert(entered.further.end(), failed.begin(), failed.end());
         entered.attempt += 1;
         entered.replacements = after.replacements;
-        if (!is_single) {
+        if (scenario.group_size != 0) {
+            expose_groups(scenario, entered);
+        } else if (!is_single) {
             expose_all(scenario, keepers_as_protected(scenario, entered), entered);
         }
         for (const Replacement& now : after.replacements) {

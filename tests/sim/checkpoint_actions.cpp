@@ -3,6 +3,7 @@
 
 #include "base/report.hpp"
 #include "recovery/membership/mutation.hpp"
+#include "recovery/membership/parity_scheme.hpp"
 #include "tests/sim/process.hpp"
 
 namespace sft::sim {
@@ -27,6 +28,10 @@ void SimProcess::begin_work(Participant::Do work) {
     const JobState now = state();
     switch (work) {
         case Participant::Do::replicate:
+            if (has_parity(world_.scenario().shape)) {
+                replicate_to_group(now.version.next());
+                break;
+            }
             replicate(holders_of(sources_of(world_.scenario().shape, now, pe_)), now.version.next());
             break;
         case Participant::Do::update_local_copy: update_local_copy(now.version.next()); break;
@@ -89,7 +94,11 @@ void SimProcess::protect() {
 // Their memory has to be opened to be mapped.
 void SimProcess::show_new_holders(std::vector<ProcId> holders) {
     if (holders.empty()) {
-        protect_own();
+        if (has_parity(world_.scenario().shape)) {
+            protect_in_group();
+        } else {
+            protect_own();
+        }
         return;
     }
     const ProcId next = holders.back();
@@ -224,6 +233,10 @@ void SimProcess::end_the_dead_here() {
 // local copy of the one before, if the node has it and it holds the version, which that one may not have lived to see.
 void SimProcess::restore(Version version) {
     end_the_dead_here();
+    if (has_parity(world_.scenario().shape)) {
+        restore_from_group(version);
+        return;
+    }
     world_.later(self_, work_delay(), [this, version] {
         const JobShape& shape = world_.scenario().shape;
         const bool is_careless = is_substitute_ && is_mutated(Mutation::adopt_stale_copy);
@@ -336,6 +349,10 @@ void SimProcess::take_copy(const Copy& copy, Version version, RestoredFrom where
 void SimProcess::prepare_as_substitute() {
     const JobState now = state();
     if (now.stage == Stage::ended) {
+        return;
+    }
+    if (has_parity(world_.scenario().shape)) {
+        prepare_in_group();
         return;
     }
     const std::vector<ProcId> holders = holders_of(sources_of(world_.scenario().shape, now, pe_));

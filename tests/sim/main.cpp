@@ -63,7 +63,7 @@ const char* name_of(sft::EndReason reason) {
 // With any of these fewer copies are lost, if any, and whole kinds of jobs are left out.
 bool is_of_all_kinds(const sft::sim::RunOptions& options) {
     return !options.has_two_partners && options.n_replicas == 1 && !options.has_areas && !options.has_node_memory &&
-           !options.has_ready_words;
+           options.n_parity == 0 && !options.has_ready_words;
 }
 
 std::string end_of(const sft::sim::Outcome& outcome) {
@@ -232,6 +232,8 @@ int main(int argc, char** argv) {
         ->check(CLI::Range(1, sft::kPartnersMax))
         ->capture_default_str();
     app.add_flag("--areas", options.run.has_areas, "two nodes each are an area, which copies are kept apart by");
+    std::string parity;
+    app.add_option("--parity", parity, "K+M: groups of K + M PEs keep parity and survive the loss of any M");
     app.add_flag("--node-memory", options.run.has_node_memory, "copies outlive the process that keeps them");
     app.add_flag("--ready-words", options.run.has_ready_words, "checkpoints are decided by words in shared memory");
     app.add_flag("--statistics", options.with_statistics, "print how the jobs ended");
@@ -241,6 +243,11 @@ int main(int argc, char** argv) {
     app.add_flag("--list-mutations", options.lists_mutations, "print the names of the deliberate bugs");
     add_cost_options(app, options);
     CLI11_PARSE(app, argc, argv);
+    if (!parity.empty() && (std::sscanf(parity.c_str(), "%d+%d", &options.run.n_data, &options.run.n_parity) != 2 ||
+                            options.run.n_data < 1 || options.run.n_parity < 1)) {
+        fmt::print(stderr, "sim: error: --parity {}: not K+M\n", parity);
+        return 2;
+    }
     if (options.is_about_costs) {
         return tell_costs(options);
     }
@@ -258,7 +265,8 @@ int main(int argc, char** argv) {
         std::string(argv[0]) + (options.run.has_two_partners ? " --two-partners" : "") +
         (options.run.has_areas ? " --areas" : "") +
         (options.run.n_replicas > 1 ? fmt::format(" --replicas {}", options.run.n_replicas) : "") +
-        (options.run.has_node_memory ? " --node-memory" : "") + (options.run.has_ready_words ? " --ready-words" : "");
+        (parity.empty() ? "" : " --parity " + parity) + (options.run.has_node_memory ? " --node-memory" : "") +
+        (options.run.has_ready_words ? " --ready-words" : "");
     if (!options.mutation.empty() && replay->count() == 0) {
         return hunt(program, options);
     }

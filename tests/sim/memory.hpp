@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 
 #include "base/ids.hpp"
 #include "tests/sim/random.hpp"
@@ -86,6 +87,56 @@ struct Copy {
 
 struct Shadow {
     std::array<Copy, 2> slots;
+};
+
+// What a member of a group keeps for parity (backup/parity_place.hpp), with one unit only. Of each member it has what
+// that has added: so what a code computes from several shares is looked up, after a look whether they fit.
+struct ParityOfPe {
+    struct Front {
+        Version version = kNoVersion;
+        std::uint64_t checksum = 0;
+    };
+    struct Slot {
+        std::uint64_t stamp = 0;  // round and version of the build; 0: none
+        std::map<PeId, Content> added;
+    };
+
+    // False: of a build that is over.
+    bool fold(std::uint64_t stamp, bool is_anew, PeId from, std::size_t word, std::uint32_t change) {
+        if (is_anew && begun != stamp) {
+            slots = {};
+            begun = stamp;
+        }
+        Slot* const newer = slots[0].stamp >= slots[1].stamp ? &slots[0] : &slots[1];
+        if (newer->stamp > stamp) {
+            return false;
+        }
+        Slot* into = newer;
+        if (newer->stamp != stamp) {
+            into = newer == &slots[0] ? &slots[1] : &slots[0];
+            into->added = newer->stamp == 0 ? std::map<PeId, Content>() : newer->added;
+            into->stamp = stamp;
+        }
+        into->added[from][word] ^= change;
+        return true;
+    }
+    [[nodiscard]] const Slot& slot_of(Version version) const {
+        const auto rank = [&](const Slot& slot) {
+            return static_cast<std::uint32_t>(slot.stamp) <= version.value() ? slot.stamp : 0;
+        };
+        return rank(slots[0]) >= rank(slots[1]) ? slots[0] : slots[1];
+    }
+    void drop_after(Version version) {
+        for (Slot& slot : slots) {
+            if (static_cast<std::uint32_t>(slot.stamp) > version.value()) {
+                slot = {};
+            }
+        }
+    }
+
+    std::array<Front, 2> fronts;
+    std::array<Slot, 2> slots;
+    std::uint64_t begun = 0;
 };
 
 }  // namespace sft::sim

@@ -68,6 +68,11 @@ const std::vector<std::string>& mutation_names() {
         "take_lowest_spares",
         "count_unread_records",
         "lead_by_number",
+        "forget_rounds",
+        "keep_uncommitted_parity",
+        "leave_torn_copy",
+        "parity_on_own_node",
+        "one_loss_too_many",
 #endif
     };
     return names;
@@ -80,7 +85,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 55, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 60, "name the new bug above");
 #endif
     return true;
 }

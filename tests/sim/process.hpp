@@ -133,6 +133,30 @@ private:
     void join_as_substitute();
     [[nodiscard]] bool takes_from(ProcId writer) const noexcept;
 
+    // parity_actions.cpp: the same with parity in groups
+    struct Folding {
+        std::vector<Share> shares;  // that it goes to
+        Version version;
+        std::uint64_t stamp = 0;
+        bool is_anew = false;
+        Content change{};
+        std::function<void(bool is_gone)> then = {};
+    };
+    using Brought = std::function<void(Participant::Outcome)>;
+    [[nodiscard]] std::uint64_t stamp_of(Version version, std::uint32_t attempt) const;
+    void replicate_to_group(Version version);
+    void fold(const Folding& folding, std::size_t share, std::size_t word);
+    void restore_from_group(Version version);
+    void protect_in_group();
+    void prepare_in_group();
+    void mend_neighbours(Version version);
+    bool mend_left(PeId pe, Version version);
+    void bring_local(Version version, Brought then);
+    enum class Look : std::uint8_t { there, gone, later };
+    [[nodiscard]] Look look_at(ProcId holder);
+    [[nodiscard]] bool compute(Version version, Content& content);
+    void take_local(const Content& content, Version version);
+
     // reach.cpp: what a process can reach of another one
     [[nodiscard]] bool is_near(ProcId other) const;
     [[nodiscard]] bool is_known_to_be_gone(ProcId other, Memory what) const;

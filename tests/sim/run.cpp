@@ -45,6 +45,9 @@ Outcome run_seed(std::uint64_t seed, const RunOptions& options) {
     if (options.has_node_memory && !give_node_memory(scenario)) {
         return {};
     }
+    if (options.n_parity != 0 && !give_parity(scenario, options.n_data, options.n_parity)) {
+        return {};
+    }
     if (options.has_ready_words && !give_ready_words(scenario)) {
         return {};
     }

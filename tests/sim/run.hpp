@@ -27,6 +27,9 @@ struct RunOptions {
     bool has_two_partners = false;
     bool has_areas = false;       // two nodes each
     std::int32_t n_replicas = 1;  // SHMEM_FT_BACKUP_MODE=replica:n
+    // SHMEM_FT_BACKUP_MODE=rs:K+M, in the jobs on several nodes whose memory the nodes hold; 0: not.
+    std::int32_t n_data = 0;
+    std::int32_t n_parity = 0;
     bool has_node_memory = false;
     bool has_ready_words = false;  // which the library has on one node
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/report.hpp"
+#include "recovery/membership/parity_scheme.hpp"
 #include "tests/sim/random.hpp"
 
 namespace sft::sim {
@@ -446,6 +447,22 @@ bool give_node_memory(Scenario& scenario) {
     for (Kill& kill : scenario.kills) {
         kill.n_more = n_pes <= 12 && random.percent(50) ? random.pick(1, n_pes) : 0;
     }
+    return true;
+}
+
+// Bits that flip are for tests of the copies themselves.
+bool give_parity(Scenario& scenario, std::int32_t data, std::int32_t n_parity) {
+    if (!scenario.nodes || scenario.nodes->is_one_node() ||
+        (!scenario.has_node_memory && !give_node_memory(scenario))) {
+        return false;
+    }
+    scenario.shape.scheme = &parity(data, n_parity);
+    if (!has_parity(scenario.shape)) {
+        return false;
+    }
+    scenario.group_size = data + n_parity;
+    scenario.group_parity = n_parity;
+    scenario.corruptions.clear();
     return true;
 }
 

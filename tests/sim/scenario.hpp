@@ -104,6 +104,8 @@ struct Scenario {
     bool are_ports_refused = false;            // a node's host outlives its processes, and tells that they are gone
     std::int32_t n_partners = 1;               // of each PE, by the shape's scheme of redundancy,
     std::int32_t n_replicas = 1;               // or the same on so many other nodes
+    std::int32_t group_size = 0;               // or parity in groups of so many; 0: not
+    std::int32_t group_parity = 0;             // that survive so many losses
     bool has_node_memory = false;              // it outlives its process, by the shape's holder of memory
     bool has_ready_words = false;              // in memory that outlives its process
     std::int32_t fan_out = 4;
@@ -176,6 +178,7 @@ inline std::int32_t area_of(const Scenario& scenario, ProcId process) {
 void give_areas(Scenario& scenario);
 // What its processes keep for others outlives them, and several may die at one moment. False: not a job for that.
 [[nodiscard]] bool give_node_memory(Scenario& scenario);
+[[nodiscard]] bool give_parity(Scenario& scenario, std::int32_t data, std::int32_t n_parity);
 // Steps of a checkpoint are decided by words of readiness. False: not a job for that.
 [[nodiscard]] bool give_ready_words(Scenario& scenario);
 // One line.

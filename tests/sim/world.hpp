@@ -59,6 +59,7 @@ public:
     [[nodiscard]] bool has_memory_of(ProcId process, Memory what) const noexcept;
     // In memory of the node: a place for each PE, whoever keeps for it.
     [[nodiscard]] Shadow& shadow_of_node(NodeId node, PeId pe) { return shadows_of_node_[{node, pe}]; }
+    [[nodiscard]] ParityOfPe& parity_of_node(NodeId node, PeId pe) { return parity_of_node_[{node, pe}]; }
     [[nodiscard]] Copy& local_of_node(NodeId node, PeId pe) { return locals_of_node_[{node, pe}]; }
     // What processes have decided last, for those that outlive them.
     void record(ProcId process, const JobState& value) { records_[process] = value; }
@@ -177,6 +178,7 @@ private:
     std::priority_queue<Event, std::vector<Event>, IsLater> queue_;
     std::vector<std::unique_ptr<SimProcess>> processes_;
     std::map<std::pair<NodeId, PeId>, Shadow> shadows_of_node_;
+    std::map<std::pair<NodeId, PeId>, ParityOfPe> parity_of_node_;
     std::map<std::pair<NodeId, PeId>, Copy> locals_of_node_;
     std::map<ProcId, JobState> records_;
     std::vector<std::uint64_t> words_;

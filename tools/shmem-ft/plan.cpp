@@ -10,6 +10,9 @@
 #include <random>
 
 #include "recovery/membership/job_state.hpp"
+#include "recovery/membership/memory_holder.hpp"
+#include "recovery/membership/parity_groups.hpp"
+#include "recovery/membership/parity_scheme.hpp"
 #include "recovery/membership/placement.hpp"
 #include "recovery/membership/quorum.hpp"
 #include "recovery/membership/scheme.hpp"
@@ -61,7 +64,7 @@ public:
                   .nodes = nodes_.is_one_node() ? nullptr : &nodes_,
                   .areas = has_areas ? &area_map_ : nullptr,
                   .keeps_near = task.backup.mode == BackupMode::single_copy,
-                  .scheme = task.backup.mode == BackupMode::none ? &no_copies() : &partners(task.backup.partners)};
+                  .scheme = &scheme_of(task.backup)};
         keepers_.resize(n_pes);
         if (task.backup.mode == BackupMode::none) {
             return;
@@ -72,13 +75,18 @@ public:
             is_by_area_ = has_areas;
             return;
         }
+        shape_.memory = task.backup.parity != 0 ? &node_memory() : &process_memory();
+        is_by_area_ = has_areas && !shape_.keeps_near;
+        if (has_parity(shape_)) {
+            arrange_groups();
+            return;
+        }
         const Placement placement(shape_, {}, {}, task.backup.partners);
         for (std::size_t pe = 0; pe < n_pes; ++pe) {
             for (std::int32_t number = 0; number < placement.n_keepers(); ++number) {
                 keepers_[pe].push_back(placement.keeper_of(PeId(static_cast<std::int32_t>(pe)), number).value());
             }
         }
-        is_by_area_ = has_areas && !shape_.keeps_near;
     }
 
     [[nodiscard]] Plan plan() {
@@ -87,7 +95,11 @@ public:
         plan.n_spares = task_.placement.spares;
         plan.window_s = task_.window_s;
         plan.run_days = task_.run_days;
-        plan.copies = keepers_.front().empty() ? 0 : static_cast<std::int32_t>(keepers_.front().size());
+        plan.group_smallest = group_smallest_;
+        plan.group_largest = group_largest_;
+        plan.group_parity = std::min(task_.backup.parity, std::max(0, group_smallest_ - 1));
+        plan.copies =
+            keepers_.front().empty() || group_smallest_ != 0 ? 0 : static_cast<std::int32_t>(keepers_.front().size());
         plan.apart = is_by_area_ ? task_.topology->apart().name : "host";
         describe_hosts(plan);
         std::vector<Unit> hosts;
@@ -117,6 +129,23 @@ public:
     }
 
 private:
+    // Who keeps parity of a PE: the others of its group.
+    void arrange_groups() {
+        const ParityGroups groups(shape_, task_.backup.data + task_.backup.parity);
+        for (std::int32_t group = 0; group < groups.n_groups(); ++group) {
+            const std::int32_t size = groups.size_of(group);
+            group_smallest_ = group == 0 ? size : std::min(group_smallest_, size);
+            group_largest_ = std::max(group_largest_, size);
+            for (std::int32_t a = 0; a < size; ++a) {
+                for (std::int32_t b = 0; b < size; ++b) {
+                    if (a != b) {
+                        keepers_[groups.member(group, a).index()].push_back(groups.member(group, b).value());
+                    }
+                }
+            }
+        }
+    }
+
     void describe_hosts(Plan& plan) const {
         for (const HostSlots& host : task_.placement.hosts) {
             plan.hosts.push_back({.name = host.name, .domains = {}, .pes = {}, .spares = {}, .kept_of = {}});
@@ -260,7 +289,13 @@ private:
             }
             ++n_lost;
             const std::vector<std::int32_t>& keepers = keepers_[static_cast<std::size_t>(pe)];
-            if (std::all_of(keepers.begin(), keepers.end(), lost)) {
+            if (group_smallest_ != 0) {
+                const auto n = static_cast<std::int32_t>(std::count_if(keepers.begin(), keepers.end(), lost));
+                if (n + 1 > std::min(task_.backup.parity, static_cast<std::int32_t>(keepers.size()))) {
+                    return fmt::format("{}: {} of the group of PE {} are there", fmt::join(names, ", "),
+                                       counted(n + 1, "PE"), pe);
+                }
+            } else if (std::all_of(keepers.begin(), keepers.end(), lost)) {
                 return fmt::format("{}: PE {} and all its copies are there", fmt::join(names, ", "), pe);
             }
         }
@@ -288,6 +323,8 @@ private:
     AreaMap area_map_;
     JobShape shape_;
     bool is_by_area_ = false;
+    std::int32_t group_smallest_ = 0;  // 0: no parity
+    std::int32_t group_largest_ = 0;
     std::vector<std::vector<std::int32_t>> keepers_;  // by PE: processes
 };
 
@@ -311,7 +348,8 @@ std::string table_of(const Plan& plan) {
     for (const std::string& level : plan.levels) {
         rows.front().push_back(level);
     }
-    rows.front().insert(rows.front().end(), {"PEs", "spares", "copies of PEs"});
+    rows.front().insert(rows.front().end(),
+                        {"PEs", "spares", plan.group_smallest != 0 ? "parity of PEs" : "copies of PEs"});
     for (const Plan::Host& host : plan.hosts) {
         rows.push_back({host.name});
         for (const std::string& domain : host.domains) {
@@ -319,6 +357,7 @@ std::string table_of(const Plan& plan) {
         }
         std::vector<std::int32_t> kept = host.kept_of;
         std::sort(kept.begin(), kept.end());
+        kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
         rows.back().insert(rows.back().end(), {ranges_of(host.pes), ranges_of(host.spares), ranges_of(kept)});
     }
     std::string text;
@@ -378,11 +417,23 @@ std::string text_of(const Plan& plan, const Backup& backup) {
     std::string text = fmt::format("{} and {} on {}\n\n", counted(plan.n_pes, "PE"), counted(plan.n_spares, "spare"),
                                    counted(static_cast<std::int64_t>(plan.hosts.size()), "host"));
     text += table_of(plan);
-    text += fmt::format(
-        "\n{} of each PE in other processes{}; memory of a PE: {} times what its symmetric state "
-        "takes\n\nlost at one moment:\n",
-        plan.copies == 1 ? "1 copy" : fmt::format("{} copies", plan.copies),
-        plan.copies == 0 ? "" : ", kept apart by " + plan.apart, memory);
+    if (plan.group_smallest != 0) {
+        const std::string sizes = plan.group_smallest == plan.group_largest
+                                      ? fmt::format("{}", plan.group_smallest)
+                                      : fmt::format("{} to {}", plan.group_smallest, plan.group_largest);
+        text += fmt::format(
+            "\nparity in groups of {} PEs, kept apart by {}; any {} of a group may be lost; memory of a PE: up to "
+            "{:.2f} "
+            "times what its symmetric state takes\n\nlost at one moment:\n",
+            sizes, plan.apart, plan.group_parity,
+            2 + 2.0 * plan.group_parity / static_cast<double>(plan.group_smallest - plan.group_parity));
+    } else {
+        text += fmt::format(
+            "\n{} of each PE in other processes{}; memory of a PE: {} times what its symmetric state "
+            "takes\n\nlost at one moment:\n",
+            plan.copies == 1 ? "1 copy" : fmt::format("{} copies", plan.copies),
+            plan.copies == 0 ? "" : ", kept apart by " + plan.apart, memory);
+    }
     for (const Plan::Losses& losses : plan.losses) {
         text += fmt::format("  {}: {} of {} {}survived{}{}\n", counted(losses.n_at_once, losses.what),
                             losses.n_survived, losses.n_sets, losses.is_sample ? "drawn ones " : "",

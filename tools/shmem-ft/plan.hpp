@@ -61,6 +61,10 @@ struct Plan {
     std::int32_t n_pes = 0;
     std::int32_t n_spares = 0;
     std::int32_t copies = 0;  // of each PE on other hosts
+    // Parity instead of copies, if not 0: the sizes of groups, and what the smallest one survives.
+    std::int32_t group_smallest = 0;
+    std::int32_t group_largest = 0;
+    std::int32_t group_parity = 0;
     std::vector<std::string> levels;
     std::string apart;  // by what copies are kept apart: "host", or a level
     std::vector<Host> hosts;

@@ -21,6 +21,10 @@ int refused(const std::string& line) { return refuse("plan: " + line); }
 
 Json json_of(const Plan& plan) {
     Json json = {{"pes", plan.n_pes}, {"spares", plan.n_spares}, {"copies", plan.copies}, {"apart", plan.apart}};
+    json["parity"] = plan.group_smallest == 0 ? Json(nullptr)
+                                              : Json{{"smallest_group", plan.group_smallest},
+                                                     {"largest_group", plan.group_largest},
+                                                     {"survives", plan.group_parity}};
     json["hosts"] = Json::array();
     for (const Plan::Host& host : plan.hosts) {
         Json item = {{"name", host.name}};

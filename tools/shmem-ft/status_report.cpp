@@ -74,6 +74,9 @@ std::string further_of(const SeenPe& seen) {
 std::string place_of_copy(const SeenPe& seen) {
     switch (seen.protection) {
         case Protection::is_safe:
+            if (seen.group_parity != 0) {
+                return fmt::format("parity, with process {}{}", seen.keeper, further_of(seen));
+            }
             if (!seen.keeper_node.empty()) {
                 return fmt::format("process {} on {}{}", seen.keeper, harmless(seen.keeper_node), further_of(seen));
             }
@@ -211,6 +214,7 @@ Json json_of(const SeenPe& seen) {
     json["copy_on_node"] = seen.keeper_node.empty() ? Json(nullptr) : Json(seen.keeper_node);
     json["copy_in_process"] = seen.keeper < 0 ? Json(nullptr) : Json(seen.keeper);
     json["further_copies_in_processes"] = seen.further_keepers;
+    json["parity_survives"] = seen.group_parity == 0 ? Json(nullptr) : Json(seen.group_parity);
     return json;
 }
 

@@ -66,6 +66,7 @@ SeenPe look_at_pe(const SeenJob& job, std::int32_t pe, const ProcessStatus& best
         return seen;
     }
     seen.keeper = seen.holder->status->keeper;
+    seen.group_parity = seen.holder->status->group_parity;
     seen.protection = seen.keeper < 0 ? Protection::unprotected : Protection::is_safe;
     for (const std::int32_t further : seen.holder->status->further_keepers) {
         if (further >= 0) {
@@ -112,10 +113,16 @@ void look_at_nodes(const SeenJob& job, const ProcessStatus& best, JobSummary& su
 // Of those that are known here.
 std::string fewest_copies(const std::vector<SeenPe>& pes) {
     std::size_t fewest = kPartnersMax;
+    std::int32_t parity = 0;
     for (const SeenPe& seen : pes) {
         if (seen.protection == Protection::is_safe) {
             fewest = std::min(fewest, 1 + seen.further_keepers.size());
+            parity = parity == 0 ? seen.group_parity : std::min(parity, seen.group_parity);
         }
+    }
+    if (parity != 0) {
+        return fmt::format("each group keeps parity, with which {} of its PEs may lose {} at once", parity,
+                           parity == 1 ? "its node" : "their nodes");
     }
     return fewest == 1 ? "every PE has one copy besides its own"
                        : fmt::format("every PE has {} copies besides its own", fewest);

@@ -28,6 +28,7 @@ struct SeenPe {
     std::int32_t keeper_domain = -1;
     std::string keeper_node;                    // empty: this one
     std::vector<std::int32_t> further_keepers;  // processes
+    std::int32_t group_parity = 0;              // not 0: all these keep parity, which survives so many losses
 };
 
 struct JobSummary {

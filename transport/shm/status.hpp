@@ -48,7 +48,9 @@ struct ProcessStatus {
     std::int32_t spares_on_demand = 0;           // that oshrun would start in this job, which would wait for them
     std::uint64_t startup_bytes = 0;             // of the record of the start-up, once it is closed
     std::uint32_t startup = 0;                   // a StartupPhase
-    std::uint32_t copies_outlive_processes = 0;  // 1: they are in memory of the only node
+    std::uint16_t copies_outlive_processes = 0;  // 1: they are in memory of the only node
+    // Not 0: instead of copies others keep parity, in groups that survive so many losses; these are the others.
+    std::uint16_t group_parity = 0;
     // Of shmem_checkpoint_all, since the start of the process; 0: nothing was committed yet.
     std::uint64_t checkpoint_calls = 0;
     std::uint64_t checkpoints = 0;          // of them have made a version

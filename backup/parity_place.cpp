@@ -1,0 +1,218 @@
+#include "backup/parity_place.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "backup/image_layout.hpp"
+#include "base/assert.hpp"
+#include "base/faults/fault_points.hpp"
+#include "base/pages.hpp"
+#include "symheap/existing_pages.hpp"
+
+namespace sft {
+namespace {
+
+constexpr std::size_t up_to_units(std::size_t bytes) noexcept {
+    return (bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+}
+
+}  // namespace
+
+static_assert(kUnitBytes == kBlockBytes, "a unit is a block, or a piece of header and table");
+
+ParityUnits::ParityUnits(const LiveState& live)
+    : front_bytes_(Image::front_bytes_for(live)),
+      front_units_((front_bytes_ + kUnitBytes - 1) / kUnitBytes),
+      image_bytes_(Image::bytes_for(live)) {
+    std::size_t offset = front_bytes_;
+    Part* part = parts_;
+    for (const AddressRange& range : {live.heap, live.globals, live.library}) {
+        *part++ = {offset, range.bytes, front_units_ + n_blocks_};
+        offset += whole_pages(range.bytes);
+        n_blocks_ += blocks_of(range.bytes);
+    }
+    SFT_ASSERT(offset == image_bytes_);
+}
+
+ParityUnits::At ParityUnits::at(std::size_t image_offset) const noexcept {
+    if (image_offset < front_bytes_) {
+        const std::size_t unit = image_offset / kUnitBytes;
+        return {unit, image_offset % kUnitBytes, bytes_of(unit) - image_offset % kUnitBytes};
+    }
+    const Part* part = &parts_[2];
+    while (image_offset < part->image_offset) {
+        --part;
+    }
+    const std::size_t within = image_offset - part->image_offset;
+    SFT_ASSERT(within < part->bytes);
+    const std::size_t unit = part->first_unit + within / kUnitBytes;
+    return {unit, within % kUnitBytes, bytes_of(unit) - within % kUnitBytes};
+}
+
+const ParityUnits::Part& ParityUnits::part_of(std::size_t unit) const noexcept {
+    SFT_ASSERT(unit >= front_units_ && unit < count());
+    const Part* part = &parts_[2];
+    while (unit < part->first_unit) {
+        --part;
+    }
+    return *part;
+}
+
+std::size_t ParityUnits::bytes_of(std::size_t unit) const noexcept {
+    if (unit < front_units_) {
+        return std::min(kUnitBytes, front_bytes_ - unit * kUnitBytes);
+    }
+    const Part& part = part_of(unit);
+    return block_bytes(part.bytes, unit - part.first_unit);
+}
+
+std::size_t ParityUnits::image_offset(std::size_t unit) const noexcept {
+    if (unit < front_units_) {
+        return unit * kUnitBytes;
+    }
+    const Part& part = part_of(unit);
+    return part.image_offset + (unit - part.first_unit) * kUnitBytes;
+}
+
+// In the smallest groups, of m + 1 members, each keeps m units for each unit of its state.
+ParityLayout::ParityLayout(const ParityUnits& units, std::int32_t most_parity) noexcept
+    : front_bytes(up_to_units(units.front_bytes())),
+      stash(2 * front_bytes),
+      head(stash + up_to_units(units.stash_bytes())),
+      stamps(head + kPageBytes),
+      slots(0),
+      n_kept(units.count() * static_cast<std::size_t>(most_parity)),
+      bytes(0) {
+    slots = stamps + whole_pages(n_kept * 2 * sizeof(std::uint64_t));
+    bytes = slots + 2 * n_kept * kUnitBytes;
+}
+
+// The file is locked for one at a time on this node. The kernel lets go of it when a process dies. Threads of one
+// process have the lock together, so they have a mutex besides.
+class ParityPlace::Claim {
+public:
+    Claim(int file, std::size_t offset) noexcept : file_(file), offset_(offset) {
+        mutex().lock();
+        set(F_WRLCK);
+    }
+    ~Claim() {
+        set(F_UNLCK);
+        mutex().unlock();
+    }
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+
+private:
+    static std::mutex& mutex() noexcept {
+        static std::mutex of_this_process;
+        return of_this_process;
+    }
+    void set(short type) const noexcept {
+        struct flock lock {};
+        lock.l_type = type;
+        lock.l_whence = SEEK_SET;
+        lock.l_start = static_cast<off_t>(offset_);
+        lock.l_len = 1;
+        int failed = 0;
+        do {
+            failed = ::fcntl(file_, F_OFD_SETLKW, &lock);
+        } while (failed != 0 && errno == EINTR);
+        SFT_ASSERT(failed == 0);
+    }
+
+    int file_;
+    std::size_t offset_;
+};
+
+std::uint64_t* ParityPlace::stamps_of(std::size_t unit) const noexcept {
+    SFT_ASSERT(unit < layout_.n_kept);
+    return reinterpret_cast<std::uint64_t*>(memory_ + layout_.stamp(unit));
+}
+
+std::int32_t ParityPlace::slot_of(const std::uint64_t (&stamps)[2], Version version) noexcept {
+    std::int32_t found = -1;
+    for (std::int32_t slot = 0; slot < 2; ++slot) {
+        const std::uint64_t stamp = stamps[slot];
+        if (stamp != 0 && ParityBuild::version_of(stamp) <= version && (found < 0 || stamp > stamps[1 - slot])) {
+            found = slot;
+        }
+    }
+    return found;
+}
+
+void ParityPlace::wipe() noexcept {
+    std::byte* const begin = memory_ + layout_.stamps;
+    const std::size_t bytes = layout_.bytes - layout_.stamps;
+    if (::madvise(begin, bytes, MADV_REMOVE) != 0) {
+        each_existing(file_, offset_ + layout_.stamps, bytes,
+                      [&](std::size_t from, std::size_t to) { std::memset(begin + from, 0, to - from); });
+    }
+}
+
+// The committed content stays, whoever dies: a stamp says what its slot has, or nothing.
+std::int32_t ParityPlace::slot_to_build_in(ParityBuild build, std::size_t unit) noexcept {
+    const std::uint64_t stamp = build.stamp();
+    std::uint64_t* const stamps = stamps_of(unit);
+    for (const std::int32_t slot : {0, 1}) {
+        if (stamps[slot] == stamp) {
+            return slot;
+        }
+    }
+    const std::int32_t now = stamps[0] == 0 && stamps[1] == 0 ? -1 : stamps[0] > stamps[1] ? 0 : 1;
+    if (now >= 0 && stamps[now] > stamp) {
+        return -1;  // builds come in the order of time: it is of one that is over
+    }
+    const std::int32_t next = now == 0 ? 1 : 0;
+    std::byte* const to = slot(static_cast<std::size_t>(next), unit);
+    stamps[next] = 0;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (now >= 0) {
+        std::memcpy(to, slot(static_cast<std::size_t>(now), unit), kUnitBytes);
+    } else {
+        std::memset(to, 0, kUnitBytes);
+    }
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    stamps[next] = stamp;
+    return next;
+}
+
+bool ParityPlace::fold(ParityBuild build, std::size_t unit, std::size_t at, const std::byte* data,
+                       std::size_t bytes) noexcept {
+    if (unit >= layout_.n_kept || at > kUnitBytes || bytes > kUnitBytes - at || build.version == kNoVersion) {
+        return false;
+    }
+    const Claim claim(file_, offset_);
+    auto* const begun = reinterpret_cast<std::uint64_t*>(memory_ + layout_.head);
+    if (build.is_anew && *begun != build.stamp()) {
+        wipe();
+        *begun = build.stamp();
+    }
+    const std::int32_t slot_number = slot_to_build_in(build, unit);
+    if (slot_number < 0) {
+        return false;
+    }
+    fault_point(FaultPoint::parity_fold);
+    add_bytes(slot(static_cast<std::size_t>(slot_number), unit) + at, data, bytes);
+    return true;
+}
+
+void ParityPlace::drop_after(Version version) noexcept {
+    const Claim claim(file_, offset_);
+    const std::size_t bytes = layout_.n_kept * 2 * sizeof(std::uint64_t);
+    auto* const stamps = reinterpret_cast<std::uint64_t*>(memory_ + layout_.stamps);
+    each_existing(file_, offset_ + layout_.stamps, bytes, [&](std::size_t from, std::size_t to) {
+        for (std::size_t i = from / sizeof *stamps; i < to / sizeof *stamps; ++i) {
+            if (stamps[i] != 0 && ParityBuild::version_of(stamps[i]) > version) {
+                stamps[i] = 0;
+            }
+        }
+    });
+}
+
+}  // namespace sft
