@@ -67,6 +67,7 @@ public:
     [[nodiscard]] bool gone() const noexcept { return gone_ != kNoProc || far_->gone(); }
     // Who was found dead; kNoProc: nobody.
     [[nodiscard]] ProcId who_is_gone() const noexcept { return gone_; }
+    [[nodiscard]] const ParityCode& code() const noexcept { return code_; }
 
     // ---- a checkpoint ----
 

@@ -259,6 +259,7 @@ private:
         Image local;
         bool has_local = false;
         std::vector<Image> shadows;
+        std::vector<Image> group;  // what can be computed, of the local copy only; not looked at on its own
 
         static constexpr std::size_t kLocal = SIZE_MAX;
         // The copies from which that one can be mended; shadow: its number, or kLocal.

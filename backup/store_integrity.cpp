@@ -58,6 +58,10 @@ BackupStore::Copies BackupStore::copies(const LiveState& live) const noexcept {
     if (!has_shadow_) {
         return all;
     }
+    if (parity_ != nullptr) {
+        all.group.push_back(parity_->image(committed_, live));
+        return all;
+    }
     const std::size_t slot = committed_.value() % 2;
     if (!is_far() && shadow_versions_[slot] == committed_) {
         all.shadows.push_back(shadow_slot(committed_, live));
@@ -74,6 +78,8 @@ std::vector<Image> BackupStore::Copies::others_of(std::size_t shadow) const {
     std::vector<Image> others;
     if (has_local && shadow != kLocal) {
         others.push_back(local);
+    } else {
+        others = group;
     }
     for (std::size_t i = 0; i < shadows.size(); ++i) {
         if (i != shadow) {

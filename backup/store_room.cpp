@@ -18,6 +18,7 @@ std::size_t existing_bytes(int fd, std::size_t file_offset, std::size_t bytes) {
 struct Existing {
     std::size_t bytes = 0;        // pages
     std::size_t block_bytes = 0;  // blocks with at least one, that versions contain
+    std::size_t heap_bytes = 0;   // of these, in the heap
 };
 
 Existing existing_in(const LiveState& live) {
@@ -25,11 +26,33 @@ Existing existing_in(const LiveState& live) {
     for (const SparseMemory& part : {heap_of(live), globals_of(live)}) {
         found.bytes += existing_bytes(part.fd, part.file_offset, part.memory.bytes);
         each_existing_run(part, [&](std::size_t first, std::size_t end) {
-            found.block_bytes += std::min(end * kBlockBytes, whole_pages(part.memory.bytes)) - first * kBlockBytes;
+            const std::size_t some = std::min(end * kBlockBytes, whole_pages(part.memory.bytes)) - first * kBlockBytes;
+            found.block_bytes += some;
+            found.heap_bytes += part.first_block == 0 ? some : 0;
         });
     }
     return found;
 }
+
+// What a PE's place takes: twice the parity that is kept there once it has changed, fronts, and the stash.
+struct Parity {
+    std::size_t offset = 0;  // in the node's memory
+    std::size_t kept = 0;    // units for each stripe
+    std::size_t of = 0;      // units of states in one; 0: there is no parity
+    std::size_t n_next = 0;  // how many times it is there after the next checkpoint
+
+    [[nodiscard]] std::size_t share(const LiveState& live, std::size_t bytes) const {
+        return bytes * kept / of + Image::front_bytes_for(live);
+    }
+    [[nodiscard]] std::size_t next(const LiveState& live, const Existing& exists) const {
+        return n_next * share(live, exists.block_bytes + Image::front_bytes_for(live)) + exists.block_bytes -
+               exists.heap_bytes;
+    }
+    [[nodiscard]] std::size_t most(const LiveState& live) const {
+        const std::size_t all = Image::bytes_for(live);
+        return 2 * share(live, all) + all - whole_pages(live.heap.bytes);
+    }
+};
 
 }  // namespace
 
@@ -45,6 +68,7 @@ BackupStore::Room BackupStore::room(const LiveState& live) const {
     };
     const std::size_t all = Image::bytes_for(live);
     std::vector<Stored> copies;
+    Parity parity;
     {
         const Locked lock(mutex_);
         if (mode_ == BackupMode::none || pe_ == kNoPe) {
@@ -68,6 +92,12 @@ BackupStore::Room BackupStore::room(const LiveState& live) const {
                 add(shadow_versions_[slot] != kNoVersion);
             }
         }
+        if (parity_ != nullptr) {
+            parity = {.offset = places_.parity + pe_.index() * parity_bytes(live),
+                      .kept = static_cast<std::size_t>(parity_->code().n_parity()),
+                      .of = static_cast<std::size_t>(parity_->code().n_data()),
+                      .n_next = committed_ == kNoVersion ? 1U : 2U};
+        }
         if (has_local_copy()) {
             copies.push_back({.offset = places_.local_copies + pe_.index() * all,
                               .is_next = true,
@@ -86,6 +116,14 @@ BackupStore::Room BackupStore::room(const LiveState& live) const {
         room.used += there;
         room.next += copy.is_next && part > there ? part - there : 0;
         room.most += all - std::min(all, there);
+    }
+    if (parity.of != 0) {
+        const std::size_t there = existing_bytes(node_file_, parity.offset, parity_bytes(live));
+        const std::size_t next = parity.next(live, exists);
+        const std::size_t most = parity.most(live);
+        room.used += there;
+        room.next += next - std::min(there, next);
+        room.most += most - std::min(there, most);
     }
     return room;
 }

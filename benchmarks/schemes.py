@@ -22,6 +22,8 @@ ROWS = [
     ("double", 4, 4, "1 node"),
     ("replica:2", 4, 4, "2 nodes"),
     ("replica:3", 4, 4, "3 nodes"),
+    ("xor:4", 4, 4, "1 node"),
+    ("rs:2+2", 4, 4, "2 nodes"),
 ]
 
 

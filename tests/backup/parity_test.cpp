@@ -221,6 +221,23 @@ TEST(Parity, EveryLossThatIsPromisedComesBackBitForBit) {
     }
 }
 
+// What is told of a place is what is there, and no more than was said before.
+TEST(Parity, RoomIsToldAndKept) {
+    Group group(5, 1);
+    const BackupStore& store = *group.at(0).store;
+    std::memset(group.at(0).live->heap.address(), 1, group.at(0).live->heap.bytes());
+    std::memset(group.at(0).live->globals.data(), 1, group.at(0).live->globals.size());
+    for (int i = 0; i < 4; ++i) {
+        const BackupStore::Room before = store.room(group.at(0).live->state);
+        group.commit();
+        const BackupStore::Room after = store.room(group.at(0).live->state);
+        EXPECT_LE(after.used, before.used + before.next + 10 * kBlockBytes) << i;
+        EXPECT_LE(after.used + after.most, before.used + before.most + 10 * kBlockBytes);
+        const std::size_t state = Image::bytes_for(group.at(0).live->state);
+        EXPECT_LT(after.used, 3 * state) << "and not four times";
+    }
+}
+
 TEST(Parity, MoreThanThatIsTold) {
     Group group(4, 1);
     group.commit();
@@ -323,6 +340,11 @@ TEST(Parity, FlippedBitsAreMendedFromTheGroup) {
         ASSERT_TRUE(State(*group.at(0).live) == group.committed[0]);
     }
     EXPECT_GT(group.at(0).store->counters().repaired, 10U);
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {  // the same in the background
+        ASSERT_NE(group.at(0).local_of(PeId(0)).flip_bit(Version(1), seed), "");
+        ASSERT_TRUE(group.at(0).store->mend(group.at(0).live->state)) << group.at(0).store->explanation();
+        ASSERT_TRUE(group.at(0).local_of(PeId(0)).verify(Version(1)).intact());
+    }
 }
 
 // A bad local copy would make parity of the next version wrong for all others.

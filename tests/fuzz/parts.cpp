@@ -8,6 +8,8 @@
 #include "recovery/membership/job_state.cpp"
 #include "recovery/membership/memory_holder.cpp"
 #include "recovery/membership/message.cpp"
+#include "recovery/membership/parity_groups.cpp"
+#include "recovery/membership/parity_scheme.cpp"
 #include "recovery/membership/partner_scheme.cpp"
 #include "recovery/membership/placement.cpp"
 #include "recovery/membership/scheme.cpp"
