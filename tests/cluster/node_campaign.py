@@ -164,7 +164,7 @@ def excuses(scenario: Scenario, outcome: Outcome, reference: Reference) -> list:
     lost_spares = sum(1 for rank in lost_ranks if rank >= scenario.pes)
     if len(lost_ranks) - lost_spares > scenario.spares - lost_spares:
         found.append("no spare")
-    n_copies = int(scenario.mode.partition("replica:")[2] or 1)
+    n_copies = int(re.search(r"\d+$", scenario.mode).group()) if scenario.mode.startswith(("replica", "rs")) else 1
     repairs = [event.end_ns for event in outcome.events if event.kind == "span" and event.text == "restart"]
     for first, second in zip(struck, struck[1:]):
         if not any(first.time_ns < end <= second.time_ns for end in repairs) and len(struck) > n_copies:
@@ -271,6 +271,7 @@ def main() -> int:
     parser.add_argument("--replay", type=int, help="seed of one run")
     parser.add_argument("--at-once", type=int, choices=range(1, HOSTS - 1), metavar="N",
                         help="in all runs N hosts are lost at one moment, with SHMEM_FT_BACKUP_MODE=replica:N")
+    parser.add_argument("--backup", metavar="MODE", default="", help="with --at-once: another SHMEM_FT_BACKUP_MODE")
     parser.add_argument("--timeout", type=float, default=40.0, help="seconds until a run counts as hung")
     parser.add_argument("--json", metavar="FILE", help="append a record of each run")
     parser.add_argument("program", nargs=argparse.REMAINDER)
@@ -279,7 +280,7 @@ def main() -> int:
         parser.error("which program?")
     setting = Setting([os.path.abspath(options.oshrun), *options.options.split()], options.program,
                       {"SHMEM_TRANSPORT": options.transport}, options.timeout,
-                      draw if options.at_once is None else lambda seed: draw_at_once(seed, options.at_once))
+                      draw if options.at_once is None else lambda seed: draw_at_once(seed, options.at_once, options.backup))
     references: dict = {}
     seeds = [options.replay] if options.replay is not None else [options.seed + i for i in range(options.runs)]
     print(f"node_campaign: seeds {seeds[0]}..{seeds[-1]}: {' '.join(options.program)}", flush=True)

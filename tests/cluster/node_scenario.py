@@ -110,12 +110,12 @@ def draw(seed: int) -> Scenario:
     return Scenario(pes, mode, tuple(shape(rng, pes)))
 
 
-def draw_at_once(seed: int, n_hosts: int) -> Scenario:
+def draw_at_once(seed: int, n_hosts: int, mode: str = "") -> Scenario:
     """So many hosts at one moment, or the later ones while the loss of the first is noticed or repaired; each PE has copies
-    on as many others."""
+    on as many others, or what the mode says."""
     rng = random.Random(seed)
     hosts = rng.sample(range(1, HOSTS), n_hosts)
     longest_ms = rng.choice([0.0, 20.0, BOUND_MS, 2.0 * BOUND_MS])
     steps = [Step(_loss(rng), hosts[0], "commit", rng.uniform(0.0, 0.9), rng.uniform(0.0, 5.0))]
     steps += [Step(_loss(rng), host, "now", delay_ms=rng.uniform(0.0, longest_ms)) for host in hosts[1:]]
-    return Scenario(4, f"replica:{n_hosts}", tuple(steps))
+    return Scenario(4, mode or f"replica:{n_hosts}", tuple(steps))
