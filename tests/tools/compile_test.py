@@ -340,7 +340,8 @@ class Config(unittest.TestCase):
         self.assertEqual(result.returncode, 2)
         self.assertEqual(result.stderr,
                          "shmem-ft: error: SHMEM_FT_BACKUP_MODE=tripple: not one of none, single, double, "
-                         "replica:K with K from 1 to 8\n")
+                         "replica:K with K from 1 to 8, xor:G with G from 2 to 32, rs:K+M with M from 1 to 4 and "
+                         "K+M up to 32\n")
 
     @unittest.skipIf("thread" in os.environ.get("SFT_SANITIZE", ""), "the heap lies elsewhere in such a build")
     def test_the_document_is_up_to_date(self):
