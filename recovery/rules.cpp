@@ -237,10 +237,10 @@ std::optional<JobState> JobRules::planned(const JobState& state, std::span<const
 }
 
 // Who takes which PE is free. Best is a spare on the node where the PE was: it finds what the node has, and the fewest
-// shares have to move; then one of the same group (area, or memory domain); then any. So what is left on a node on
-// which only spares live is in reach after the plan (invariant 7 of job_state.hpp): its last holder has died since the
-// plan before, and one of these spares takes that PE. On one node those that take over are the lowest spares, since one
-// that sleeps finds out by itself there that it leads.
+// shares have to move; then one of the same group (area, or memory domain); then one where the scheme wants it; then
+// any. So what is left on a node on which only spares live is in reach after the plan (invariant 7 of job_state.hpp):
+// its last holder has died since the plan before, and one of these spares takes that PE. On one node those that take
+// over are the lowest spares, since one that sleeps finds out by itself there that it leads.
 std::vector<Replacement> JobRules::shared_out(const JobState& before, std::vector<PeId> pes,
                                               std::vector<ProcId> spares) const {
     SFT_ASSERT(pes.size() <= spares.size());
@@ -268,8 +268,19 @@ std::vector<Replacement> JobRules::shared_out(const JobState& before, std::vecto
     if (shape_.has_groups()) {
         give_to_those_in([&](ProcId process) { return shape_.group_of(before, process); });
     }
-    for (std::size_t i = 0; i < pes.size(); ++i) {
-        takeovers.push_back({pes[i], spares[is_mutated(Mutation::same_spare_twice) ? 0 : i]});
+    JobState then = before;
+    for (const Replacement& takeover : takeovers) {
+        set_holder(then.replacements, takeover);
+    }
+    for (const PeId pe : pes) {
+        auto spare = std::find_if(spares.begin(), spares.end(),
+                                  [&](ProcId each) { return shape_.scheme->keeps_apart(shape_, then, pe, each); });
+        spare = spare == spares.end() ? spares.begin() : spare;
+        takeovers.push_back({pe, *spare});
+        set_holder(then.replacements, takeovers.back());
+        if (!is_mutated(Mutation::same_spare_twice)) {
+            spares.erase(spare);
+        }
     }
     SFT_ASSERT(takeovers.size() == n_wanted);  // each PE one, from whichever list
     return takeovers;

@@ -105,6 +105,8 @@ public:
         return one_partner().substitutes(shape, state, dead);
     }
 
+    [[nodiscard]] bool keeps_apart(const JobShape& shape, const JobState& state, PeId pe, ProcId spare) const override;
+
 private:
     std::int32_t size_ = 0;
     std::int32_t parity_ = 0;
@@ -173,6 +175,17 @@ std::int32_t ParityScheme::losses_survived(const JobShape& shape, const JobState
         fewest = std::min(fewest, cheapest.back() - 1);
     }
     return std::max(fewest, 0);
+}
+
+// No other of the group is there: what is on one node is lost at once.
+bool ParityScheme::keeps_apart(const JobShape& shape, const JobState& state, PeId pe, ProcId spare) const {
+    if (!has_parity(shape)) {
+        return true;
+    }
+    const std::vector<PeId> members = parity_group_of(shape, pe).members;
+    return std::none_of(members.begin(), members.end(), [&](PeId member) {
+        return member != pe && shape.node_of(state, shape.holder(state, member)) == shape.node_of(state, spare);
+    });
 }
 
 }  // namespace

@@ -56,6 +56,12 @@ public:
     // Who may take over, best first. dead: sorted by process.
     [[nodiscard]] virtual std::vector<ProcId> substitutes(const JobShape& shape, const JobState& state,
                                                           std::span<const Death> dead) const = 0;
+    // Whether the loss of a node takes no more of `pe`'s protection along if `spare` takes it over than it would
+    // elsewhere; state: with the holders that there are to be.
+    [[nodiscard]] virtual bool keeps_apart(const JobShape& /*shape*/, const JobState& /*state*/, PeId /*pe*/,
+                                           ProcId /*spare*/) const {
+        return true;
+    }
 
 protected:
     ~Scheme() = default;

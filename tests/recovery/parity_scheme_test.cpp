@@ -163,6 +163,23 @@ TEST(ParityOfNodes, WhatIsLeftOnANodeIsForItsNeighbours) {
     EXPECT_EQ(left_beside(shape, state, ProcId(4)), std::vector<PeId>{});
 }
 
+// Spares on nodes 1 and 4, with PE 0's and with nobody's of PE 3's group.
+TEST(ParityOfNodes, APeGoesWhereNobodyOfItsGroupIs) {
+    const NodeMap nodes = nodes_of({0, 1, 2, 3, 1, 4, 4});
+    const JobShape shape = shape_of(nodes, 4, 3, 1, 3);
+    const JobRules rules(shape);
+    JobState state;
+    state.version = Version(1);
+    const JobState faulted = rules.after_deaths(state, deaths_of({3})).value();
+    const Readiness ready{Goal::restart, false, JobRules::hash_of(faulted.failed)};
+    EXPECT_EQ(rules.after_restart(faulted, ready, deaths_of({3})).value().replacements.front().process, ProcId(5));
+    EXPECT_EQ(rules.after_restart(faulted, ready, deaths_of({3, 5, 6})).value().replacements.front().process,
+              ProcId(4));
+    const JobShape copies{.n_pes = 4, .n_processes = 7, .nodes = &nodes, .memory = &node_memory()};
+    EXPECT_EQ(JobRules(copies).after_restart(faulted, ready, deaths_of({3})).value().replacements.front().process,
+              ProcId(4));
+}
+
 TEST(ParityOfNodes, WhereThereAreNoSeveralNodesItIsOnePartner) {
     const JobShape on_one{.n_pes = 4, .n_processes = 5, .scheme = &parity(3, 1), .memory = &node_memory()};
     EXPECT_FALSE(has_parity(on_one));

@@ -158,6 +158,30 @@ bool could_stay(const std::vector<Takeover>& takeovers, const std::vector<ProcId
     });
 }
 
+// With parity: a PE goes where another one of its group is, and a spare on its own goes on sleeping where none is.
+std::string wrong_company(const Scenario& scenario, const std::vector<Takeover>& takeovers,
+                          const std::vector<ProcId>& asleep, const JobState& after) {
+    const std::vector<std::vector<PeId>> groups = expected_groups(scenario);
+    for (const Takeover& away : takeovers) {
+        const PeId pe = scenario.shape.held_by(after, away.to);
+        const auto is_in_company = [&](ProcId spare) {
+            const std::vector<PeId>& others = groups[pe.index()];
+            return std::any_of(others.begin(), others.end(), [&](PeId other) {
+                return node_of(scenario, scenario.shape.holder(after, other)) == node_of(scenario, spare);
+            });
+        };
+        const bool stays = node_of(scenario, away.from) == node_of(scenario, away.to);
+        const auto is_in_reach = [&](ProcId spare) {
+            return !is_in_company(spare) && (area_of(scenario, away.from) != area_of(scenario, away.to) ||
+                                             area_of(scenario, spare) == area_of(scenario, away.to));
+        };
+        if (!stays && is_in_company(away.to) && std::any_of(asleep.begin(), asleep.end(), is_in_reach)) {
+            return "a PE goes to one of its group, and a spare sleeps where none is";
+        }
+    }
+    return {};
+}
+
 // Who takes over leads after everybody who has ever taken part, in the order of numbers.
 bool are_turns_wrong(const Scenario& scenario, const JobState& before, const JobState& after) {
     std::int32_t last = scenario.shape.n_pes - 1;
@@ -227,6 +251,9 @@ std::string wrong_takeovers(const Scenario& scenario, const JobState& before, co
     if (scenario.shape.domains != nullptr && !does_node_matter &&
         could_stay(takeovers, {}, [&](ProcId p) { return domain_of(scenario, p); })) {
         return "a PE moves away, and a spare from where it was goes elsewhere";
+    }
+    if (scenario.group_size != 0) {
+        return wrong_company(scenario, takeovers, asleep, after);
     }
     for (const Takeover& away : takeovers) {
         const bool is_elsewhere = does_node_matter && area_of(scenario, away.from) != area_of(scenario, away.to);
