@@ -7,12 +7,13 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 
 #include "backup/image_layout.hpp"
 #include "base/assert.hpp"
 #include "base/faults/fault_points.hpp"
+#include "base/mutex.hpp"
 #include "base/pages.hpp"
+#include "base/private_data.hpp"
 #include "symheap/existing_pages.hpp"
 
 namespace sft {
@@ -21,6 +22,9 @@ namespace {
 constexpr std::size_t up_to_units(std::size_t bytes) noexcept {
     return (bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
 }
+
+// Of this process.
+SFT_LIBRARY_STATE Mutex g_folding{MutexRank::parity};
 
 }  // namespace
 
@@ -95,24 +99,20 @@ ParityLayout::ParityLayout(const ParityUnits& units, std::int32_t most_parity) n
 
 // The file is locked for one at a time on this node. The kernel lets go of it when a process dies. Threads of one
 // process have the lock together, so they have a mutex besides.
-class ParityPlace::Claim {
+class SFT_THREAD_SAFETY(scoped_lockable) ParityPlace::Claim {
 public:
-    Claim(int file, std::size_t offset) noexcept : file_(file), offset_(offset) {
-        mutex().lock();
+    Claim(int file, std::size_t offset) noexcept SFT_ACQUIRES(g_folding) : file_(file), offset_(offset) {
+        g_folding.lock();
         set(F_WRLCK);
     }
-    ~Claim() {
+    ~Claim() SFT_THREAD_SAFETY(release_capability()) {
         set(F_UNLCK);
-        mutex().unlock();
+        g_folding.unlock();
     }
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
 
 private:
-    static std::mutex& mutex() noexcept {
-        static std::mutex of_this_process;
-        return of_this_process;
-    }
     void set(short type) const noexcept {
         struct flock lock {};
         lock.l_type = type;

@@ -46,6 +46,7 @@ enum class MutexRank : std::uint8_t {
     drain,        // Drain's thread, which is woken while the copies are held
     coordinator,  // Coordinator: state machines and mailbox
     network,      // Network
+    parity,       // ParityPlace: what processes of this node fold, the network's threads among them
     ways,         // signed_ways.cpp: inside of a fabric, which calls connect()
     snapshot,     // Coordinator: for a copy; anybody may ask, fault points among them
     fault_lab,    // fault_points.cpp: fault points may be anywhere

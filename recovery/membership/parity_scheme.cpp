@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/config.hpp"
@@ -76,10 +77,7 @@ private:
 
 class ParityScheme final : public Scheme {
 public:
-    void open(std::int32_t data, std::int32_t parity) noexcept {
-        size_ = data + parity;
-        parity_ = parity;
-    }
+    constexpr ParityScheme(std::int32_t data, std::int32_t parity) noexcept : size_(data + parity), parity_(parity) {}
     [[nodiscard]] std::int32_t size() const noexcept { return size_; }
 
     [[nodiscard]] std::unique_ptr<const ParityShares> shares(const JobShape& shape,
@@ -108,38 +106,25 @@ public:
     [[nodiscard]] bool keeps_apart(const JobShape& shape, const JobState& state, PeId pe, ProcId spare) const override;
 
 private:
-    std::int32_t size_ = 0;
-    std::int32_t parity_ = 0;
+    std::int32_t size_;
+    std::int32_t parity_;
 };
 
-// The schemes there are, by data and parity.
-class Table {
-public:
-    Table() {
-        for (std::int32_t parity = 1; parity <= kParityMax; ++parity) {
-            for (std::int32_t data = 1; data + parity <= kParityGroupMax; ++data) {
-                at(data, parity).open(data, parity);
-            }
-        }
-    }
-    [[nodiscard]] ParityScheme& at(std::int32_t data, std::int32_t parity) noexcept {
-        SFT_ASSERT(data > 0 && parity > 0 && parity <= kParityMax && data + parity <= kParityGroupMax);
-        return all_[static_cast<std::size_t>((parity - 1) * kParityGroupMax + data)];
-    }
-    // Null: it is none of these.
-    [[nodiscard]] const ParityScheme* find(const Scheme* scheme) const noexcept {
-        const auto at =
-            std::find_if(all_.begin(), all_.end(), [&](const ParityScheme& each) { return &each == scheme; });
-        return at == all_.end() ? nullptr : &*at;
-    }
+// The schemes there are, by parity and data; those of no data, or of too much, are nobody's.
+constexpr std::size_t kSchemes = static_cast<std::size_t>(kParityMax) * static_cast<std::size_t>(kParityGroupMax);
 
-private:
-    std::array<ParityScheme, static_cast<std::size_t>(kParityMax* kParityGroupMax)> all_{};
-};
+template <std::size_t... kAt>
+constexpr std::array<ParityScheme, kSchemes> all_schemes(std::index_sequence<kAt...> /*places*/) noexcept {
+    return {ParityScheme(static_cast<std::int32_t>(kAt) % kParityGroupMax,
+                         static_cast<std::int32_t>(kAt) / kParityGroupMax + 1)...};
+}
+constexpr std::array<ParityScheme, kSchemes> kAllSchemes = all_schemes(std::make_index_sequence<kSchemes>());
 
-Table& table() noexcept {
-    static Table all;
-    return all;
+// Null: it is none of these.
+const ParityScheme* find_scheme(const Scheme* scheme) noexcept {
+    const auto at =
+        std::find_if(kAllSchemes.begin(), kAllSchemes.end(), [&](const ParityScheme& each) { return &each == scheme; });
+    return at == kAllSchemes.end() ? nullptr : &*at;
 }
 
 // The fewest processes with which so many members are lost that their group cannot bring them back, less one. A node is
@@ -190,10 +175,13 @@ bool ParityScheme::keeps_apart(const JobShape& shape, const JobState& state, PeI
 
 }  // namespace
 
-const Scheme& parity(std::int32_t data, std::int32_t parity) noexcept { return table().at(data, parity); }
+const Scheme& parity(std::int32_t data, std::int32_t parity) noexcept {
+    SFT_ASSERT(data > 0 && parity > 0 && parity <= kParityMax && data + parity <= kParityGroupMax);
+    return kAllSchemes[static_cast<std::size_t>((parity - 1) * kParityGroupMax + data)];
+}
 
 bool has_parity(const JobShape& shape) noexcept {
-    const ParityScheme* const scheme = table().find(shape.scheme);
+    const ParityScheme* const scheme = find_scheme(shape.scheme);
     return scheme != nullptr && shape.n_pes > 1 && !shape.is_one_node() &&
            !shape.memory->dies_with_process(Memory::kept_shadows) && ParityGroups(shape, scheme->size()).are_possible();
 }
@@ -221,7 +209,7 @@ std::vector<PeId> left_beside(const JobShape& shape, const JobState& state, Proc
 
 ParityGroup parity_group_of(const JobShape& shape, PeId pe) {
     SFT_ASSERT(has_parity(shape));
-    const std::unique_ptr<const ParityShares> placed = table().find(shape.scheme)->shares(shape, {});
+    const std::unique_ptr<const ParityShares> placed = find_scheme(shape.scheme)->shares(shape, {});
     const ParityGroups& groups = placed->groups();
     const std::int32_t group = groups.group_of(pe);
     ParityGroup found{.members = {}, .position = groups.position_of(pe), .n_parity = placed->tolerated(group)};
