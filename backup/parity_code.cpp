@@ -113,6 +113,24 @@ void add_bytes(std::byte* dest, const std::byte* source, std::size_t bytes) noex
     }
 }
 
+// One pass: every byte is read and written once.
+bool sum_of(std::byte* dest, const std::byte* a, const std::byte* b, std::size_t bytes) noexcept {
+    Word::Type any{};
+    std::size_t at = 0;
+    for (; at + kWordBytes <= bytes; at += kWordBytes) {
+        const Word::Type sum =
+            *reinterpret_cast<const Word::Type*>(a + at) ^ *reinterpret_cast<const Word::Type*>(b + at);
+        *reinterpret_cast<Word::Type*>(dest + at) = sum;
+        any |= sum;
+    }
+    std::byte rest{};
+    for (; at < bytes; ++at) {
+        dest[at] = a[at] ^ b[at];
+        rest |= dest[at];
+    }
+    return (any[0] | any[1]) != 0 || rest != std::byte(0);
+}
+
 bool difference(std::byte* dest, const std::byte* a, const std::byte* b, std::size_t bytes) noexcept {
     if (a == nullptr || b == nullptr) {
         const std::byte* const only = a != nullptr ? a : b;
@@ -122,12 +140,7 @@ bool difference(std::byte* dest, const std::byte* a, const std::byte* b, std::si
         raw_copy(dest, only, bytes);
         return true;
     }
-    if (raw_equal(a, b, bytes)) {
-        return false;
-    }
-    raw_copy(dest, a, bytes);
-    add_bytes(dest, b, bytes);
-    return true;
+    return sum_of(dest, a, b, bytes);
 }
 
 void multiply(std::byte* dest, std::uint8_t factor, const std::byte* source, std::size_t bytes) noexcept {

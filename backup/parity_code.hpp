@@ -78,7 +78,9 @@ private:
 
 // dest = dest xor source
 void add_bytes(std::byte* dest, const std::byte* source, std::size_t bytes) noexcept;
-// dest = a xor b; null: zeros. False: all of it is zero.
+// dest = a xor b. False: all of it is zero.
+bool sum_of(std::byte* dest, const std::byte* a, const std::byte* b, std::size_t bytes) noexcept;
+// The same; null: zeros.
 bool difference(std::byte* dest, const std::byte* a, const std::byte* b, std::size_t bytes) noexcept;
 // dest = factor * source, in GF(2^8)
 void multiply(std::byte* dest, std::uint8_t factor, const std::byte* source, std::size_t bytes) noexcept;

@@ -155,33 +155,34 @@ void ParityPlace::wipe() noexcept {
     }
 }
 
-// The committed content stays, whoever dies: a stamp says what its slot has, or nothing.
-std::int32_t ParityPlace::slot_to_build_in(ParityBuild build, std::size_t unit) noexcept {
+std::int32_t ParityPlace::slot_to_build_in(ParityBuild build, std::size_t unit, std::int32_t& now) const noexcept {
     const std::uint64_t stamp = build.stamp();
-    std::uint64_t* const stamps = stamps_of(unit);
-    for (const std::int32_t slot : {0, 1}) {
-        if (stamps[slot] == stamp) {
-            return slot;
-        }
+    const std::uint64_t* const stamps = stamps_of(unit);
+    now = stamps[0] == 0 && stamps[1] == 0 ? -1 : stamps[0] > stamps[1] ? 0 : 1;
+    if (now >= 0 && stamps[now] >= stamp) {
+        return stamps[now] == stamp ? now : -1;  // builds come in the order of time
     }
-    const std::int32_t now = stamps[0] == 0 && stamps[1] == 0 ? -1 : stamps[0] > stamps[1] ? 0 : 1;
-    if (now >= 0 && stamps[now] > stamp) {
-        return -1;  // builds come in the order of time: it is of one that is over
+    return now == 0 ? 1 : 0;
+}
+
+// What it begins with, and the first change: in one pass if that is all of it.
+void ParityPlace::begin_unit(std::size_t unit, std::int32_t slot_number, std::int32_t now, std::size_t at,
+                             const std::byte* data, std::size_t bytes) noexcept {
+    std::byte* const to = slot(static_cast<std::size_t>(slot_number), unit);
+    const std::byte* const from = now < 0 ? nullptr : slot(static_cast<std::size_t>(now), unit);
+    if (from != nullptr && bytes == kUnitBytes) {
+        sum_of(to, from, data, bytes);
+        return;
     }
-    const std::int32_t next = now == 0 ? 1 : 0;
-    std::byte* const to = slot(static_cast<std::size_t>(next), unit);
-    stamps[next] = 0;
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (now >= 0) {
-        std::memcpy(to, slot(static_cast<std::size_t>(now), unit), kUnitBytes);
+    if (from != nullptr) {
+        std::memcpy(to, from, kUnitBytes);
     } else {
         std::memset(to, 0, kUnitBytes);
     }
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    stamps[next] = stamp;
-    return next;
+    add_bytes(to + at, data, bytes);
 }
 
+// The committed content stays, whoever dies: a stamp says what its slot has, or nothing.
 bool ParityPlace::fold(ParityBuild build, std::size_t unit, std::size_t at, const std::byte* data,
                        std::size_t bytes) noexcept {
     if (unit >= layout_.n_kept || at > kUnitBytes || bytes > kUnitBytes - at || build.version == kNoVersion) {
@@ -193,12 +194,22 @@ bool ParityPlace::fold(ParityBuild build, std::size_t unit, std::size_t at, cons
         wipe();
         *begun = build.stamp();
     }
-    const std::int32_t slot_number = slot_to_build_in(build, unit);
+    std::int32_t now = -1;
+    const std::int32_t slot_number = slot_to_build_in(build, unit, now);
     if (slot_number < 0) {
         return false;
     }
     fault_point(FaultPoint::parity_fold);
-    add_bytes(slot(static_cast<std::size_t>(slot_number), unit) + at, data, bytes);
+    if (slot_number == now) {
+        add_bytes(slot(static_cast<std::size_t>(slot_number), unit) + at, data, bytes);
+        return true;
+    }
+    std::uint64_t& stamp = stamps_of(unit)[slot_number];
+    stamp = 0;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    begin_unit(unit, slot_number, now, at, data, bytes);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    stamp = build.stamp();
     return true;
 }
 

@@ -126,7 +126,10 @@ private:
     [[nodiscard]] std::byte* slot(std::size_t number, std::size_t unit) const noexcept {
         return memory_ + layout_.slot(number, unit);
     }
-    [[nodiscard]] std::int32_t slot_to_build_in(ParityBuild build, std::size_t unit) noexcept;
+    // Where the build is, or is to be; -1: of one that is over. now: the slot with what it begins with; -1: zeros.
+    [[nodiscard]] std::int32_t slot_to_build_in(ParityBuild build, std::size_t unit, std::int32_t& now) const noexcept;
+    void begin_unit(std::size_t unit, std::int32_t slot, std::int32_t now, std::size_t at, const std::byte* data,
+                    std::size_t bytes) noexcept;
     void wipe() noexcept;
 
     std::byte* memory_;
