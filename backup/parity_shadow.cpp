@@ -64,10 +64,12 @@ void ParityShadow::begin(ParityBuild build, Version base, const Image* local, co
     build_ = build;
     base_ = base;
     local_ = local;
+    if (base != kNoVersion) {
+        is_refused_ = !bring_front_back(base, live) || is_refused_;  // it may have a flipped bit
+    }
     is_building_ = true;
     copy_front(base, build.version);
     base_front_ = base == kNoVersion ? Image() : Image(front(base), live);
-    SFT_ASSERT(base == kNoVersion || base_front_.holds(base));
 }
 
 void ParityShadow::write(std::size_t offset, const void* source, std::size_t bytes) {
@@ -176,13 +178,17 @@ void ParityShadow::send_change(std::size_t unit, std::size_t at, const std::byte
 void ParityShadow::send(std::size_t unit, std::int32_t parity, std::size_t at, const std::byte* data,
                         std::size_t bytes) {
     const ParityCode::Stripe stripe = code_.stripe_of(position_, unit);
-    const auto keeper = static_cast<std::size_t>(code_.keeper_of(stripe.type, parity));
-    const std::size_t kept = code_.place_of(stripe.row, parity);
-    const Member& member = members_[keeper];
-    SFT_ASSERT(keeper != self() && !member.is_lost);
+    send_to(code_.keeper_of(stripe.type, parity), code_.place_of(stripe.row, parity), at, data, bytes);
+}
+
+void ParityShadow::send_to(std::int32_t keeper, std::size_t kept, std::size_t at, const std::byte* data,
+                           std::size_t bytes) {
+    const auto number = static_cast<std::size_t>(keeper);
+    const Member& member = members_[number];
+    SFT_ASSERT(keeper != position_ && !member.is_lost);
     const std::size_t place = store_.places + member.pe.index() * layout_.bytes;
     if (member.wire != nullptr) {
-        has_folds_[keeper] = true;
+        has_folds_[number] = true;
         member.wire->fold(place + layout_.slot(0, kept) + at, build_.stamp(), build_.is_anew, data, bytes);
     } else if (!ParityPlace(store_.memory + place, layout_, store_.file, place).fold(build_, kept, at, data, bytes)) {
         is_refused_ = true;
@@ -228,7 +234,7 @@ bool ParityShadow::make_anew(ParityBuild build, const std::vector<std::int32_t>&
     base_ = build.version;
     base_front_ = Image(front(base_), live);
     local_ = &local;
-    if (!base_front_.sound(base_)) {
+    if (!bring_front_back(base_, live)) {
         return false;
     }
     const auto is_wanted = [&](std::int32_t keeper) {
@@ -236,18 +242,7 @@ bool ParityShadow::make_anew(ParityBuild build, const std::vector<std::int32_t>&
     };
     // Whoever keeps it begins with nothing, even if all that comes is zero.
     for (const std::int32_t keeper : positions) {
-        const std::int32_t next =
-            (keeper + 1) % code_.n_members();  // keeps none in stripes of the type `keeper` begins
-        SFT_ASSERT(keeper != position_ && next != keeper);
-        const std::size_t place = store_.places + members_[static_cast<std::size_t>(keeper)].pe.index() * layout_.bytes;
-        const Member& member = members_[static_cast<std::size_t>(keeper)];
-        if (member.wire != nullptr) {
-            has_folds_[static_cast<std::size_t>(keeper)] = true;
-            member.wire->fold(place + layout_.slot(0, 0), build_.stamp(), true, kNothing, sizeof kNothing);
-        } else if (!ParityPlace(store_.memory + place, layout_, store_.file, place)
-                        .fold(build_, 0, 0, kNothing, sizeof kNothing)) {
-            is_refused_ = true;
-        }
+        send_to(keeper, 0, 0, kNothing, sizeof kNothing);
     }
     const auto send_unit = [&](std::size_t unit) {
         const ParityCode::Stripe stripe = code_.stripe_of(position_, unit);

@@ -138,6 +138,7 @@ private:
     // parity_shadow_write.cpp
     void send_change(std::size_t unit, std::size_t at, const std::byte* now, const std::byte* before,
                      std::size_t bytes);
+    void send_to(std::int32_t keeper, std::size_t kept, std::size_t at, const std::byte* data, std::size_t bytes);
     void send(std::size_t unit, std::int32_t parity, std::size_t at, const std::byte* data, std::size_t bytes);
     [[nodiscard]] std::byte* room(std::size_t bytes);
     [[nodiscard]] bool flush_folds();

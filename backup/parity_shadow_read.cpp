@@ -347,7 +347,11 @@ bool ParityShadow::take_front_from_before(Version version, const LiveState& live
     return Image(front(version), live).sound(version);
 }
 
+// Whatever is there, if it is whole; else from before, or computed.
 bool ParityShadow::bring_front_back(Version version, const LiveState& live) {
+    if (Image(front(version), live).sound(version)) {
+        return true;
+    }
     if (take_front_from_before(version, live)) {
         return true;
     }
@@ -423,7 +427,7 @@ bool ParityShadow::bring_back(Version version, Image& local, const LiveState& li
     if (local.sound(version)) {
         return true;  // but for blocks that are bad on their own, which who loads it mends
     }
-    if (!Image(front(version), live).sound(version) && !bring_front_back(version, live)) {
+    if (!bring_front_back(version, live)) {
         return false;
     }
     bring_from_before(version, local, live);

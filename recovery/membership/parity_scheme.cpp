@@ -118,7 +118,8 @@ constexpr std::array<ParityScheme, kSchemes> all_schemes(std::index_sequence<kAt
     return {ParityScheme(static_cast<std::int32_t>(kAt) % kParityGroupMax,
                          static_cast<std::int32_t>(kAt) / kParityGroupMax + 1)...};
 }
-constexpr std::array<ParityScheme, kSchemes> kAllSchemes = all_schemes(std::make_index_sequence<kSchemes>());
+// Initialised as a constant.
+const std::array<ParityScheme, kSchemes> kAllSchemes = all_schemes(std::make_index_sequence<kSchemes>());
 
 // Null: it is none of these.
 const ParityScheme* find_scheme(const Scheme* scheme) noexcept {

@@ -355,6 +355,11 @@ TEST(Parity, ChangesAreNotMadeAgainstFlippedBits) {
         Image local = group.at(0).local_of(PeId(0));
         std::size_t block = local.next_existing(seed % 5);
         (local.begin() + local.place_of(block).offset)[7] ^= std::byte(4);
+        if (seed % 2 == 1) {  // in its header and table as they went into parity, too
+            Node& node = group.at(0);
+            node.file.address()[node.places.parity + node.layout.front(Version(group.version)) + 4096 + 8 * seed] ^=
+                std::byte(2);
+        }
         group.at(0).live->scribble(group.random, 200);
         group.commit();
         group.lose({1 + static_cast<std::int32_t>(seed % 3)});
