@@ -135,7 +135,7 @@ private:
     [[nodiscard]] std::size_t self() const noexcept { return static_cast<std::size_t>(position_); }
     [[nodiscard]] std::byte* front(Version version) const noexcept { return own_place() + layout_.front(version); }
 
-    // parity_shadow_write.cpp
+    // parity_shadow.cpp
     void send_change(std::size_t unit, std::size_t at, const std::byte* now, const std::byte* before,
                      std::size_t bytes);
     void send_to(std::int32_t keeper, std::size_t kept, std::size_t at, const std::byte* data, std::size_t bytes);

@@ -125,9 +125,12 @@ void BackupStore::note_group_gone() {
 }
 
 void BackupStore::replicate_to_group(Version version, const LiveState& live, Replicated& replicated) noexcept {
-    const Image local(local_.address(), live);
+    Image local(local_.address(), live);
     const bool has_base = committed_ != kNoVersion;
-    SFT_ASSERT(!has_base || (local_version_ == committed_ && local.sound(committed_)));
+    SFT_ASSERT(!has_base || local_version_ == committed_);
+    if (has_base) {
+        static_cast<void>(parity_->bring_back(committed_, local, live));  // its header or table may have a flipped bit
+    }
     parity_->begin({.version = version, .round = round_}, committed_, has_base ? &local : nullptr, live);
     BlockSet none;
     none.reset(local.blocks());

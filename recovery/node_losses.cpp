@@ -60,7 +60,8 @@ public:
           now_(now),
           dead_(dead),
           shares_(shape.scheme->place(shape, now, now.protected_layout)),
-          left_(shape, now) {
+          left_(shape, now),
+          without_one_(left_) {
         all_.nodes.resize(static_cast<std::size_t>(shape.nodes->n_nodes()));
     }
 
@@ -104,10 +105,9 @@ private:
         }
     }
 
-    [[nodiscard]] bool survives_loss_of(NodeId node, PeId pe) const {
-        LeftMemory left = left_;
-        left.lose(node);
-        return shares_->can_rebuild(pe, left);
+    [[nodiscard]] bool survives_loss_of(NodeId node, PeId pe) {
+        without_one_.lose(node);
+        return shares_->can_rebuild(pe, without_one_);
     }
 
     const JobShape& shape_;
@@ -115,6 +115,7 @@ private:
     std::span<const Death> dead_;
     std::unique_ptr<const Shares> shares_;  // that exist
     LeftMemory left_;
+    LeftMemory without_one_;  // of the nodes, whichever is looked at
     std::vector<ProcId> holders_;
     OnNodes all_;
 };

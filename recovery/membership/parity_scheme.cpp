@@ -189,8 +189,7 @@ bool has_parity(const JobShape& shape) noexcept {
 
 ProcId holder_of_copy(const JobShape& shape, const JobState& state, PeId pe) {
     const LeftMemory left(shape, state);
-    const ProcId last = holder_in(state.protected_layout, pe);
-    const ProcId holder = last == kNoProc ? ProcId(pe.value()) : last;
+    const ProcId holder = holder_in(state.protected_layout, pe);
     return left.has(holder, Memory::local_copy) ? left.heir_of(holder) : kNoProc;
 }
 
@@ -199,8 +198,7 @@ std::vector<PeId> left_beside(const JobShape& shape, const JobState& state, Proc
     const LeftMemory left(shape, state);
     const NodeId here = shape.node_of(state, process);
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
-        const ProcId last = holder_in(state.protected_layout, PeId(pe));
-        const ProcId holder = last == kNoProc ? ProcId(pe) : last;
+        const ProcId holder = holder_in(state.protected_layout, PeId(pe));
         if (!left.lives(holder) && shape.node_of(state, holder) == here && shape.holder(state, PeId(pe)) != process) {
             found.emplace_back(pe);
         }

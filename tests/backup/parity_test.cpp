@@ -366,6 +366,54 @@ TEST(Parity, ChangesAreNotMadeAgainstFlippedBits) {
     }
 }
 
+// Header and table of the local copy as well.
+TEST(Parity, TheBaseOfChangesIsMadeWhole) {
+    Group group(4, 1);
+    group.commit();
+    for (std::size_t byte : {0U, 16U, 4096U, 4104U}) {
+        group.at(0).local_of(PeId(0)).begin()[byte] ^= std::byte(16);
+        group.commit();
+        group.lose({2});
+    }
+}
+
+// Words of a thread of somebody else's code, which are not restored, change between the two copies.
+TEST(Parity, GlobalsThatChangeMeanwhileAreAsTheyWentIntoParity) {
+    Group group(3, 1);
+    group.commit();
+    for (std::int32_t lost : {0, 1, 2, 0}) {
+        const Version next(group.version + 1);
+        group.committed.clear();
+        for (std::int32_t member = 0; member < 3; ++member) {
+            group.at(member).live->scribble(group.random, 40);
+            ASSERT_TRUE(group.replicate(member, next));
+            group.committed.emplace_back(*group.at(member).live);
+            for (std::size_t byte = 10; byte < 50; ++byte) {  // in front of what is saved
+                group.at(member).live->globals[byte] ^= std::byte(0x77);
+            }
+        }
+        for (std::int32_t member = 0; member < 3; ++member) {
+            group.update(member, next);
+        }
+        ++group.version;
+        group.lose({lost});
+    }
+}
+
+TEST(Parity, AHeapThatChangesMeanwhileIsToldOf) {
+    Group group(3, 1);
+    group.commit();
+    for (std::int32_t member = 0; member < 3; ++member) {
+        group.at(member).live->heap.address()[3 * kBlockBytes] ^= std::byte(1);
+        ASSERT_TRUE(group.replicate(member, Version(2)));
+    }
+    group.at(1).live->heap.address()[3 * kBlockBytes + 1] ^= std::byte(1);
+    BackupStore& store = *group.at(1).store;
+    store.update_local_copy(Version(2), group.at(1).live->state);
+    EXPECT_NE(store.complaint().find("PE 1: a thread of the program has written to the symmetric heap"),
+              std::string::npos);
+}
+
 // With two parities one may be bad, or a unit of another member.
 TEST(Parity, WhatIsComputedWithIsChecked) {
     Group group(4, 2);

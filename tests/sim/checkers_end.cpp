@@ -311,8 +311,7 @@ bool EndChecker::is_any_group_lost(ProcId decider, const JobState& before) const
     const Scenario& scenario = account_.scenario;
     const std::vector<std::vector<PeId>> groups = expected_groups(scenario);
     const auto is_lost = [&](PeId pe) {
-        const ProcId last = holder_in(before.protected_layout, pe);
-        const ProcId holder = last == kNoProc ? ProcId(pe.value()) : last;
+        const ProcId holder = holder_in(before.protected_layout, pe);
         return is_out(decider, holder) && is_out_of_reach(decider, before, holder);
     };
     for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {

@@ -56,8 +56,7 @@ bool MemoryChecker::may_give_up_in_group(ProcId process, PeId pe, const JobState
     const Scenario& scenario = account_.scenario;
     const std::vector<PeId> others = expected_groups(scenario)[pe.index()];
     const auto is_left = [&](PeId member) {
-        const ProcId last = holder_in(state.protected_layout, member);
-        const NodeId node = node_of(scenario, last == kNoProc ? ProcId(member.value()) : last);
+        const NodeId node = node_of(scenario, holder_in(state.protected_layout, member));
         for (std::int32_t other = 0; other < scenario.shape.n_pes; ++other) {
             const ProcId holder = scenario.shape.holder(state, PeId(other));
             if (node_of(scenario, holder) == node && account_.lives(holder) && !heard_.contains({process, holder})) {

@@ -88,8 +88,7 @@ Keepers keepers_as_protected(const Scenario& scenario, const JobState& state) {
 void expose_groups(const Scenario& scenario, JobState& state) {
     const std::vector<std::vector<PeId>> groups = expected_groups(scenario);
     const auto is_lost = [&](PeId pe) {
-        const ProcId last = holder_in(state.protected_layout, pe);
-        const ProcId holder = last == kNoProc ? ProcId(pe.value()) : last;
+        const ProcId holder = holder_in(state.protected_layout, pe);
         return is_dead(state, holder) && !is_left_on_node(scenario, state, holder);
     };
     for (std::int32_t pe = 0; pe < scenario.shape.n_pes; ++pe) {

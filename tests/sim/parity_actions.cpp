@@ -109,8 +109,7 @@ bool SimProcess::mend_left(PeId pe, Version version) {
     if (front.version != version) {
         return false;
     }
-    const ProcId last = holder_in(state().protected_layout, pe);
-    const Content& heap = world_.process(last == kNoProc ? ProcId(pe.value()) : last).live_;
+    const Content& heap = world_.process(holder_in(state().protected_layout, pe)).live_;
     const bool is_in_copy = Copy::checksum_of(copy.content) == front.checksum;
     if (!is_in_copy && Copy::checksum_of(heap) != front.checksum) {
         return false;
