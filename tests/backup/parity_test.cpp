@@ -268,6 +268,21 @@ TEST(Parity, ACheckpointThatFailsLeavesNothing) {
     }
 }
 
+// A recovery in which somebody else dies begins again: what was sent for a share before counts no more.
+TEST(Parity, AShareThatIsMadeAnewAgainBeginsWithNothing) {
+    Group group(4, 1);
+    group.commit();
+    group.lose({2});
+    for (const std::int32_t member : {0, 3}) {  // an attempt that only these have come to the end of
+        group.at(member).store->begin_round(group.round);
+        ASSERT_TRUE(group.at(member).store->make_anew(Version(1), {2}, group.at(member).live->state));
+    }
+    group.protect({2});
+    group.lose({0});
+    group.commit();
+    group.lose({2});
+}
+
 TEST(Parity, AMemberThatDiesInTheMiddleOfAnAdditionLeavesTheCommittedVersion) {
     for (std::size_t folds = 0; folds < 9; ++folds) {
         Group group(4, 1);
