@@ -213,6 +213,19 @@ bool ParityPlace::fold(ParityBuild build, std::size_t unit, std::size_t at, cons
     return true;
 }
 
+bool ParityPlace::fold_at(std::byte* memory, const ParityLayout& layout, int file, std::size_t places,
+                          std::size_t offset, std::uint64_t stamp, bool is_anew, const std::byte* data,
+                          std::size_t bytes) noexcept {
+    const std::size_t within = (offset - places) % layout.bytes;
+    if (offset < places || within < layout.slots) {
+        return false;
+    }
+    const ParityBuild build{ParityBuild::version_of(stamp), static_cast<std::uint32_t>(stamp >> 32), is_anew};
+    const std::size_t at = within - layout.slots;
+    return ParityPlace(memory + (offset - within), layout, file, offset - within)
+        .fold(build, at / kUnitBytes, at % kUnitBytes, data, bytes);
+}
+
 void ParityPlace::drop_after(Version version) noexcept {
     const Claim claim(file_, offset_);
     const std::size_t bytes = layout_.n_kept * 2 * sizeof(std::uint64_t);

@@ -114,6 +114,11 @@ public:
     // Adds `bytes` to a parity unit, from `at` on in it. False: there is no such unit.
     [[nodiscard]] bool fold(ParityBuild build, std::size_t unit, std::size_t at, const std::byte* data,
                             std::size_t bytes) noexcept;
+    // The same where a place and a unit in it are told by an offset in memory of the node, in which the places begin at
+    // `places`: that of the byte in slot 0.
+    [[nodiscard]] static bool fold_at(std::byte* memory, const ParityLayout& layout, int file, std::size_t places,
+                                      std::size_t offset, std::uint64_t stamp, bool is_anew, const std::byte* data,
+                                      std::size_t bytes) noexcept;
     // What is of a later version was not committed.
     void drop_after(Version version) noexcept;
 

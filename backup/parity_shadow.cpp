@@ -35,10 +35,10 @@ ParityShadow::ParityShadow(const LiveState& live, std::int32_t most_parity, std:
     far_.emplace(*this, 0);
 }
 
-Image ParityShadow::image(Version version, const LiveState& live) {
+Image ParityShadow::image(Version version) {
     read_version_ = version;
     known_.clear();  // it may be long since anything was read
-    return {front(version), live, &*far_};
+    return {front(version), live_, &*far_};
 }
 
 // ---- a checkpoint ----
@@ -58,18 +58,18 @@ void ParityShadow::copy_front(Version from, Version to) {
     each_existing(store_.file, place + layout_.front(from), layout_.front_bytes, copy);
 }
 
-void ParityShadow::begin(ParityBuild build, Version base, const Image* local, const LiveState& live) {
+void ParityShadow::begin(ParityBuild build, Version base, const Image* local) {
     SFT_ASSERT(!is_building_ && !build.is_anew && (base == kNoVersion) == (local == nullptr));
     SFT_ASSERT(base == kNoVersion || build.version.value() == base.value() + 1);
     build_ = build;
     base_ = base;
     local_ = local;
     if (base != kNoVersion) {
-        is_refused_ = !bring_front_back(base, live) || is_refused_;  // it may have a flipped bit
+        is_refused_ = !bring_front_back(base) || is_refused_;  // it may have a flipped bit
     }
     is_building_ = true;
     copy_front(base, build.version);
-    base_front_ = base == kNoVersion ? Image() : Image(front(base), live);
+    base_front_ = base == kNoVersion ? Image() : Image(front(base), live_);
 }
 
 void ParityShadow::write(std::size_t offset, const void* source, std::size_t bytes) {
@@ -133,7 +133,7 @@ const std::byte* ParityShadow::base_of(std::size_t unit) {
 void ParityShadow::mend_base(std::size_t unit) {
     const Image::Place place = base_front_.place_of(unit - units_.front_units());
     std::vector<std::byte> computed(place.bytes);
-    know_others(base_, live_);
+    know_others(base_);
     compute({{unit, 0, place.bytes, computed.data()}});
     if (place.fits(computed.data())) {
         raw_copy(local_->begin() + place.offset, computed.data(), place.bytes);
@@ -207,8 +207,8 @@ bool ParityShadow::flush_folds() {
 }
 
 // A block that others will compute with has to be what went into parity.
-bool ParityShadow::heap_differs(const Image& local, const BlockSet& changed, Version version, const LiveState& live) {
-    const Image now(front(version), live);
+bool ParityShadow::heap_differs(const Image& local, const BlockSet& changed, Version version) {
+    const Image now(front(version), live_);
     bool differs = false;
     changed.each_run(0, now.blocks(), [&](std::size_t first, std::size_t end) {
         for (std::size_t block = first; block < end; ++block) {
@@ -226,15 +226,14 @@ void ParityShadow::drop_after(Version version) noexcept {
     ParityPlace(own_place(), layout_, store_.file, place).drop_after(version);
 }
 
-bool ParityShadow::make_anew(ParityBuild build, const std::vector<std::int32_t>& positions, const Image& local,
-                             const LiveState& live) {
+bool ParityShadow::make_anew(ParityBuild build, const std::vector<std::int32_t>& positions, const Image& local) {
     SFT_ASSERT(build.is_anew && !is_building_);
     static constexpr std::byte kNothing[8] = {};
     build_ = build;
     base_ = build.version;
-    base_front_ = Image(front(base_), live);
+    base_front_ = Image(front(base_), live_);
     local_ = &local;
-    if (!bring_front_back(base_, live)) {
+    if (!bring_front_back(base_)) {
         return false;
     }
     const auto is_wanted = [&](std::int32_t keeper) {

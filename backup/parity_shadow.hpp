@@ -63,7 +63,7 @@ public:
                  std::vector<Member> members, std::function<bool(ProcId)> await, const NodeStore& store);
 
     // The far image of `version`.
-    [[nodiscard]] Image image(Version version, const LiveState& live);
+    [[nodiscard]] Image image(Version version);
     [[nodiscard]] bool gone() const noexcept { return gone_ != kNoProc || far_->gone(); }
     // Who was found dead; kNoProc: nobody.
     [[nodiscard]] ProcId who_is_gone() const noexcept { return gone_; }
@@ -72,28 +72,26 @@ public:
     // ---- a checkpoint ----
 
     // base: the version of `local`; kNoVersion: there is none.
-    void begin(ParityBuild build, Version base, const Image* local, const LiveState& live);
+    void begin(ParityBuild build, Version base, const Image* local);
     // After ship(). False: a member is dead, or does not take it.
     [[nodiscard]] bool finish();
     // What went into parity of globals and the library's state; at their offsets in the image.
     [[nodiscard]] const std::byte* stash() const noexcept { return own_place() + layout_.stash; }
     // Of these blocks of the local copy.
-    [[nodiscard]] bool heap_differs(const Image& local, const BlockSet& changed, Version version,
-                                    const LiveState& live);
+    [[nodiscard]] bool heap_differs(const Image& local, const BlockSet& changed, Version version);
 
     // ---- a restart ----
 
     // local: in memory of this node, of whatever it holds. It holds `version` afterwards, but for blocks that nobody
     // has. False: a member has died, or header and table are lost.
-    [[nodiscard]] bool bring_back(Version version, Image& local, const LiveState& live);
+    [[nodiscard]] bool bring_back(Version version, Image& local);
     // What the process that was `pe` has left here is made whole, as far as it is here, for others to compute with.
-    void mend_torn(PeId pe, const std::byte* heap, Version version, const LiveState& live) const;
+    void mend_torn(PeId pe, const std::byte* heap, Version version) const;
     // What this node has of a later version of others was not committed.
     void drop_after(Version version) noexcept;
     // The parity of these members, which lies elsewhere now, made anew: what there has to be of `local`. False: as of
     // finish().
-    [[nodiscard]] bool make_anew(ParityBuild build, const std::vector<std::int32_t>& positions, const Image& local,
-                                 const LiveState& live);
+    [[nodiscard]] bool make_anew(ParityBuild build, const std::vector<std::int32_t>& positions, const Image& local);
 
     // ---- StoreWire: for the image ----
 
@@ -147,11 +145,12 @@ private:
     void mend_base(std::size_t block);
 
     // parity_shadow_read.cpp
-    [[nodiscard]] bool bring_front_back(Version version, const LiveState& live);
-    [[nodiscard]] bool take_front_from_before(Version version, const LiveState& live);
-    void bring_from_before(Version version, Image& local, const LiveState& live);
-    void know_others(Version version, const LiveState& live);
-    void know(std::int32_t position, Version version, const LiveState& live);
+    [[nodiscard]] bool bring_front_back(Version version);
+    [[nodiscard]] bool take_front_from_before(Version version);
+    void bring_from_before(Version version, Image& local);
+    void fill_front(Version version, std::size_t at, const std::byte* data, std::size_t bytes) const noexcept;
+    void know_others(Version version);
+    void know(std::int32_t position, Version version);
     [[nodiscard]] bool flush_wires();
     void compute(std::vector<Wanted> wanted);
     void compute_some(const std::vector<std::size_t>& units);

@@ -39,7 +39,7 @@ void ParityShadow::read(std::size_t offset, void* dest, std::size_t bytes) {
 
 bool ParityShadow::flush() {
     if (!wanted_.empty()) {
-        know_others(is_building_ ? base_ : read_version_, live_);
+        know_others(is_building_ ? base_ : read_version_);
         compute(std::exchange(wanted_, {}));
     }
     return flush_folds();
@@ -47,7 +47,7 @@ bool ParityShadow::flush() {
 
 // ---- what others have ----
 
-void ParityShadow::know_others(Version version, const LiveState& live) {
+void ParityShadow::know_others(Version version) {
     if (known_version_ == version && !known_.empty()) {
         return;
     }
@@ -57,12 +57,12 @@ void ParityShadow::know_others(Version version, const LiveState& live) {
     for (std::int32_t position = 0; position < code_.n_members(); ++position) {
         const Member& member = members_[static_cast<std::size_t>(position)];
         if (position == position_ ? member.wire != nullptr : !member.is_lost) {
-            know(position, version, live);
+            know(position, version);
         }
     }
 }
 
-void ParityShadow::know(std::int32_t position, Version version, const LiveState& live) {
+void ParityShadow::know(std::int32_t position, Version version) {
     const auto number = static_cast<std::size_t>(position);
     const Member& member = members_[number];
     Known& known = known_[number];
@@ -73,7 +73,7 @@ void ParityShadow::know(std::int32_t position, Version version, const LiveState&
     known.stamps.resize(stamps);
     if (member.wire == nullptr) {
         std::memcpy(known.stamps.data(), store_.memory + place + layout_.stamps, stamps * sizeof(std::uint64_t));
-        known.image = Image(store_.memory + place + layout_.front(version), live);
+        known.image = Image(store_.memory + place + layout_.front(version), live_);
     } else {
         known.front.resize(layout_.front_bytes);
         const auto bring = [&](std::size_t from, void* to, std::size_t bytes) {
@@ -87,7 +87,7 @@ void ParityShadow::know(std::int32_t position, Version version, const LiveState&
         if (!flush_wires()) {
             return;
         }
-        known.image = Image(known.front.data(), live);
+        known.image = Image(known.front.data(), live_);
     }
     known.is_left = known.image.sound(version);
 }
@@ -328,53 +328,56 @@ void ParityShadow::settle(Stripe& stripe) {
 
 // ---- bringing back ----
 
+// Of pages that were cleared; those of zeros stay holes.
+void ParityShadow::fill_front(Version version, std::size_t at, const std::byte* data,
+                              std::size_t bytes) const noexcept {
+    SFT_ASSERT(at % kPageBytes == 0 && bytes % kPageBytes == 0);
+    for (std::size_t page = 0; page < bytes; page += kPageBytes) {
+        if (!is_zero(data + page, kPageBytes)) {
+            std::memcpy(front(version) + at + page, data + page, kPageBytes);
+        }
+    }
+}
+
 // Header and table as the process before has left them on another node.
-bool ParityShadow::take_front_from_before(Version version, const LiveState& live) {
+bool ParityShadow::take_front_from_before(Version version) {
     if (members_[self()].wire == nullptr) {
         return false;
     }
-    know_others(version, live);
+    know_others(version);
     const Known& before = known_[self()];
     if (!before.is_left) {
         return false;
     }
     copy_front(kNoVersion, version);
-    for (std::size_t page = 0; page < units_.front_bytes(); page += kPageBytes) {
-        if (!is_zero(before.front.data() + page, kPageBytes)) {
-            std::memcpy(front(version) + page, before.front.data() + page, kPageBytes);
-        }
-    }
-    return Image(front(version), live).sound(version);
+    fill_front(version, 0, before.front.data(), units_.front_bytes());
+    return Image(front(version), live_).sound(version);
 }
 
 // Whatever is there, if it is whole; else from before, or computed.
-bool ParityShadow::bring_front_back(Version version, const LiveState& live) {
-    if (Image(front(version), live).sound(version)) {
+bool ParityShadow::bring_front_back(Version version) {
+    if (Image(front(version), live_).sound(version)) {
         return true;
     }
-    if (take_front_from_before(version, live)) {
+    if (take_front_from_before(version)) {
         return true;
     }
     copy_front(kNoVersion, version);
-    know_others(version, live);
+    know_others(version);
     std::vector<std::byte> some(std::min(kReadBytes, layout_.front_bytes));
     for (std::size_t done = 0; done < units_.front_bytes() && gone_ == kNoProc; done += some.size()) {
         const std::size_t bytes = std::min(some.size(), units_.front_bytes() - done);
         read(done, some.data(), bytes);
         compute(std::exchange(wanted_, {}));
-        for (std::size_t page = 0; page < bytes; page += kPageBytes) {
-            if (!is_zero(some.data() + page, kPageBytes)) {
-                std::memcpy(front(version) + done + page, some.data() + page, kPageBytes);
-            }
-        }
+        fill_front(version, done, some.data(), bytes);
     }
-    return gone_ == kNoProc && Image(front(version), live).sound(version);
+    return gone_ == kNoProc && Image(front(version), live_).sound(version);
 }
 
 // Its header and table say the version only when everything is right that can be had here: others wait for that.
-void ParityShadow::mend_torn(PeId pe, const std::byte* heap, Version version, const LiveState& live) const {
-    Image local(store_.memory + store_.local_copies + pe.index() * store_.image_bytes, live);
-    const Image now(place_of(pe) + layout_.front(version), live);
+void ParityShadow::mend_torn(PeId pe, const std::byte* heap, Version version) const {
+    Image local(store_.memory + store_.local_copies + pe.index() * store_.image_bytes, live_);
+    const Image now(place_of(pe) + layout_.front(version), live_);
     if (local.sound(version) || !now.sound(version)) {
         return;
     }
@@ -398,13 +401,13 @@ void ParityShadow::mend_torn(PeId pe, const std::byte* heap, Version version, co
 }
 
 // From the local copy on another node, as far as it is right there.
-void ParityShadow::bring_from_before(Version version, Image& local, const LiveState& live) {
-    know_others(version, live);
+void ParityShadow::bring_from_before(Version version, Image& local) {
+    know_others(version);
     if (members_[self()].wire == nullptr || !known_[self()].is_left) {
         return;
     }
     wait_for(position_);
-    const Image now(front(version), live);
+    const Image now(front(version), live_);
     const std::size_t there = store_.local_copies + members_[self()].pe.index() * store_.image_bytes;
     std::size_t under_way = 0;
     for (std::size_t block = now.next_existing(0); block < now.blocks(); block = now.next_existing(block + 1)) {
@@ -421,17 +424,17 @@ void ParityShadow::bring_from_before(Version version, Image& local, const LiveSt
     static_cast<void>(flush_wires());
 }
 
-bool ParityShadow::bring_back(Version version, Image& local, const LiveState& live) {
+bool ParityShadow::bring_back(Version version, Image& local) {
     const PeId pe = members_[self()].pe;
-    mend_torn(pe, reinterpret_cast<const std::byte*>(live.heap.begin), version, live);
+    mend_torn(pe, reinterpret_cast<const std::byte*>(live_.heap.begin), version);
     if (local.sound(version)) {
         return true;  // but for blocks that are bad on their own, which who loads it mends
     }
-    if (!bring_front_back(version, live)) {
+    if (!bring_front_back(version)) {
         return false;
     }
-    bring_from_before(version, local, live);
-    const Image now(front(version), live);
+    bring_from_before(version, local);
+    const Image now(front(version), live_);
     std::vector<Wanted> wanted;
     const auto compute_wanted = [&] {
         compute(std::exchange(wanted, {}));

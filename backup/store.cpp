@@ -303,7 +303,7 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
         tracker_->heard(stats.bytes_stored, stats.bytes_copied);
     }
     if (parity_ != nullptr) {
-        compare_with_parity(local, changed, version, live);
+        compare_with_parity(local, changed, version);
     }
     note_local_copy(version, live, changed, follows && stats.was_sound);
     changed_in_ = kNoVersion;
@@ -398,7 +398,7 @@ std::vector<Image> BackupStore::readable_shadows(Version version, const LiveStat
         return shadows;
     }
     if (parity_ != nullptr) {
-        shadows.push_back(parity_->image(version, live));
+        shadows.push_back(parity_->image(version));
         return shadows;
     }
     if (!is_far()) {

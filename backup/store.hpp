@@ -292,8 +292,7 @@ private:
     void note_group_gone() SFT_REQUIRES(mutex_);
     void drop_parity() noexcept SFT_REQUIRES(mutex_);
     [[nodiscard]] bool bring_local_back(Version version, const LiveState& live) SFT_REQUIRES(mutex_);
-    void compare_with_parity(const Image& local, const BlockSet& changed, Version version, const LiveState& live)
-        SFT_REQUIRES(mutex_);
+    void compare_with_parity(const Image& local, const BlockSet& changed, Version version) SFT_REQUIRES(mutex_);
     [[nodiscard]] std::string lost_with_keeper(Version version) const SFT_REQUIRES(mutex_);
     [[nodiscard]] Findings mend_front(Image& image, const Image* other) const SFT_REQUIRES(mutex_);
     void describe_once(ScrubPlace& place, const Copies& all) SFT_REQUIRES(mutex_);

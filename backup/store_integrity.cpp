@@ -59,7 +59,7 @@ BackupStore::Copies BackupStore::copies(const LiveState& live) const noexcept {
         return all;
     }
     if (parity_ != nullptr) {
-        all.group.push_back(parity_->image(committed_, live));
+        all.group.push_back(parity_->image(committed_));
         return all;
     }
     const std::size_t slot = committed_.value() % 2;

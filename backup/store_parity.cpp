@@ -22,14 +22,7 @@ public:
         if (offset < places_.parity || offset >= places_.end) {
             return false;
         }
-        const std::size_t within = (offset - places_.parity) % layout_.bytes;
-        const std::size_t place = offset - within;
-        if (within < layout_.slots) {
-            return false;
-        }
-        const ParityBuild what{ParityBuild::version_of(build), static_cast<std::uint32_t>(build >> 32), is_anew};
-        return ParityPlace(memory_ + place, layout_, file_, place)
-            .fold(what, (within - layout_.slots) / kUnitBytes, (within - layout_.slots) % kUnitBytes, data, bytes);
+        return ParityPlace::fold_at(memory_, layout_, file_, places_.parity, offset, build, is_anew, data, bytes);
     }
 
 private:
@@ -129,9 +122,9 @@ void BackupStore::replicate_to_group(Version version, const LiveState& live, Rep
     const bool has_base = committed_ != kNoVersion;
     SFT_ASSERT(!has_base || local_version_ == committed_);
     if (has_base) {
-        static_cast<void>(parity_->bring_back(committed_, local, live));  // its header or table may have a flipped bit
+        static_cast<void>(parity_->bring_back(committed_, local));  // its header or table may have a flipped bit
     }
-    parity_->begin({.version = version, .round = round_}, committed_, has_base ? &local : nullptr, live);
+    parity_->begin({.version = version, .round = round_}, committed_, has_base ? &local : nullptr);
     BlockSet none;
     none.reset(local.blocks());
     Image::Shipping shipping;
@@ -143,7 +136,7 @@ void BackupStore::replicate_to_group(Version version, const LiveState& live, Rep
         shipping.may_differ = may_differ(local_version_, version);
         shipping.written = shipping.may_differ;
     }
-    Image image = parity_->image(version, live);
+    Image image = parity_->image(version);
     static_cast<void>(image.ship(version, live, shipping));
     changed_in_ = has_base ? version : kNoVersion;
     const bool is_there = parity_->finish();
@@ -158,7 +151,7 @@ void BackupStore::replicate_to_group(Version version, const LiveState& live, Rep
 bool BackupStore::bring_local_back(Version version, const LiveState& live) {
     SFT_ASSERT(parity_ != nullptr && version != kNoVersion);
     Image local(local_.address(), live);
-    if (parity_->bring_back(version, local, live)) {
+    if (parity_->bring_back(version, local)) {
         return true;
     }
     note_group_gone();
@@ -199,7 +192,7 @@ void BackupStore::mend_left_copy(PeId pe, Version version, const LiveState& live
     const std::size_t own = places_.heaps + pe_.index() * places_.heap_bytes;
     SFT_ASSERT(live.heap_file_offset >= own && live.heap_file_offset < own + places_.heap_bytes);
     const std::size_t heap = places_.heaps + pe.index() * places_.heap_bytes + (live.heap_file_offset - own);
-    parity_->mend_torn(pe, served_memory_.address() + heap, version, live);
+    parity_->mend_torn(pe, served_memory_.address() + heap, version);
 }
 
 bool BackupStore::make_anew(Version version, const std::vector<std::int32_t>& positions, const LiveState& live) {
@@ -208,7 +201,7 @@ bool BackupStore::make_anew(Version version, const std::vector<std::int32_t>& po
     parity_->drop_after(version);
     const Image local(local_.address(), live);
     if (positions.empty() ||
-        parity_->make_anew({.version = version, .round = round_, .is_anew = true}, positions, local, live)) {
+        parity_->make_anew({.version = version, .round = round_, .is_anew = true}, positions, local)) {
         return true;
     }
     note_group_gone();
@@ -226,9 +219,8 @@ std::string BackupStore::complaint() const {
 }
 
 // Own live state -> local copy, which has to be what went into parity.
-void BackupStore::compare_with_parity(const Image& local, const BlockSet& changed, Version version,
-                                      const LiveState& live) {
-    if (parity_->heap_differs(local, changed, version, live)) {
+void BackupStore::compare_with_parity(const Image& local, const BlockSet& changed, Version version) {
+    if (parity_->heap_differs(local, changed, version)) {
         complaint_ = format(
             "PE %d: a thread of the program has written to the symmetric heap while shmem_checkpoint_all was copying "
             "it, "

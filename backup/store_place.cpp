@@ -38,7 +38,7 @@ Result<> BackupStore::serve(Network& network, const LiveState& live) {
         return mapped;
     }
     std::byte* const begin = node_file_ < 0 ? kept_.address() : served_memory_.address();
-    ::madvise(begin, bytes, MADV_DONTFORK);
+    ::madvise(begin, node_file_ < 0 ? bytes : served_memory_.bytes(), MADV_DONTFORK);
     network.set_store(begin, bytes);
     serve_parity(network, live);
     served_ = &network;

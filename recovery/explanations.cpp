@@ -86,7 +86,7 @@ namespace {
 // Whoever kept for that PE when everybody was protected last.
 std::string and_so_have_keepers(const JobShape& shape, const JobState& state, PeId pe) {
     if (has_parity(shape)) {
-        const ParityGroup group = parity_group_of(shape, pe);
+        const ParityGroup group = shape.groups->of(pe);
         return format(", and so have more of the %zu PEs that keep parity of each other than the %d that may",
                       group.members.size(), group.n_parity);
     }

@@ -11,7 +11,6 @@
 #include "recovery/detection/failure_service.hpp"
 #include "recovery/explanations.hpp"
 #include "recovery/membership/memory_holder.hpp"
-#include "recovery/membership/parity_scheme.hpp"
 #include "recovery/membership/scheme.hpp"
 #include "transport/net/network.hpp"
 
@@ -26,7 +25,6 @@ constexpr int kUntilEnded_ms = 10'000;
 void MemoryActions::open(Options options) {
     SFT_ASSERT(o_.coordinator == nullptr && options.coordinator != nullptr);
     o_ = std::move(options);
-    is_in_group_ = has_parity(o_.coordinator->shape());
 }
 
 // ---- a checkpoint ----

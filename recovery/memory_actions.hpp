@@ -95,7 +95,7 @@ private:
     [[nodiscard]] Outcome group_failed(const Error& error);
     [[nodiscard]] Result<> fetch_front_from_group(std::span<const Share> sources, const JobState& state,
                                                   std::size_t heap_bytes);
-    [[nodiscard]] bool is_in_group() const noexcept { return is_in_group_; }
+    [[nodiscard]] bool is_in_group() const noexcept;
     [[nodiscard]] Outcome is_protected(const JobState& state);
     // Of checkpoints and recoveries, in the order of time; attempt 0: a checkpoint.
     [[nodiscard]] static std::uint32_t round_of(const JobState& state, std::uint32_t attempt) noexcept;
@@ -113,7 +113,6 @@ private:
     [[nodiscard]] PeId me() const noexcept { return o_.me->get(); }
 
     Options o_;
-    bool is_in_group_ = false;  // constant from open() on
     std::string why_lost_;
     JobState recovered_from_;
     bool has_moved_ = false;  // there was a recovery, and what it has left behind was not looked for yet

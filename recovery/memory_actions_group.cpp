@@ -18,6 +18,8 @@ constexpr std::int64_t kPauseNs = 1'000'000;
 
 }  // namespace
 
+bool MemoryActions::is_in_group() const noexcept { return has_parity(o_.coordinator->shape()); }
+
 std::uint32_t MemoryActions::round_of(const JobState& state, std::uint32_t attempt) noexcept {
     constexpr std::uint32_t kAttempts = 1 << 12;
     SFT_ASSERT(attempt < kAttempts && state.view < UINT32_MAX / kAttempts);
@@ -30,7 +32,7 @@ Result<> MemoryActions::use_group(std::span<const Share> shares, ProcId copy) {
     if (copy != kNoProc && o_.is_remote(copy)) {
         own_copy = location_of(copy);
     }
-    const ParityGroup group = parity_group_of(o_.coordinator->shape(), me());
+    const ParityGroup group = o_.coordinator->shape().groups->of(me());
     std::vector<Protector::GroupMember> members;
     for (const PeId pe : group.members) {
         Protector::GroupMember& member = members.emplace_back();
@@ -108,7 +110,7 @@ Result<> MemoryActions::fetch_front_from_group(std::span<const Share> sources, c
 
 CheckpointActions::Outcome MemoryActions::protect_in_group(const JobState& state) {
     const JobShape& shape = o_.coordinator->shape();
-    const ParityGroup group = parity_group_of(shape, me());
+    const ParityGroup group = shape.groups->of(me());
     std::vector<std::int32_t> positions;
     for (const Share& share : missing_shares(shape, state, me())) {
         const auto member = std::find(group.members.begin(), group.members.end(), PeId(share.part));

@@ -273,8 +273,12 @@ std::vector<Replacement> JobRules::shared_out(const JobState& before, std::vecto
         set_holder(then.replacements, takeover);
     }
     for (const PeId pe : pes) {
-        auto spare = std::find_if(spares.begin(), spares.end(),
-                                  [&](ProcId each) { return shape_.scheme->keeps_apart(shape_, then, pe, each); });
+        const std::vector<PeId> others = shape_.scheme->apart_from(shape_, pe);
+        auto spare = std::find_if(spares.begin(), spares.end(), [&](ProcId each) {
+            return std::none_of(others.begin(), others.end(), [&](PeId other) {
+                return shape_.node_of(then, shape_.holder(then, other)) == shape_.node_of(then, each);
+            });
+        });
         spare = spare == spares.end() ? spares.begin() : spare;
         takeovers.push_back({pe, *spare});
         set_holder(then.replacements, takeovers.back());

@@ -151,6 +151,8 @@ struct JobState {
 using GroupId = StrongId<struct GroupIdTag, std::int32_t>;
 inline constexpr GroupId kNoGroup{-1};
 
+class ParityGroups;  // parity_groups.hpp
+
 class MemoryHolder;  // memory_holder.hpp
 // The memory of a process is its own, and gone with it.
 [[nodiscard]] const MemoryHolder& process_memory() noexcept;
@@ -167,6 +169,7 @@ struct JobShape {
     // Shadows stay on the nodes of their PEs: the memory of a keeper that has died can be read there by who has it
     // mapped, which is what jobs without local copies go back to. They do not survive the loss of a node.
     bool keeps_near = false;
+    const ParityGroups* groups = nullptr;            // null: nobody keeps parity
     const Scheme* scheme = &one_partner();           // of redundancy
     const MemoryHolder* memory = &process_memory();  // of processes
     Version first_version{1};                        // a job that goes on from a stored version begins with that

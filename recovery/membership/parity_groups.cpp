@@ -29,8 +29,8 @@ Sides sides_of(std::int32_t n_pes, SideOf&& side_of) {
 
 }  // namespace
 
-ParityGroups::ParityGroups(const JobShape& shape, std::int32_t size) {
-    SFT_ASSERT(size > 1 && shape.n_pes > 1 && !shape.is_one_node());
+ParityGroups::ParityGroups(const JobShape& shape, std::int32_t size, std::int32_t n_parity) : n_parity_(n_parity) {
+    SFT_ASSERT(n_parity > 0 && size > n_parity && shape.n_pes > 1 && !shape.is_one_node());
     const JobState at_first;
     const auto node_of = [&](ProcId process) { return shape.node_of(at_first, process).value(); };
     Sides sides;
@@ -59,6 +59,19 @@ ParityGroups::ParityGroups(const JobShape& shape, std::int32_t size) {
 std::int32_t ParityGroups::size_of(std::int32_t group) const noexcept {
     SFT_ASSERT(group >= 0 && group < n_groups_);
     return (static_cast<std::int32_t>(dealt_.size()) - group + n_groups_ - 1) / n_groups_;
+}
+
+std::int32_t ParityGroups::tolerated(std::int32_t group) const noexcept {
+    return std::min(n_parity_, size_of(group) - 1);
+}
+
+ParityGroup ParityGroups::of(PeId pe) const {
+    const std::int32_t group = group_of(pe);
+    ParityGroup found{.members = {}, .position = position_of(pe), .n_parity = tolerated(group)};
+    for (std::int32_t position = 0; position < size_of(group); ++position) {
+        found.members.push_back(member(group, position));
+    }
+    return found;
 }
 
 PeId ParityGroups::member(std::int32_t group, std::int32_t position) const noexcept {

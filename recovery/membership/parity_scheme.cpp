@@ -1,14 +1,11 @@
 #include "recovery/membership/parity_scheme.hpp"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/config.hpp"
 #include "recovery/membership/mutation.hpp"
-#include "recovery/membership/parity_groups.hpp"
 #include "recovery/membership/population.hpp"
 #include "recovery/membership/scheme.hpp"
 
@@ -17,16 +14,14 @@ namespace {
 
 class ParityShares final : public Shares {
 public:
-    ParityShares(const JobShape& shape, std::span<const Replacement> layout, std::int32_t size, std::int32_t n_parity)
-        : shape_(shape), groups_(shape, size), n_parity_(n_parity) {
+    ParityShares(const JobShape& shape, std::span<const Replacement> layout) : shape_(shape), groups_(*shape.groups) {
         layout_.replacements.assign(layout.begin(), layout.end());
     }
 
     [[nodiscard]] std::vector<Share> of(PeId pe) const override {
-        const std::int32_t group = groups_.group_of(pe);
         std::vector<Share> shares;
-        for (std::int32_t position = 0; position < groups_.size_of(group); ++position) {
-            if (const PeId member = groups_.member(group, position); member != pe) {
+        for (const PeId member : groups_.of(pe).members) {
+            if (member != pe) {
                 shares.push_back({.holder = holder_of(member), .part = member.value()});
             }
         }
@@ -34,14 +29,7 @@ public:
     }
     [[nodiscard]] std::vector<PeId> kept_by(ProcId process) const override {
         const PeId pe = shape_.held_by(layout_, process);
-        std::vector<PeId> kept;
-        if (pe == kNoPe) {
-            return kept;
-        }
-        const std::int32_t group = groups_.group_of(pe);
-        for (std::int32_t position = 0; position < groups_.size_of(group); ++position) {
-            kept.push_back(groups_.member(group, position));
-        }
+        std::vector<PeId> kept = pe == kNoPe ? std::vector<PeId>{} : groups_.of(pe).members;
         std::sort(kept.begin(), kept.end());
         return kept;
     }
@@ -51,14 +39,9 @@ public:
             return true;
         }
         const std::int32_t group = groups_.group_of(pe);
-        return n_lost(group, left) <= tolerated(group) + (is_mutated(Mutation::one_loss_too_many) ? 1 : 0);
+        return n_lost(group, left) <= groups_.tolerated(group) + (is_mutated(Mutation::one_loss_too_many) ? 1 : 0);
     }
 
-    [[nodiscard]] const ParityGroups& groups() const noexcept { return groups_; }
-    // How many of its members a group can lose.
-    [[nodiscard]] std::int32_t tolerated(std::int32_t group) const noexcept {
-        return std::min(n_parity_, groups_.size_of(group) - 1);
-    }
     [[nodiscard]] ProcId holder_of(PeId pe) const { return shape_.holder(layout_, pe); }
     [[nodiscard]] std::int32_t n_lost(std::int32_t group, const LeftMemory& left) const {
         std::int32_t n = 0;
@@ -71,82 +54,42 @@ public:
 private:
     JobShape shape_;
     JobState layout_;  // nothing of it but who holds what
-    ParityGroups groups_;
-    std::int32_t n_parity_;
+    const ParityGroups& groups_;
 };
 
 class ParityScheme final : public Scheme {
 public:
-    constexpr ParityScheme(std::int32_t data, std::int32_t parity) noexcept : size_(data + parity), parity_(parity) {}
-    [[nodiscard]] std::int32_t size() const noexcept { return size_; }
-
-    [[nodiscard]] std::unique_ptr<const ParityShares> shares(const JobShape& shape,
-                                                             std::span<const Replacement> layout) const {
-        return std::make_unique<ParityShares>(shape, layout, size_, parity_);
-    }
-    [[nodiscard]] std::unique_ptr<const Shares> place(const JobShape& shape, const JobState& state,
+    [[nodiscard]] std::unique_ptr<const Shares> place(const JobShape& shape, const JobState& /*state*/,
                                                       std::span<const Replacement> layout) const override {
-        if (!has_parity(shape)) {
-            return one_partner().place(shape, state, layout);
-        }
-        return shares(shape, layout);
+        return std::make_unique<ParityShares>(shape, layout);
     }
     [[nodiscard]] std::int32_t losses_survived(const JobShape& shape, const JobState& state) const override;
-    [[nodiscard]] bool can_go_on(const JobState& before, const JobState& now) const override {
-        return one_partner().can_go_on(before, now);
+    // What is on one node is lost at once.
+    [[nodiscard]] std::vector<PeId> apart_from(const JobShape& shape, PeId pe) const override {
+        std::vector<PeId> others = shape.groups->of(pe).members;
+        std::erase(others, pe);
+        return others;
     }
-    [[nodiscard]] ProcId witness_for(const JobShape& shape, const JobState& state) const override {
-        return one_partner().witness_for(shape, state);
-    }
-    [[nodiscard]] std::vector<ProcId> substitutes(const JobShape& shape, const JobState& state,
-                                                  std::span<const Death> dead) const override {
-        return one_partner().substitutes(shape, state, dead);
-    }
-
-    [[nodiscard]] bool keeps_apart(const JobShape& shape, const JobState& state, PeId pe, ProcId spare) const override;
-
-private:
-    std::int32_t size_;
-    std::int32_t parity_;
 };
 
-// The schemes there are, by parity and data; those of no data, or of too much, are nobody's.
-constexpr std::size_t kSchemes = static_cast<std::size_t>(kParityMax) * static_cast<std::size_t>(kParityGroupMax);
-
-template <std::size_t... kAt>
-constexpr std::array<ParityScheme, kSchemes> all_schemes(std::index_sequence<kAt...> /*places*/) noexcept {
-    return {ParityScheme(static_cast<std::int32_t>(kAt) % kParityGroupMax,
-                         static_cast<std::int32_t>(kAt) / kParityGroupMax + 1)...};
-}
-// Initialised as a constant.
-const std::array<ParityScheme, kSchemes> kAllSchemes = all_schemes(std::make_index_sequence<kSchemes>());
-
-// Null: it is none of these.
-const ParityScheme* find_scheme(const Scheme* scheme) noexcept {
-    const auto at =
-        std::find_if(kAllSchemes.begin(), kAllSchemes.end(), [&](const ParityScheme& each) { return &each == scheme; });
-    return at == kAllSchemes.end() ? nullptr : &*at;
-}
+constexpr ParityScheme kParity;
 
 // The fewest processes with which so many members are lost that their group cannot bring them back, less one. A node is
 // lost with all processes on it.
 std::int32_t ParityScheme::losses_survived(const JobShape& shape, const JobState& state) const {
-    if (!has_parity(shape)) {
-        return one_partner().losses_survived(shape, state);
-    }
     if (!state.unprotected.empty()) {
         return 0;
     }
-    const std::unique_ptr<const ParityShares> placed = shares(shape, state.protected_layout);
-    const ParityGroups& groups = placed->groups();
+    const ParityShares placed(shape, state.protected_layout);
+    const ParityGroups& groups = *shape.groups;
     const LeftMemory left(shape, state);
     const Population population(shape, state);
     std::int32_t fewest = population.losses_before_all(shape);
     for (std::int32_t group = 0; group < groups.n_groups(); ++group) {
-        const std::int32_t n_wanted = placed->tolerated(group) + 1 - placed->n_lost(group, left);
+        const std::int32_t n_wanted = groups.tolerated(group) + 1 - placed.n_lost(group, left);
         std::vector<std::int32_t> members_on(population.all_on.size());
         for (std::int32_t position = 0; position < groups.size_of(group); ++position) {
-            const ProcId holder = placed->holder_of(groups.member(group, position));
+            const ProcId holder = placed.holder_of(groups.member(group, position));
             members_on[shape.node_of(state, holder).index()] += left.has(holder, Memory::kept_shadows) ? 1 : 0;
         }
         // cheapest[n]: the fewest processes with which n members are lost.
@@ -163,28 +106,17 @@ std::int32_t ParityScheme::losses_survived(const JobShape& shape, const JobState
     return std::max(fewest, 0);
 }
 
-// No other of the group is there: what is on one node is lost at once.
-bool ParityScheme::keeps_apart(const JobShape& shape, const JobState& state, PeId pe, ProcId spare) const {
-    if (!has_parity(shape)) {
-        return true;
-    }
-    const std::vector<PeId> members = parity_group_of(shape, pe).members;
-    return std::none_of(members.begin(), members.end(), [&](PeId member) {
-        return member != pe && shape.node_of(state, shape.holder(state, member)) == shape.node_of(state, spare);
-    });
-}
-
 }  // namespace
 
-const Scheme& parity(std::int32_t data, std::int32_t parity) noexcept {
-    SFT_ASSERT(data > 0 && parity > 0 && parity <= kParityMax && data + parity <= kParityGroupMax);
-    return kAllSchemes[static_cast<std::size_t>((parity - 1) * kParityGroupMax + data)];
-}
+const Scheme& parity() noexcept { return kParity; }
 
-bool has_parity(const JobShape& shape) noexcept {
-    const ParityScheme* const scheme = find_scheme(shape.scheme);
-    return scheme != nullptr && shape.n_pes > 1 && !shape.is_one_node() &&
-           !shape.memory->dies_with_process(Memory::kept_shadows) && ParityGroups(shape, scheme->size()).are_possible();
+std::optional<ParityGroups> groups_for(const JobShape& shape, const Backup& backup) {
+    if (backup.parity == 0 || shape.n_pes < 2 || shape.is_one_node() ||
+        shape.memory->dies_with_process(Memory::kept_shadows)) {
+        return std::nullopt;
+    }
+    ParityGroups groups(shape, backup.data + backup.parity, backup.parity);
+    return groups.are_possible() ? std::optional(std::move(groups)) : std::nullopt;
 }
 
 ProcId holder_of_copy(const JobShape& shape, const JobState& state, PeId pe) {
@@ -202,18 +134,6 @@ std::vector<PeId> left_beside(const JobShape& shape, const JobState& state, Proc
         if (!left.lives(holder) && shape.node_of(state, holder) == here && shape.holder(state, PeId(pe)) != process) {
             found.emplace_back(pe);
         }
-    }
-    return found;
-}
-
-ParityGroup parity_group_of(const JobShape& shape, PeId pe) {
-    SFT_ASSERT(has_parity(shape));
-    const std::unique_ptr<const ParityShares> placed = find_scheme(shape.scheme)->shares(shape, {});
-    const ParityGroups& groups = placed->groups();
-    const std::int32_t group = groups.group_of(pe);
-    ParityGroup found{.members = {}, .position = groups.position_of(pe), .n_parity = placed->tolerated(group)};
-    for (std::int32_t position = 0; position < groups.size_of(group); ++position) {
-        found.members.push_back(groups.member(group, position));
     }
     return found;
 }

@@ -6,30 +6,25 @@
 // whose node is lost is computed from the local copies and the shares of s - m other members; one whose process has
 // died leaves its local copy on its node.
 //
-// In a job of one PE, on one node, with more than half of the PEs on one of several nodes, or where memory goes with
-// its process, it is the scheme of one partner.
+// A job has it if its shape has groups.
 #pragma once
 
-#include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "base/config.hpp"
 #include "recovery/membership/job_state.hpp"
+#include "recovery/membership/parity_groups.hpp"
 
 namespace sft {
 
-// data: K, from 1; parity: M, from 1 to kParityMax; together up to kParityGroupMax (base/config.hpp).
-[[nodiscard]] const Scheme& parity(std::int32_t data, std::int32_t parity) noexcept;
+// REQUIRES of the shapes that it is asked with: groups.
+[[nodiscard]] const Scheme& parity() noexcept;
+// What the setting asks for, in a shape that has all else. Nothing: it asks for none, or the job has only one PE or one
+// node, more than half of the PEs on one node, or memory that goes with its process.
+[[nodiscard]] std::optional<ParityGroups> groups_for(const JobShape& shape, const Backup& backup);
+[[nodiscard]] inline bool has_parity(const JobShape& shape) noexcept { return shape.groups != nullptr; }
 
-// The group of a PE.
-struct ParityGroup {
-    std::vector<PeId> members;  // by position
-    std::int32_t position = 0;  // of the PE
-    std::int32_t n_parity = 0;  // losses that it survives
-};
-// Whether the scheme of the job is such a one, and it has what that needs. Takes O(PEs log PEs).
-[[nodiscard]] bool has_parity(const JobShape& shape) noexcept;
-// REQUIRES: has_parity().
-[[nodiscard]] ParityGroup parity_group_of(const JobShape& shape, PeId pe);
 // Who can give the local copy that the PE had when everybody was protected last; kNoProc: it is lost.
 [[nodiscard]] ProcId holder_of_copy(const JobShape& shape, const JobState& state, PeId pe);
 // The PEs of which that process has to make whole what is left on its node: their holders have died. Whoever takes one

@@ -83,10 +83,6 @@ public:
     [[nodiscard]] std::unique_ptr<const Shares> place(const JobShape& shape, const JobState& state,
                                                       std::span<const Replacement> layout) const override;
     [[nodiscard]] std::int32_t losses_survived(const JobShape& shape, const JobState& state) const override;
-    [[nodiscard]] bool can_go_on(const JobState& before, const JobState& now) const override;
-    [[nodiscard]] ProcId witness_for(const JobShape& shape, const JobState& state) const override;
-    [[nodiscard]] std::vector<ProcId> substitutes(const JobShape& shape, const JobState& state,
-                                                  std::span<const Death> dead) const override;
 
 private:
     [[nodiscard]] std::int32_t losses_by_node(const JobShape& shape, const JobState& state) const;
@@ -102,16 +98,6 @@ public:
     }
     [[nodiscard]] std::int32_t losses_survived(const JobShape& /*shape*/, const JobState& /*state*/) const override {
         return 0;
-    }
-    [[nodiscard]] bool can_go_on(const JobState& before, const JobState& now) const override {
-        return one_partner().can_go_on(before, now);
-    }
-    [[nodiscard]] ProcId witness_for(const JobShape& shape, const JobState& state) const override {
-        return one_partner().witness_for(shape, state);
-    }
-    [[nodiscard]] std::vector<ProcId> substitutes(const JobShape& shape, const JobState& state,
-                                                  std::span<const Death> dead) const override {
-        return one_partner().substitutes(shape, state, dead);
     }
 };
 
@@ -174,54 +160,6 @@ std::int32_t PartnerScheme::losses_survived(const JobShape& shape, const JobStat
                           }));
     }
     return static_cast<std::int32_t>(fewest);
-}
-
-// Only a witness keeps anything and holds no PE: a copy on its way there would never arrive.
-bool PartnerScheme::can_go_on(const JobState& before, const JobState& now) const {
-    return before.witness == now.witness;
-}
-
-// Of the spares that may take part after the holder (a witness leads by its number) the lowest one in another
-// area, or else on another node, so that the loss of that leaves a copy; else the lowest. (Not one in another
-// memory domain: those who do not take part in a job on one node expect the lowest one to lead after the holder, and
-// would wait for each other.)
-ProcId PartnerScheme::witness_for(const JobShape& shape, const JobState& state) const {
-    if (shape.n_pes > 1) {
-        return kNoProc;
-    }
-    if (state.witness != kNoProc && shape.held_by(state, state.witness) == kNoPe) {
-        return state.witness;
-    }
-    const ProcId holder = shape.holder(state, PeId(0));
-    std::vector<Death> dead;
-    for (const Death& death : state.deaths) {
-        insert_sorted(dead, death);
-    }
-    ProcId lowest = kNoProc;
-    ProcId elsewhere = kNoProc;
-    for (const ProcId spare : shape.idle_spares(state, dead)) {
-        if (spare < holder) {
-            continue;
-        }
-        if (shape.has_areas() && shape.group_of(state, spare) != shape.group_of(state, holder)) {
-            return spare;
-        }
-        if (elsewhere == kNoProc && shape.node_of(state, spare) != shape.node_of(state, holder)) {
-            elsewhere = spare;
-        }
-        lowest = lowest == kNoProc ? spare : lowest;
-    }
-    SFT_ASSERT(lowest == kNoProc || lowest > holder);  // leaders follow each other in the order of numbers
-    return elsewhere != kNoProc ? elsewhere : lowest;
-}
-
-// An only PE goes to its witness, which has the copy and takes part already.
-std::vector<ProcId> PartnerScheme::substitutes(const JobShape& shape, const JobState& state,
-                                               std::span<const Death> dead) const {
-    if (shape.n_pes > 1) {
-        return shape.idle_spares(state, dead);
-    }
-    return state.witness == kNoProc ? std::vector<ProcId>{} : std::vector{state.witness};
 }
 
 }  // namespace

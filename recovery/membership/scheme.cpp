@@ -28,6 +28,58 @@ std::unique_ptr<const Shares> shares_that_exist(const JobShape& shape, const Job
 
 }  // namespace
 
+// ---- what is the same in all ----
+
+// Only a witness keeps anything and holds no PE: a copy on its way there would never arrive.
+bool Scheme::can_go_on(const JobState& before, const JobState& now) const { return before.witness == now.witness; }
+
+// Of the spares that may take part after the holder (a witness leads by its number) the lowest one in another
+// area, or else on another node, so that the loss of that leaves a copy; else the lowest. (Not one in another
+// memory domain: those who do not take part in a job on one node expect the lowest one to lead after the holder, and
+// would wait for each other.)
+ProcId Scheme::witness_for(const JobShape& shape, const JobState& state) const {
+    if (shape.n_pes > 1) {
+        return kNoProc;
+    }
+    if (state.witness != kNoProc && shape.held_by(state, state.witness) == kNoPe) {
+        return state.witness;
+    }
+    const ProcId holder = shape.holder(state, PeId(0));
+    std::vector<Death> dead;
+    for (const Death& death : state.deaths) {
+        insert_sorted(dead, death);
+    }
+    ProcId lowest = kNoProc;
+    ProcId elsewhere = kNoProc;
+    for (const ProcId spare : shape.idle_spares(state, dead)) {
+        if (spare < holder) {
+            continue;
+        }
+        if (shape.has_areas() && shape.group_of(state, spare) != shape.group_of(state, holder)) {
+            return spare;
+        }
+        if (elsewhere == kNoProc && shape.node_of(state, spare) != shape.node_of(state, holder)) {
+            elsewhere = spare;
+        }
+        lowest = lowest == kNoProc ? spare : lowest;
+    }
+    SFT_ASSERT(lowest == kNoProc || lowest > holder);  // leaders follow each other in the order of numbers
+    return elsewhere != kNoProc ? elsewhere : lowest;
+}
+
+// An only PE goes to its witness, which has the copy and takes part already.
+std::vector<ProcId> Scheme::substitutes(const JobShape& shape, const JobState& state,
+                                        std::span<const Death> dead) const {
+    if (shape.n_pes > 1) {
+        return shape.idle_spares(state, dead);
+    }
+    return state.witness == kNoProc ? std::vector<ProcId>{} : std::vector{state.witness};
+}
+
+std::vector<PeId> Scheme::apart_from(const JobShape& /*shape*/, PeId /*pe*/) const { return {}; }
+
+// ---- for one PE ----
+
 bool can_be_rebuilt(const JobShape& shape, const JobState& state, PeId pe) {
     return !is_unprotected(state, pe) && shares_that_exist(shape, state)->can_rebuild(pe, LeftMemory(shape, state));
 }
@@ -67,11 +119,11 @@ std::vector<Share> missing_shares(const JobShape& shape, const JobState& state, 
     return missing;
 }
 
-const Scheme& scheme_of(const Backup& backup) noexcept {
+const Scheme& scheme_of(const JobShape& shape, const Backup& backup) noexcept {
     if (backup.mode == BackupMode::none) {
         return no_copies();
     }
-    return backup.parity != 0 ? parity(backup.data, backup.parity) : partners(backup.partners);
+    return shape.groups != nullptr ? parity() : partners(backup.partners);
 }
 
 ProcId first_holder(std::span<const Share> shares) noexcept { return shares.empty() ? kNoProc : shares.front().holder; }

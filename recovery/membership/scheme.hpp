@@ -40,6 +40,7 @@ public:
     [[nodiscard]] virtual bool can_rebuild(PeId pe, const LeftMemory& left) const = 0;
 };
 
+// What has a default is the same in all that the library has.
 class Scheme {
 public:
     // layout: sorted by PE. Takes O(PEs).
@@ -49,19 +50,15 @@ public:
     [[nodiscard]] virtual std::int32_t losses_survived(const JobShape& shape, const JobState& state) const = 0;
     // Whether those that live can finish the stage of `before` as it is; `now` is the same value with more deaths, none
     // of them of a PE's holder. If not, everybody begins the stage again under another value.
-    [[nodiscard]] virtual bool can_go_on(const JobState& before, const JobState& now) const = 0;
+    [[nodiscard]] virtual bool can_go_on(const JobState& before, const JobState& now) const;
     // In a job of one PE: the spare that is to keep for it, and takes part in the agreement; the one that does so
     // already if it still can. kNoProc: nobody, or the job has several PEs.
-    [[nodiscard]] virtual ProcId witness_for(const JobShape& shape, const JobState& state) const = 0;
+    [[nodiscard]] virtual ProcId witness_for(const JobShape& shape, const JobState& state) const;
     // Who may take over, best first. dead: sorted by process.
     [[nodiscard]] virtual std::vector<ProcId> substitutes(const JobShape& shape, const JobState& state,
-                                                          std::span<const Death> dead) const = 0;
-    // Whether the loss of a node takes no more of `pe`'s protection along if `spare` takes it over than it would
-    // elsewhere; state: with the holders that there are to be.
-    [[nodiscard]] virtual bool keeps_apart(const JobShape& /*shape*/, const JobState& /*state*/, PeId /*pe*/,
-                                           ProcId /*spare*/) const {
-        return true;
-    }
+                                                          std::span<const Death> dead) const;
+    // Whoever takes `pe` over had better not be on a node of these.
+    [[nodiscard]] virtual std::vector<PeId> apart_from(const JobShape& shape, PeId pe) const;
 
 protected:
     ~Scheme() = default;
@@ -80,7 +77,7 @@ protected:
 // For those who look at one only; kNoProc: there is none.
 [[nodiscard]] ProcId first_holder(std::span<const Share> shares) noexcept;
 
-// As SHMEM_FT_BACKUP_MODE says.
-[[nodiscard]] const Scheme& scheme_of(const Backup& backup) noexcept;
+// As SHMEM_FT_BACKUP_MODE says; parity in a shape that has groups, and where it has none the scheme of one partner.
+[[nodiscard]] const Scheme& scheme_of(const JobShape& shape, const Backup& backup) noexcept;
 
 }  // namespace sft

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/build_info.hpp"
 #include "base/docs.hpp"
 #include "base/report.hpp"
+#include "recovery/membership/parity_groups.hpp"
 #include "shmem_ft/start/mpi_beside.hpp"
 
 namespace sft {
@@ -31,30 +32,24 @@ bool are_new_pages_locked() {
     return is_there;
 }
 
-// As many groups as the fullest place has PEs, at least (recovery/membership/parity_groups.hpp).
-void warn_of_groups(const Config& config, std::int32_t n_pes, const std::map<std::int32_t, std::int32_t>& places,
-                    const std::string& what) {
-    if (places.size() < 2 || n_pes < 2) {
+// Of a setting that asks for parity.
+void warn_of_groups(const Config& config, const JobShape& shape) {
+    if (shape.is_one_node() || shape.n_pes < 2) {
         return;  // copies outlive processes there, and nothing more is to be had
     }
-    std::int32_t fullest = 0;
-    for (const auto& [place, n] : places) {
-        fullest = std::max(fullest, n);
-    }
+    const char* const what = shape.has_areas() ? "area" : "node";
     const std::int32_t size = config.backup.data + config.backup.parity;
-    const std::int32_t smallest = n_pes / std::max((n_pes + size - 1) / size, fullest);
-    if (smallest < 2) {
-        say("warning: SHMEM_FT_BACKUP_MODE: %d of %d PEs are on one %s, which leaves no groups for parity: each PE has "
-            "a "
-            "copy on another %s instead, as with double",
-            fullest, n_pes, what.c_str(), what.c_str());
-    } else if (smallest < size) {
+    if (shape.groups == nullptr) {
+        say("warning: SHMEM_FT_BACKUP_MODE: more than half of the PEs are on one %s, which leaves no groups for "
+            "parity: "
+            "each PE has a copy on another %s instead, as with double",
+            what, what);
+    } else if (const std::int32_t smallest = shape.groups->smallest(); smallest < size) {
         const std::int32_t n_lost = std::min(config.backup.parity, smallest - 1);
-        say("warning: SHMEM_FT_BACKUP_MODE: the PEs on %zu %ss make groups of %d and not of %d, which survive the loss "
-            "of "
-            "%d, and whose parity takes %.2f of what the state takes, twice",
-            places.size(), what.c_str(), smallest, size, n_lost,
-            static_cast<double>(n_lost) / static_cast<double>(smallest - n_lost));
+        say("warning: SHMEM_FT_BACKUP_MODE: the PEs are on too few %ss for groups of %d; there are some of %d, which "
+            "survive "
+            "the loss of %d, and whose parity takes %.2f of what the state takes, twice",
+            what, size, smallest, n_lost, static_cast<double>(n_lost) / static_cast<double>(smallest - n_lost));
     }
 }
 
@@ -84,21 +79,17 @@ void warn_of_places(const Config& config, const Bootstrap& bootstrap, const Node
                 file.c_str(), level);
         }
     }
-    if (config.backup.partners == 1 && config.backup.parity == 0) {
+    if (config.backup.partners == 1) {
         return;
     }
-    std::map<std::int32_t, std::int32_t> places;  // and how many PEs are there
+    std::set<std::int32_t> places;
     const std::int32_t n_pes = bootstrap.n_processes() - static_cast<std::int32_t>(config.spares);
     for (std::int32_t pe = 0; pe < n_pes && links.nodes() != nullptr; ++pe) {
         const NodeId node = links.nodes()->node_of(ProcId(pe));
-        ++places[links.areas() != nullptr ? links.areas()->area_of(node) : node.value()];
+        places.insert(links.areas() != nullptr ? links.areas()->area_of(node) : node.value());
     }
     const auto n_others = static_cast<std::int32_t>(places.size()) - 1;
     const std::string what = links.areas() == nullptr ? "node" : links.topology()->apart().name;
-    if (config.backup.parity != 0) {
-        warn_of_groups(config, n_pes, places, what);
-        return;
-    }
     if (n_others < 1) {
         say("warning: SHMEM_FT_BACKUP_MODE=replica:%d: all PEs are on one %s, so none of their copies survives its "
             "loss",
@@ -122,13 +113,16 @@ void warn_of_locked_memory(const Config& config) {
 }
 
 void print_about(const Config& config, const Bootstrap& bootstrap, const NodeLinks& links,
-                 const SymmetricMemory& memory) {
+                 const SymmetricMemory& memory, const JobShape& shape) {
     if (bootstrap.is_slurm_step() && config.backup.mode != BackupMode::none) {
         say("warning: srun ends all processes as soon as one dies, so nothing can be recovered: allocate nodes with "
             "salloc or sbatch --no-kill, and run oshrun inside %s",
             with_doc_paths("(docs/launchers.md)").c_str());
     }
     warn_of_places(config, bootstrap, links);
+    if (config.backup.parity != 0) {
+        warn_of_groups(config, shape);
+    }
     if (config.spares != 0 && has_mpi()) {
         say("warning: this program is linked with MPI: its MPI_Init would wait for the spares, so start it without "
             "them if it uses MPI %s",

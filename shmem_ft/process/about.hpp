@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/config.hpp"
+#include "recovery/membership/job_state.hpp"
 #include "shmem_ft/start/bootstrap.hpp"
 #include "shmem_ft/start/node_links.hpp"
 #include "symheap/symmetric_memory.hpp"
@@ -14,6 +15,6 @@ void warn_of_locked_memory(const Config& config);
 
 // Of a job that has started.
 void print_about(const Config& config, const Bootstrap& bootstrap, const NodeLinks& links,
-                 const SymmetricMemory& memory);
+                 const SymmetricMemory& memory, const JobShape& shape);
 
 }  // namespace sft

@@ -73,7 +73,7 @@ Result<> Runtime::start(int generation) {
         service_->listen_to_launcher(bootstrap_.name_space());
     }
     if (self() == ProcId(0) && generation == 0) {
-        print_about(config_, bootstrap_, links_, memory_);
+        print_about(config_, bootstrap_, links_, memory_, coordinator_->shape());
     }
     rendezvous_.end_watch();
     // With the descriptor by which a spare can join.

@@ -23,6 +23,7 @@
 #include "recovery/fault_policy.hpp"
 #include "recovery/init_calls.hpp"
 #include "recovery/job_lines.hpp"
+#include "recovery/membership/parity_groups.hpp"
 #include "recovery/memory_actions.hpp"
 #include "recovery/spare_wait.hpp"
 #include "shmem_ft/ops/call_checks.hpp"
@@ -145,6 +146,7 @@ private:
     MemoryActions actions_;
     ProcessEvents events_;
     std::optional<ReadyWords> words_;
+    std::optional<ParityGroups> groups_;  // of the shape of the job
     std::unique_ptr<Coordinator> coordinator_;
     std::unique_ptr<StatusPublisher> status_;  // as long as the coordinator
     std::unique_ptr<FailureService> service_;  // as long as the coordinator

@@ -2,6 +2,7 @@
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "recovery/membership/memory_holder.hpp"
+#include "recovery/membership/parity_scheme.hpp"
 #include "recovery/membership/scheme.hpp"
 #include "shmem_ft/ops/job.hpp"
 #include "shmem_ft/process/runtime.hpp"
@@ -41,24 +42,27 @@ void Runtime::create_coordinator() {
     if (links_.nodes() == nullptr && first_spare() > 1) {
         words_.emplace(control_, self(), engine_.waiter);
     }
-    coordinator_ = std::make_unique<Coordinator>(Coordinator::Options{
-        .shape = {.n_pes = first_spare(),
-                  .n_processes = bootstrap_.n_processes(),
-                  .nodes = links_.nodes(),
-                  .domains = rendezvous_.domains(),
-                  .areas = links_.areas(),
-                  .keeps_near = config_.backup.mode == BackupMode::single_copy,
-                  .scheme = &scheme_of(config_.backup),
-                  .memory = node_memory_.is_used() ? &node_memory() : &process_memory(),
-                  .first_version = storage_.begins_with() == kNoVersion ? Version(1) : storage_.begins_with()},
-        .self = self(),
-        .policy = aborts ? UnreplacedPolicy::abort : UnreplacedPolicy::wait,
-        .mailbox = &mailbox_,
-        .actions = &actions_,
-        .observer = &events_,
-        .has_lease = [this] { return service_->has_lease(); },
-        .records = node_memory_.records(),
-        .words = words_ ? &*words_ : nullptr});
+    JobShape shape{.n_pes = first_spare(),
+                   .n_processes = bootstrap_.n_processes(),
+                   .nodes = links_.nodes(),
+                   .domains = rendezvous_.domains(),
+                   .areas = links_.areas(),
+                   .keeps_near = config_.backup.mode == BackupMode::single_copy,
+                   .memory = node_memory_.is_used() ? &node_memory() : &process_memory(),
+                   .first_version = storage_.begins_with() == kNoVersion ? Version(1) : storage_.begins_with()};
+    groups_ = groups_for(shape, config_.backup);
+    shape.groups = groups_ ? &*groups_ : nullptr;
+    shape.scheme = &scheme_of(shape, config_.backup);
+    coordinator_ = std::make_unique<Coordinator>(
+        Coordinator::Options{.shape = shape,
+                             .self = self(),
+                             .policy = aborts ? UnreplacedPolicy::abort : UnreplacedPolicy::wait,
+                             .mailbox = &mailbox_,
+                             .actions = &actions_,
+                             .observer = &events_,
+                             .has_lease = [this] { return service_->has_lease(); },
+                             .records = node_memory_.records(),
+                             .words = words_ ? &*words_ : nullptr});
     status_ = std::make_unique<StatusPublisher>(
         StatusPublisher::Options{.control = &control_,
                                  .coordinator = coordinator_.get(),

@@ -41,7 +41,7 @@ ProcessStatus make_status(const JobShape& shape, const Coordinator::Knowledge& k
         });
         status.keeper = first_holder(shares).value();
         if (has_parity(shape)) {
-            status.group_parity = static_cast<std::uint16_t>(parity_group_of(shape, pe).n_parity);
+            status.group_parity = static_cast<std::uint16_t>(shape.groups->tolerated(shape.groups->group_of(pe)));
         }
         for (std::size_t i = 1; i < shares.size() && i <= status.further_keepers.size(); ++i) {
             status.further_keepers[i - 1] = shares[i].holder.value();

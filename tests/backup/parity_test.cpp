@@ -1,6 +1,8 @@
 // Groups that keep parity, each member on a node of its own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <vector>
@@ -41,13 +43,8 @@ public:
                 continue;
             }
             --folds_left;
-            const std::size_t within = (operation.offset - places_) % layout_.bytes;
-            const std::size_t place = operation.offset - within;
-            const ParityBuild build{ParityBuild::version_of(operation.build),
-                                    static_cast<std::uint32_t>(operation.build >> 32), operation.is_anew};
-            is_good = ParityPlace(memory_ + place, layout_, file_, place)
-                          .fold(build, (within - layout_.slots) / kUnitBytes, (within - layout_.slots) % kUnitBytes,
-                                operation.source, operation.bytes) &&
+            is_good = ParityPlace::fold_at(memory_, layout_, file_, places_, operation.offset, operation.build,
+                                           operation.is_anew, operation.source, operation.bytes) &&
                       is_good;
         }
         pending_.clear();

@@ -91,6 +91,30 @@ def at_once(job, pes):
     kill_pes(job, pes)
 
 
+def nodes_lost(mode, n_lost, then, error="", **more):
+    """A case: of five nodes with a PE and two spares each so many are lost at once with all that they have; and when the job is
+    whole again, these PEs die. error: what the one line says that ends the job instead."""
+
+    def case(bench):
+        expected = jacobi_results(bench, 5)
+        setting = {"SHMEM_FT_PRETEND_NODES": "5", "SHMEM_FT_BACKUP_MODE": mode, **more}
+        job = bench.job(5, 10, "jacobi1d", *JACOBI, **setting)
+        await_commit(job, 3)
+        lost = range(1, 1 + n_lost)
+        for rank, pid in job.sleepers():
+            if rank % 5 in lost:
+                job.fail(rank, pid, -1, signal.SIGKILL)
+        at_once(job, lost)
+        if error:
+            check_error(job.finish(), error)
+            return
+        await_repair(job)
+        at_once(job, then)
+        check_success(job.finish(), expected)
+
+    return case
+
+
 def run_cases(bench, cases, names) -> int:
     """All cases if no names are given. The exit code of a test."""
     wrong = 0

@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from bench import (JACOBI, Bench, Wrong, at_once, await_commit, await_repair, check, check_ended, check_error, check_success,
-                   jacobi_results, kill_pes)
+                   jacobi_results, kill_pes, nodes_lost)
 from placement import keepers
 from policy_cases import POLICY_CASES
 
@@ -69,29 +69,6 @@ def partners_at_once(bench):
     partners = sorted([1, keepers(list(range(4)), nodes, "double")[1][0]])
     at_once(job, partners)
     check_success(job.finish(), expected)
-
-
-def replicas(n_lost, is_survived):
-    """Nodes with a PE and two spares each are lost: that of a PE, and the next ones, two of which keep its copies."""
-
-    def case(bench):
-        expected = jacobi_results(bench, 5)
-        setting = {"SHMEM_FT_PRETEND_NODES": "5", "SHMEM_FT_BACKUP_MODE": "replica:2"}
-        job = bench.job(5, 10, "jacobi1d", *JACOBI, **setting)
-        await_commit(job, 3)
-        lost = range(1, 1 + n_lost)
-        for rank, pid in job.sleepers():
-            if rank % 5 in lost:
-                job.fail(rank, pid, -1, signal.SIGKILL)
-        at_once(job, lost)
-        if not is_survived:
-            check_error(job.finish(), r"PEs? 1\b.*the data is lost")
-            return
-        await_repair(job)
-        at_once(job, [0, 1])  # two more, one of which has just taken over: all copies are there again
-        check_success(job.finish(), expected)
-
-    return case
 
 
 RACKS = "".join(f'[[rack]]\nname = "r{rack}"\nhosts = ["pretended node [{2 * rack}-{2 * rack + 1}]"]\n'
@@ -364,10 +341,11 @@ CASES |= {
     "all-at-once-on-several-nodes-twice": all_at_once(8, times=2, SHMEM_FT_PRETEND_NODES="2"),
     "all-at-once-and-a-node-unread": all_of_several_nodes_and_one_unread,
     "left-behind-is-freed": left_behind_is_freed,
-    "replicas": replicas(2, True),
+    # The node of a PE, and the next ones, two of which keep its copies; then two more, one of which has just taken over.
+    "replicas": nodes_lost("replica:2", 2, [0, 1]),
     "rack-at-once": rack_at_once,
     "places-told": places_told,
-    "replicas-lost": replicas(3, False),
+    "replicas-lost": nodes_lost("replica:2", 3, [], r"PEs? 1\b.*the data is lost"),
     "replicas-damaged": damaged_replica,
     "in-finalize": in_finalize,
     "inside-init-pe0": inside_init(0),

@@ -1,32 +1,6 @@
 """Jobs on several nodes whose PEs keep parity in groups: what a group survives, and deaths in the middle of it."""
 
-import signal
-
-from bench import JACOBI, at_once, await_commit, await_repair, check, check_error, check_success, jacobi_results
-
-
-def parity(mode, n_lost, is_survived, **more):
-    """Five nodes with a PE each, and spares on nodes 0 and 4: nodes of one group are lost with all that they have, and when
-    the job is whole again one more, or two."""
-
-    def case(bench):
-        expected = jacobi_results(bench, 5)
-        setting = {"SHMEM_FT_PRETEND_NODES": "5", "SHMEM_FT_BACKUP_MODE": mode, **more}
-        job = bench.job(5, 10, "jacobi1d", *JACOBI, **setting)
-        await_commit(job, 3)
-        lost = range(1, 1 + n_lost)
-        for rank, pid in job.sleepers():
-            if rank % 5 in lost:
-                job.fail(rank, pid, -1, signal.SIGKILL)
-        at_once(job, lost)
-        if not is_survived:
-            check_error(job.finish(), r"PEs? 1\b.*keep parity of each other.*the data is lost")
-            return
-        await_repair(job)
-        at_once(job, [4])  # a process of a node that has spares: it has what it needs there
-        check_success(job.finish(), expected)
-
-    return case
+from bench import JACOBI, check, check_success, jacobi_results, nodes_lost
 
 
 def parity_dies_at(point, spares, mode="rs:3+2"):
@@ -47,7 +21,7 @@ def parity_dies_at(point, spares, mode="rs:3+2"):
 def parity_told(bench):
     """Nodes on which there can be no groups, or only smaller ones; the result is right in any case."""
     for pes, nodes, mode, text in ((5, 2, "xor:4", "each PE has a copy on another node instead, as with double"),
-                                   (6, 3, "rs:6+2", "the PEs on 3 nodes make groups of 3 and not of 8")):
+                                   (6, 3, "rs:6+2", "the PEs are on too few nodes for groups of 8; there are some of 3")):
         expected = jacobi_results(bench, pes)
         setting = {"SHMEM_FT_PRETEND_NODES": str(nodes), "SHMEM_FT_BACKUP_MODE": mode,
                    "SHMEM_FT_FAULTS": "kill pe 1 at checkpoint_leave visit 3"}
@@ -57,10 +31,11 @@ def parity_told(bench):
 
 
 CASES = {
-    "parity": parity("xor:5", 1, True),
-    "parity-lost": parity("xor:5", 2, False),
-    "parity-two": parity("rs:3+2", 2, True),
-    "parity-ofi": parity("rs:3+2", 2, True, SHMEM_TRANSPORT="ofi"),
+    # Then a process of a node that has spares: it has what it needs there.
+    "parity": nodes_lost("xor:5", 1, [4]),
+    "parity-lost": nodes_lost("xor:5", 2, [], r"PEs? 1\b.*keep parity of each other.*the data is lost"),
+    "parity-two": nodes_lost("rs:3+2", 2, [4]),
+    "parity-ofi": nodes_lost("rs:3+2", 2, [4], SHMEM_TRANSPORT="ofi"),
     "parity-dies-folding": parity_dies_at("parity_fold visit 200", 2),
     "parity-dies-updating": parity_dies_at("update_middle visit 4", 2),
     "parity-dies-making-anew": parity_dies_at("parity_anew", 2),

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,18 @@ inline constexpr FailureReason kKilled{FailureKind::signal, SIGKILL};
 
 [[nodiscard]] inline Death death_of(std::int32_t process, bool is_certain = true) {
     return {ProcId(process), kKilled, is_certain};
+}
+
+// As the library has them: sorted.
+[[nodiscard]] inline std::vector<Death> deaths_of(std::span<const int> processes) {
+    std::vector<Death> deaths;
+    for (const int process : processes) {
+        insert_sorted(deaths, death_of(process));
+    }
+    return deaths;
+}
+[[nodiscard]] inline std::vector<Death> deaths_of(std::initializer_list<int> processes) {
+    return deaths_of(std::span(processes.begin(), processes.size()));
 }
 
 // Process i is on node i modulo n_nodes.

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/recovery/deaths.hpp"
+
 namespace sft {
 namespace {
 
@@ -21,14 +23,6 @@ Detector::Options options_of(std::int32_t self, std::int32_t n_processes, std::i
     options.bound_ns = kBound;
     options.fan = fan;
     return options;
-}
-
-std::vector<Death> deaths_of(std::initializer_list<std::int32_t> processes) {
-    std::vector<Death> dead;
-    for (const std::int32_t process : processes) {
-        insert_sorted(dead, {ProcId(process), {FailureKind::signal, 9}, true});
-    }
-    return dead;
 }
 
 Processes processes_of(std::initializer_list<std::int32_t> numbers) {

@@ -12,14 +12,6 @@ namespace {
 
 constexpr FailureReason kCrashed{FailureKind::signal, SIGSEGV};
 
-std::vector<Death> deaths_of(std::vector<int> processes) {
-    std::vector<Death> deaths;
-    for (const int process : processes) {
-        deaths.push_back({ProcId(process), kKilled, true});
-    }
-    return deaths;
-}
-
 // Four PEs on one node.
 class Explanations : public ::testing::Test {
 protected:

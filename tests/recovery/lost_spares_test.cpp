@@ -2,16 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/recovery/deaths.hpp"
+
 namespace sft {
 namespace {
-
-std::vector<Death> deaths_of(std::vector<int> processes) {
-    std::vector<Death> deaths;
-    for (const int process : processes) {
-        deaths.push_back({ProcId(process), {FailureKind::signal, 9}, true});
-    }
-    return deaths;
-}
 
 // Two nodes with two PEs each; a spare on the first, two on the second.
 class LostSparesOfTwoNodes : public ::testing::Test {

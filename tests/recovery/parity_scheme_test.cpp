@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/assert.hpp"
 #include "recovery/membership/memory_holder.hpp"
 #include "recovery/membership/parity_groups.hpp"
 #include "recovery/membership/scheme.hpp"
@@ -24,14 +25,26 @@ NodeMap nodes_of(const std::vector<int>& numbers) {
     return NodeMap(std::move(nodes));
 }
 
-JobShape shape_of(const NodeMap& nodes, std::int32_t n_pes, std::int32_t data, std::int32_t n_parity,
-                  std::int32_t n_spares = 0) {
-    return {.n_pes = n_pes,
-            .n_processes = n_pes + n_spares,
-            .nodes = &nodes,
-            .scheme = &parity(data, n_parity),
-            .memory = &node_memory()};
-}
+// A job on these nodes with the groups that it may have.
+struct JobOfGroups {
+    JobOfGroups(const NodeMap& nodes, std::int32_t n_pes, std::int32_t data, std::int32_t n_parity,
+                std::int32_t n_spares = 0, const AreaMap* areas = nullptr)
+        : shape{.n_pes = n_pes,
+                .n_processes = n_pes + n_spares,
+                .nodes = &nodes,
+                .areas = areas,
+                .memory = &node_memory()} {
+        const Backup backup{.data = data, .parity = n_parity};
+        groups = groups_for(shape, backup);
+        shape.groups = groups ? &*groups : nullptr;
+        shape.scheme = &scheme_of(shape, backup);
+    }
+    JobOfGroups(const JobOfGroups&) = delete;
+    JobOfGroups& operator=(const JobOfGroups&) = delete;
+
+    JobShape shape;
+    std::optional<ParityGroups> groups;
+};
 
 // Of any numbers of PEs on nodes: no two members of a group on one, and groups of one size, give or take one.
 TEST(ParityGroups, AreSpreadOverTheNodes) {
@@ -44,7 +57,7 @@ TEST(ParityGroups, AreSpreadOverTheNodes) {
                 }
                 const NodeMap nodes = nodes_of(of);
                 for (int size = 2; size <= 8; ++size) {
-                    const ParityGroups groups(shape_of(nodes, n_pes, size - 1, 1), size);
+                    const ParityGroups groups(JobOfGroups(nodes, n_pes, size - 1, 1).shape, size, 1);
                     std::int32_t smallest = n_pes;
                     std::int32_t largest = 0;
                     std::int32_t n = 0;
@@ -72,11 +85,10 @@ TEST(ParityGroups, AreSpreadOverTheNodes) {
 TEST(ParityGroups, AreSpreadOverAreasWhereTheyAreKnown) {
     const NodeMap nodes = nodes_of({0, 1, 2, 3, 4, 5});
     const AreaMap areas({0, 0, 1, 1, 2, 2});
-    JobShape shape = shape_of(nodes, 6, 2, 1);
-    shape.areas = &areas;
+    const JobOfGroups job(nodes, 6, 2, 1, 0, &areas);
     for (const int pe : {0, 3, 5}) {
         std::set<int> found;
-        for (const PeId member : parity_group_of(shape, PeId(pe)).members) {
+        for (const PeId member : job.groups->of(PeId(pe)).members) {
             found.insert(member.value() / 2);
         }
         EXPECT_EQ(found, (std::set{0, 1, 2})) << pe;
@@ -86,8 +98,9 @@ TEST(ParityGroups, AreSpreadOverAreasWhereTheyAreKnown) {
 // Four nodes with a PE each, and a spare each on the first two.
 class OfAGroup : public testing::Test {
 protected:
-    [[nodiscard]] JobShape with(std::int32_t data, std::int32_t n_parity) const {
-        return shape_of(nodes_, 4, data, n_parity, 2);
+    [[nodiscard]] const JobShape& with(std::int32_t data, std::int32_t n_parity) const {
+        SFT_ASSERT(data + n_parity == 4 && n_parity <= 2);
+        return n_parity == 1 ? one_.shape : two_.shape;
     }
     [[nodiscard]] JobState after(const JobShape& shape, std::initializer_list<int> dead) const {
         JobState state;
@@ -98,6 +111,8 @@ protected:
         return rules.after_restart(faulted, ready, deaths_of(dead)).value();
     }
     NodeMap nodes_ = nodes_of({0, 1, 2, 3, 0, 1});
+    JobOfGroups one_{nodes_, 4, 3, 1, 2};
+    JobOfGroups two_{nodes_, 4, 2, 2, 2};
 };
 
 TEST_F(OfAGroup, AsManyLossesAsItPromises) {
@@ -128,7 +143,7 @@ TEST_F(OfAGroup, WhatIsSurvivedNow) {
 
 // Only what lies elsewhere now is made anew.
 TEST_F(OfAGroup, SharesMoveWithTheirPes) {
-    const JobShape shape = with(3, 1);
+    const JobShape& shape = with(3, 1);
     const auto parts = [](const std::vector<Share>& shares) {
         std::vector<std::int32_t> all;
         for (const Share& share : shares) {
@@ -150,7 +165,8 @@ TEST_F(OfAGroup, SharesMoveWithTheirPes) {
 // makes that whole first.
 TEST(ParityOfNodes, WhatIsLeftOnANodeIsForItsNeighbours) {
     const NodeMap nodes = nodes_of({0, 1, 0, 1, 1});
-    const JobShape shape = shape_of(nodes, 4, 1, 1, 1);
+    const JobOfGroups job(nodes, 4, 1, 1, 1);
+    const JobShape& shape = job.shape;
     JobState state;
     state.version = Version(1);
     const JobRules rules(shape);
@@ -166,7 +182,8 @@ TEST(ParityOfNodes, WhatIsLeftOnANodeIsForItsNeighbours) {
 // Spares on nodes 1 and 4, with PE 0's and with nobody's of PE 3's group.
 TEST(ParityOfNodes, APeGoesWhereNobodyOfItsGroupIs) {
     const NodeMap nodes = nodes_of({0, 1, 2, 3, 1, 4, 4});
-    const JobShape shape = shape_of(nodes, 4, 3, 1, 3);
+    const JobOfGroups job(nodes, 4, 3, 1, 3);
+    const JobShape& shape = job.shape;
     const JobRules rules(shape);
     JobState state;
     state.version = Version(1);
@@ -180,22 +197,25 @@ TEST(ParityOfNodes, APeGoesWhereNobodyOfItsGroupIs) {
               ProcId(4));
 }
 
-TEST(ParityOfNodes, WhereThereAreNoSeveralNodesItIsOnePartner) {
-    const JobShape on_one{.n_pes = 4, .n_processes = 5, .scheme = &parity(3, 1), .memory = &node_memory()};
-    EXPECT_FALSE(has_parity(on_one));
-    EXPECT_EQ(sources_of(on_one, {}, PeId(1)).size(), 1U);
-    EXPECT_EQ(on_one.scheme->losses_survived(on_one, {}), one_partner().losses_survived(on_one, {}));
-    const NodeMap uneven = nodes_of({0, 0, 0, 1, 1});
-    EXPECT_FALSE(has_parity(shape_of(uneven, 5, 1, 1))) << "one of node 0 would be alone";
-    EXPECT_EQ(sources_of(shape_of(uneven, 5, 1, 1), {}, PeId(2)).size(), 1U);
-    const NodeMap even = nodes_of({0, 0, 1, 1});
-    EXPECT_TRUE(has_parity(shape_of(even, 4, 1, 1)));
+TEST(ParityOfNodes, WhereThereCanBeNoGroupsItIsOnePartner) {
+    const Backup backup{.data = 3, .parity = 1};
+    const JobShape on_one{.n_pes = 4, .n_processes = 5, .memory = &node_memory()};
+    EXPECT_FALSE(groups_for(on_one, backup));
+    EXPECT_EQ(&scheme_of(on_one, backup), &one_partner());
     const NodeMap nodes = nodes_of({0, 1});
-    EXPECT_FALSE(has_parity(shape_of(nodes, 1, 3, 1)));
-    EXPECT_TRUE(has_parity(shape_of(nodes, 2, 3, 1)));
-    EXPECT_EQ(parity_group_of(shape_of(nodes, 2, 3, 1), PeId(1)).n_parity, 1);
-    EXPECT_EQ(&scheme_of({.data = 3, .parity = 1}), &parity(3, 1));
-    EXPECT_EQ(&scheme_of({.mode = BackupMode::none, .data = 3, .parity = 1}), &no_copies());
+    EXPECT_FALSE(JobOfGroups(nodes, 1, 3, 1).groups);
+    EXPECT_EQ(JobOfGroups(nodes, 2, 3, 1).groups->of(PeId(1)).n_parity, 1);
+    const NodeMap uneven = nodes_of({0, 0, 0, 1, 1});
+    const JobOfGroups without(uneven, 5, 1, 1);
+    EXPECT_FALSE(without.groups) << "one of node 0 would be alone";
+    EXPECT_EQ(without.shape.scheme, &one_partner());
+    const NodeMap even = nodes_of({0, 0, 1, 1});
+    const JobOfGroups with(even, 4, 1, 1);
+    EXPECT_EQ(with.shape.scheme, &parity());
+    EXPECT_EQ(&scheme_of(with.shape, {.mode = BackupMode::none, .data = 1, .parity = 1}), &no_copies());
+    EXPECT_FALSE(groups_for(with.shape, {}));
+    const JobShape of_processes{.n_pes = 4, .n_processes = 4, .nodes = &even};
+    EXPECT_FALSE(groups_for(of_processes, backup)) << "which take their memory along";
 }
 
 }  // namespace

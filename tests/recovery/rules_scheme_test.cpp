@@ -8,14 +8,6 @@
 namespace sft {
 namespace {
 
-std::vector<Death> deaths_of(std::initializer_list<int> processes) {
-    std::vector<Death> deaths;
-    for (const int process : processes) {
-        insert_sorted(deaths, death_of(process));
-    }
-    return deaths;
-}
-
 // Five PEs, four spares, version 7.
 class RulesOfAScheme : public testing::Test {
 protected:

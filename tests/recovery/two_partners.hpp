@@ -67,16 +67,6 @@ public:
         }
         return static_cast<std::int32_t>(are_halves_ ? fewest / 2 : fewest);
     }
-    [[nodiscard]] bool can_go_on(const JobState& before, const JobState& now) const override {
-        return one_partner().can_go_on(before, now);
-    }
-    [[nodiscard]] ProcId witness_for(const JobShape& shape, const JobState& state) const override {
-        return one_partner().witness_for(shape, state);
-    }
-    [[nodiscard]] std::vector<ProcId> substitutes(const JobShape& shape, const JobState& state,
-                                                  std::span<const Death> dead) const override {
-        return one_partner().substitutes(shape, state, dead);
-    }
 
 private:
     bool are_halves_;

@@ -144,7 +144,7 @@ void SimProcess::take_local(const Content& content, Version version) {
 bool SimProcess::compute(Version version, Content& content) {
     const JobShape& shape = world_.scenario().shape;
     const std::vector<Share> sources = sources_of(shape, state(), pe_);
-    const ParityGroup group = parity_group_of(shape, pe_);
+    const ParityGroup group = shape.groups->of(pe_);
     const auto n_lost = static_cast<std::int32_t>(group.members.size() - sources.size());
     if (n_lost > group.n_parity || sources.empty()) {
         return false;

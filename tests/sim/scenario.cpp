@@ -452,14 +452,14 @@ bool give_node_memory(Scenario& scenario) {
 
 // Bits that flip are for tests of the copies themselves.
 bool give_parity(Scenario& scenario, std::int32_t data, std::int32_t n_parity) {
-    if (!scenario.nodes || scenario.nodes->is_one_node() ||
-        (!scenario.has_node_memory && !give_node_memory(scenario))) {
+    const bool has_memory = scenario.has_node_memory || give_node_memory(scenario);
+    const auto groups = groups_for(scenario.shape, {.data = data, .parity = n_parity});
+    if (!has_memory || !groups) {
         return false;
     }
-    scenario.shape.scheme = &parity(data, n_parity);
-    if (!has_parity(scenario.shape)) {
-        return false;
-    }
+    scenario.groups = std::make_shared<const ParityGroups>(*groups);
+    scenario.shape.groups = scenario.groups.get();
+    scenario.shape.scheme = &parity();
     scenario.group_size = data + n_parity;
     scenario.group_parity = n_parity;
     scenario.corruptions.clear();

@@ -98,16 +98,17 @@ struct Join {
 struct Scenario {
     std::uint64_t seed = 0;
     JobShape shape;
-    std::shared_ptr<const NodeMap> nodes;      // shape's; null: one node
-    std::shared_ptr<const AreaMap> areas;      // shape's, with run option `areas`
-    std::shared_ptr<const DomainMap> domains;  // shape's, of some of the jobs on one node
-    bool are_ports_refused = false;            // a node's host outlives its processes, and tells that they are gone
-    std::int32_t n_partners = 1;               // of each PE, by the shape's scheme of redundancy,
-    std::int32_t n_replicas = 1;               // or the same on so many other nodes
-    std::int32_t group_size = 0;               // or parity in groups of so many; 0: not
-    std::int32_t group_parity = 0;             // that survive so many losses
-    bool has_node_memory = false;              // it outlives its process, by the shape's holder of memory
-    bool has_ready_words = false;              // in memory that outlives its process
+    std::shared_ptr<const NodeMap> nodes;        // shape's; null: one node
+    std::shared_ptr<const AreaMap> areas;        // shape's, with run option `areas`
+    std::shared_ptr<const ParityGroups> groups;  // shape's, with run option `parity`
+    std::shared_ptr<const DomainMap> domains;    // shape's, of some of the jobs on one node
+    bool are_ports_refused = false;              // a node's host outlives its processes, and tells that they are gone
+    std::int32_t n_partners = 1;                 // of each PE, by the shape's scheme of redundancy,
+    std::int32_t n_replicas = 1;                 // or the same on so many other nodes
+    std::int32_t group_size = 0;                 // or parity in groups of so many; 0: not
+    std::int32_t group_parity = 0;               // that survive so many losses
+    bool has_node_memory = false;                // it outlives its process, by the shape's holder of memory
+    bool has_ready_words = false;                // in memory that outlives its process
     std::int32_t fan_out = 4;
     std::uint32_t versions = 3;  // checkpoints before the end
     Program program;

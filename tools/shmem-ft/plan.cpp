@@ -64,7 +64,10 @@ public:
                   .nodes = nodes_.is_one_node() ? nullptr : &nodes_,
                   .areas = has_areas ? &area_map_ : nullptr,
                   .keeps_near = task.backup.mode == BackupMode::single_copy,
-                  .scheme = &scheme_of(task.backup)};
+                  .memory = task.backup.parity != 0 ? &node_memory() : &process_memory()};
+        groups_ = groups_for(shape_, task.backup);
+        shape_.groups = groups_ ? &*groups_ : nullptr;
+        shape_.scheme = &scheme_of(shape_, task.backup);
         keepers_.resize(n_pes);
         if (task.backup.mode == BackupMode::none) {
             return;
@@ -75,9 +78,8 @@ public:
             is_by_area_ = has_areas;
             return;
         }
-        shape_.memory = task.backup.parity != 0 ? &node_memory() : &process_memory();
         is_by_area_ = has_areas && !shape_.keeps_near;
-        if (has_parity(shape_)) {
+        if (groups_) {
             arrange_groups();
             return;
         }
@@ -95,11 +97,12 @@ public:
         plan.n_spares = task_.placement.spares;
         plan.window_s = task_.window_s;
         plan.run_days = task_.run_days;
-        plan.group_smallest = group_smallest_;
-        plan.group_largest = group_largest_;
-        plan.group_parity = std::min(task_.backup.parity, std::max(0, group_smallest_ - 1));
-        plan.copies =
-            keepers_.front().empty() || group_smallest_ != 0 ? 0 : static_cast<std::int32_t>(keepers_.front().size());
+        if (groups_) {
+            plan.group_smallest = groups_->smallest();
+            plan.group_largest = groups_->largest();
+            plan.group_parity = std::min(task_.backup.parity, groups_->smallest() - 1);
+        }
+        plan.copies = keepers_.front().empty() || groups_ ? 0 : static_cast<std::int32_t>(keepers_.front().size());
         plan.apart = is_by_area_ ? task_.topology->apart().name : "host";
         describe_hosts(plan);
         std::vector<Unit> hosts;
@@ -131,17 +134,9 @@ public:
 private:
     // Who keeps parity of a PE: the others of its group.
     void arrange_groups() {
-        const ParityGroups groups(shape_, task_.backup.data + task_.backup.parity);
-        for (std::int32_t group = 0; group < groups.n_groups(); ++group) {
-            const std::int32_t size = groups.size_of(group);
-            group_smallest_ = group == 0 ? size : std::min(group_smallest_, size);
-            group_largest_ = std::max(group_largest_, size);
-            for (std::int32_t a = 0; a < size; ++a) {
-                for (std::int32_t b = 0; b < size; ++b) {
-                    if (a != b) {
-                        keepers_[groups.member(group, a).index()].push_back(groups.member(group, b).value());
-                    }
-                }
+        for (std::size_t pe = 0; pe < keepers_.size(); ++pe) {
+            for (const PeId other : shape_.scheme->apart_from(shape_, PeId(static_cast<std::int32_t>(pe)))) {
+                keepers_[pe].push_back(other.value());
             }
         }
     }
@@ -289,7 +284,7 @@ private:
             }
             ++n_lost;
             const std::vector<std::int32_t>& keepers = keepers_[static_cast<std::size_t>(pe)];
-            if (group_smallest_ != 0) {
+            if (groups_) {
                 const auto n = static_cast<std::int32_t>(std::count_if(keepers.begin(), keepers.end(), lost));
                 if (n + 1 > std::min(task_.backup.parity, static_cast<std::int32_t>(keepers.size()))) {
                     return fmt::format("{}: {} of the group of PE {} are there", fmt::join(names, ", "),
@@ -323,8 +318,7 @@ private:
     AreaMap area_map_;
     JobShape shape_;
     bool is_by_area_ = false;
-    std::int32_t group_smallest_ = 0;  // 0: no parity
-    std::int32_t group_largest_ = 0;
+    std::optional<ParityGroups> groups_;              // that keep parity
     std::vector<std::vector<std::int32_t>> keepers_;  // by PE: processes
 };
 
