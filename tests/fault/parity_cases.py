@@ -18,6 +18,17 @@ def parity_dies_at(point, spares, mode="rs:3+2"):
     return case
 
 
+def left_torn(bench):
+    """A PE dies while its local copy follows a commit, on a node without a spare: a neighbour there makes the copy whole, and the
+    substitute reads it from another node."""
+    expected = jacobi_results(bench, 4)
+    setting = {"SHMEM_FT_PRETEND_NODES": "2", "SHMEM_FT_BACKUP_MODE": "xor:2",
+               "SHMEM_FT_FAULTS": "kill pe 1 at update_middle visit 4"}
+    outcome = bench.job(4, 1, "jacobi1d", *JACOBI, **setting).finish()
+    check_success(outcome, expected)
+    check("process 4 on pretended node 0 took over" in outcome.stderr, "it has not moved", outcome)
+
+
 def parity_told(bench):
     """Nodes on which there can be no groups, or only smaller ones; the result is right in any case."""
     for pes, nodes, mode, text in ((5, 2, "xor:4", "each PE has a copy on another node instead, as with double"),
@@ -40,5 +51,6 @@ CASES = {
     "parity-dies-updating": parity_dies_at("update_middle visit 4", 2),
     "parity-dies-making-anew": parity_dies_at("parity_anew", 2),
     "parity-dies-restoring": parity_dies_at("restore_begin", 10),
+    "parity-left-torn": left_torn,
     "parity-told": parity_told,
 }
