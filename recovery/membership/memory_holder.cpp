@@ -77,7 +77,7 @@ bool LeftMemory::has(ProcId process, Memory what) const {
     if (holder.dies_with_process(what)) {
         return false;
     }
-    if (lost_node_ != kNoNode && shape_.node_of(state_, process) == lost_node_) {
+    if (shape_.node_of(state_, process) == lost_node_) {
         return !holder.dies_with_node(what);  // nobody is there
     }
     return !holder.dies_with_node(what) || is_served(shape_.node_of(state_, process));

@@ -43,16 +43,16 @@ ParityGroups::ParityGroups(const JobShape& shape, std::int32_t size, std::int32_
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         dealt_.emplace_back(pe);
     }
+    n_groups_ = (shape.n_pes + size - 1) / size;
     if (!is_mutated(Mutation::parity_on_own_node)) {
         std::stable_sort(dealt_.begin(), dealt_.end(),
                          [&](PeId a, PeId b) { return sides.of[a.index()] < sides.of[b.index()]; });
-        n_groups_ = std::max((shape.n_pes + size - 1) / size, sides.most);
-    } else {
-        n_groups_ = (shape.n_pes + size - 1) / size;
+        n_groups_ = std::max(n_groups_, sides.most);
     }
     place_.resize(dealt_.size());
-    for (std::size_t i = 0; i < dealt_.size(); ++i) {
-        place_[dealt_[i].index()] = static_cast<std::int32_t>(i);
+    std::int32_t place = 0;
+    for (const PeId pe : dealt_) {
+        place_[pe.index()] = place++;
     }
 }
 

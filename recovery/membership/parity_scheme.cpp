@@ -85,25 +85,30 @@ std::int32_t ParityScheme::losses_survived(const JobShape& shape, const JobState
     const LeftMemory left(shape, state);
     const Population population(shape, state);
     std::int32_t fewest = population.losses_before_all(shape);
+    const std::int32_t more_than_any = fewest + shape.n_processes + 1;
     for (std::int32_t group = 0; group < groups.n_groups(); ++group) {
         const std::int32_t n_wanted = groups.tolerated(group) + 1 - placed.n_lost(group, left);
-        std::vector<std::int32_t> members_on(population.all_on.size());
+        SFT_ASSERT(n_wanted > 0);  // else somebody is unprotected
+        std::vector<std::size_t> members_on(population.all_on.size());
         for (std::int32_t position = 0; position < groups.size_of(group); ++position) {
             const ProcId holder = placed.holder_of(groups.member(group, position));
-            members_on[shape.node_of(state, holder).index()] += left.has(holder, Memory::kept_shadows) ? 1 : 0;
+            if (left.has(holder, Memory::kept_shadows)) {
+                ++members_on[shape.node_of(state, holder).index()];
+            }
         }
         // cheapest[n]: the fewest processes with which n members are lost.
-        std::vector<std::int32_t> cheapest(static_cast<std::size_t>(std::max(n_wanted, 0)) + 1, fewest + 1);
-        cheapest[0] = 0;
+        std::vector<std::int32_t> cheapest(static_cast<std::size_t>(n_wanted) + 1, more_than_any);
+        cheapest.front() = 0;
         for (std::size_t node = 0; node < members_on.size(); ++node) {
-            for (std::size_t n = cheapest.size(); members_on[node] > 0 && n-- > 1;) {
-                const auto before = n - std::min(n, static_cast<std::size_t>(members_on[node]));
+            for (std::size_t n = cheapest.size(); n-- > 0;) {
+                const std::size_t before = n - std::min(n, members_on[node]);
                 cheapest[n] = std::min(cheapest[n], cheapest[before] + population.all_on[node]);
             }
         }
         fewest = std::min(fewest, cheapest.back() - 1);
     }
-    return std::max(fewest, 0);
+    SFT_ASSERT(fewest >= 0);
+    return fewest;
 }
 
 }  // namespace

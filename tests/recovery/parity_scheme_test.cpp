@@ -82,17 +82,42 @@ TEST(ParityGroups, AreSpreadOverTheNodes) {
     }
 }
 
+std::set<int> areas_in(const ParityGroups& groups, const std::vector<int>& areas, int pe) {
+    std::set<int> found;
+    for (const PeId member : groups.of(PeId(pe)).members) {
+        found.insert(areas[member.index()]);
+    }
+    return found;
+}
+
 TEST(ParityGroups, AreSpreadOverAreasWhereTheyAreKnown) {
     const NodeMap nodes = nodes_of({0, 1, 2, 3, 4, 5});
-    const AreaMap areas({0, 0, 1, 1, 2, 2});
+    const std::vector<int> three{0, 1, 0, 1, 2, 2};
+    const AreaMap areas({0, 1, 0, 1, 2, 2});
     const JobOfGroups job(nodes, 6, 2, 1, 0, &areas);
     for (const int pe : {0, 3, 5}) {
-        std::set<int> found;
-        for (const PeId member : job.groups->of(PeId(pe)).members) {
-            found.insert(member.value() / 2);
-        }
-        EXPECT_EQ(found, (std::set{0, 1, 2})) << pe;
+        EXPECT_EQ(areas_in(*job.groups, three, pe), (std::set{0, 1, 2})) << pe;
     }
+    const std::vector<int> two{0, 0, 1, 1, 0, 1};
+    const AreaMap halves({0, 0, 1, 1, 0, 1});
+    const JobOfGroups pairs(nodes, 6, 1, 1, 0, &halves);
+    for (const int pe : {0, 3, 5}) {
+        EXPECT_EQ(areas_in(*pairs.groups, two, pe), (std::set{0, 1})) << pe;
+    }
+    // All PEs are in one area, and only spares in the other: nodes count.
+    const AreaMap one({3, 3, 3, 3, 4, 4});
+    const JobOfGroups by_nodes(nodes, 4, 3, 1, 2, &one);
+    EXPECT_EQ(by_nodes.groups->smallest(), 4);
+}
+
+TEST(ParityGroups, SmallOnesSurviveLess) {
+    const NodeMap nodes = nodes_of({0, 1, 2, 0, 1});
+    const JobOfGroups job(nodes, 5, 2, 3);
+    EXPECT_EQ(job.groups->n_groups(), 2);
+    EXPECT_EQ(job.groups->smallest(), 2);
+    EXPECT_EQ(job.groups->largest(), 3);
+    EXPECT_EQ(job.groups->tolerated(0), 2);
+    EXPECT_EQ(job.groups->tolerated(1), 1);
 }
 
 // Four nodes with a PE each, and a spare each on the first two.
@@ -159,6 +184,19 @@ TEST_F(OfAGroup, SharesMoveWithTheirPes) {
     EXPECT_EQ(holder_of_copy(shape, state, PeId(1)), ProcId(5)) << "on its node";
     EXPECT_EQ(holder_of_copy(shape, state, PeId(2)), kNoProc);
     EXPECT_EQ(left_beside(shape, state, ProcId(0)), std::vector<PeId>{});
+    EXPECT_EQ(left_beside(shape, after(shape, {0}), ProcId(4)), std::vector<PeId>{}) << "it is its own";
+    EXPECT_EQ(shape.scheme->apart_from(shape, PeId(2)), (std::vector{PeId(0), PeId(1), PeId(3)}));
+}
+
+TEST_F(OfAGroup, WhoLosesSomethingWithWhom) {
+    const NodeMap turned = nodes_of({1, 0, 1});
+    const JobOfGroups job(turned, 2, 1, 1, 1);
+    const std::unique_ptr<const Shares> shares = job.shape.scheme->place(job.shape, {}, {});
+    EXPECT_EQ(shares->kept_by(ProcId(1)), (std::vector{PeId(0), PeId(1)})) << "ascending";
+    EXPECT_EQ(shares->kept_by(ProcId(2)), std::vector<PeId>{}) << "a spare";
+    JobState state;
+    state.unprotected = {PeId(1)};
+    EXPECT_EQ(job.shape.scheme->losses_survived(job.shape, state), 0);
 }
 
 // PEs 0 and 2 on node 0, which has no spare: PE 2 goes to node 1, and reads what it has left from PE 0's process, which
@@ -177,6 +215,8 @@ TEST(ParityOfNodes, WhatIsLeftOnANodeIsForItsNeighbours) {
     EXPECT_EQ(holder_of_copy(shape, state, PeId(2)), ProcId(0));
     EXPECT_EQ(left_beside(shape, state, ProcId(0)), std::vector{PeId(2)});
     EXPECT_EQ(left_beside(shape, state, ProcId(4)), std::vector<PeId>{});
+    const JobState first = rules.after_deaths(JobState(), deaths_of({0})).value();
+    EXPECT_EQ(left_beside(shape, first, ProcId(2)), std::vector{PeId(0)});
 }
 
 // Spares on nodes 1 and 4, with PE 0's and with nobody's of PE 3's group.
