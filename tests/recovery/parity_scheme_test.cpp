@@ -237,6 +237,19 @@ TEST(ParityOfNodes, APeGoesWhereNobodyOfItsGroupIs) {
               ProcId(4));
 }
 
+// Two of one group, and two spares on one node: one of them goes elsewhere.
+TEST(ParityOfNodes, PesOfOneGroupGoToDifferentNodes) {
+    const NodeMap nodes = nodes_of({0, 1, 2, 3, 4, 4, 5});
+    const JobOfGroups job(nodes, 4, 2, 2, 3);
+    const JobRules rules(job.shape);
+    JobState state;
+    state.version = Version(1);
+    const JobState faulted = rules.after_deaths(state, deaths_of({2, 3})).value();
+    const Readiness ready{Goal::restart, false, JobRules::hash_of(faulted.failed)};
+    EXPECT_EQ(rules.after_restart(faulted, ready, deaths_of({2, 3})).value().replacements,
+              (std::vector<Replacement>{{PeId(2), ProcId(4), 4}, {PeId(3), ProcId(6), 6}}));
+}
+
 TEST(ParityOfNodes, WhereThereCanBeNoGroupsItIsOnePartner) {
     const Backup backup{.data = 3, .parity = 1};
     const JobShape on_one{.n_pes = 4, .n_processes = 5, .memory = &node_memory()};
