@@ -435,7 +435,7 @@ TEST(Parity, WhatIsComputedWithIsChecked) {
         Node& node = group.at(2);
         const std::size_t kept = node.places.parity + 2 * node.layout.bytes + node.layout.slots;
         const std::size_t unit = group.random() % 10;
-        for (const std::size_t slot : {0, 1}) {
+        for (const std::size_t slot : {std::size_t{0}, std::size_t{1}}) {
             node.file.address()[kept + slot * node.layout.n_kept * kUnitBytes + unit * kUnitBytes + 100] ^=
                 std::byte(1);
         }
