@@ -1,4 +1,6 @@
-// A set of blocks of an image, by their numbers.
+// A set of blocks of an image, by their numbers, and of each of them a set of its pages.
+//
+// Whoever speaks of blocks puts all pages of a block in; a block is a member if one of its pages is.
 #pragma once
 
 #include <algorithm>
@@ -8,21 +10,33 @@
 #include <vector>
 
 #include "base/assert.hpp"
+#include "base/pages.hpp"
+#include "symheap/live_state.hpp"
 
 namespace sft {
 
+inline constexpr std::size_t kPagesOfBlock = kBlockBytes / kPageBytes;
+
 class BlockSet {
 public:
+    static constexpr unsigned kAllPages = (1U << kPagesOfBlock) - 1;
+
     // Empty, for numbers below `blocks`.
-    void reset(std::size_t blocks) { words_.assign((blocks + kBits - 1) / kBits, 0); }
+    void reset(std::size_t blocks) { words_.assign((blocks + kBlocks - 1) / kBlocks, 0); }
     [[nodiscard]] bool has_room() const noexcept { return !words_.empty(); }
     void fill() noexcept { std::fill(words_.begin(), words_.end(), ~std::uint64_t{0}); }
-    void insert(std::size_t block) noexcept {
-        SFT_ASSERT(block / kBits < words_.size());
-        words_[block / kBits] |= bit(block);
+    void insert(std::size_t block) noexcept { insert_pages(block, kAllPages); }
+    // Of that block; bit i: the i-th page.
+    void insert_pages(std::size_t block, unsigned pages) noexcept {
+        SFT_ASSERT(block / kBlocks < words_.size() && pages <= kAllPages);
+        words_[block / kBlocks] |= std::uint64_t{pages} << shift(block);
     }
-    // All from `first` on and below `end`.
+    // All blocks from `first` on and below `end`.
     void insert_run(std::size_t first, std::size_t end) noexcept {
+        insert_page_run(first * kPagesOfBlock, end * kPagesOfBlock);
+    }
+    // The same of pages, where page n is one of block n / kPagesOfBlock.
+    void insert_page_run(std::size_t first, std::size_t end) noexcept {
         SFT_ASSERT(first <= end && end <= words_.size() * kBits);
         while (first < end) {
             const std::size_t in_word = first % kBits;
@@ -31,14 +45,18 @@ public:
             first += n;
         }
     }
-    // False for numbers that it has no room for.
-    [[nodiscard]] bool contains(std::size_t block) const noexcept {
-        return block / kBits < words_.size() && (words_[block / kBits] & bit(block)) != 0;
+    // 0, or false, for numbers that it has no room for.
+    [[nodiscard]] unsigned pages_of(std::size_t block) const noexcept {
+        return block / kBlocks < words_.size()
+                   ? static_cast<unsigned>(words_[block / kBlocks] >> shift(block)) & kAllPages
+                   : 0;
     }
+    [[nodiscard]] bool contains(std::size_t block) const noexcept { return pages_of(block) != 0; }
+    // Blocks.
     [[nodiscard]] std::size_t count() const noexcept {
         std::size_t n = 0;
         for (const std::uint64_t word : words_) {
-            n += static_cast<std::size_t>(std::popcount(word));
+            n += static_cast<std::size_t>(std::popcount(blocks_in(word)));
         }
         return n;
     }
@@ -48,10 +66,10 @@ public:
             words_[i] |= other.words_[i];
         }
     }
-    // Calls visit(first, end) for each run of members from `from` on and below `to`; ascending.
+    // Calls visit(first, end) for each run of blocks from `from` on and below `to`; ascending.
     template <class Visit>
     void each_run(std::size_t from, std::size_t to, Visit&& visit) const {
-        to = std::min(to, words_.size() * kBits);
+        to = std::min(to, words_.size() * kBlocks);
         for (std::size_t first = next(from, to, false); first < to;) {
             const std::size_t end = next(first, to, true);
             visit(first, end);
@@ -61,18 +79,26 @@ public:
 
 private:
     static constexpr std::size_t kBits = 64;
-    static_assert(kBits == 8 * sizeof(std::uint64_t));
-    [[nodiscard]] static constexpr std::uint64_t bit(std::size_t block) noexcept {
-        return std::uint64_t{1} << (block % kBits);
+    static constexpr std::size_t kBlocks = kBits / kPagesOfBlock;  // of a word
+    static_assert(kBits == 8 * sizeof(std::uint64_t) && kPagesOfBlock == 4 && kBlockBytes % kPageBytes == 0);
+    static constexpr std::uint64_t kFirstPages = 0x1111111111111111;
+
+    [[nodiscard]] static constexpr unsigned shift(std::size_t block) noexcept {
+        return static_cast<unsigned>(block % kBlocks * kPagesOfBlock);
+    }
+    // A bit for each block of which it has a page.
+    [[nodiscard]] static constexpr std::uint64_t blocks_in(std::uint64_t word) noexcept {
+        return (word | word >> 1 | word >> 2 | word >> 3) & kFirstPages;
     }
     // The first number from `from` on that is a member, or none; `to`: there is none below.
     [[nodiscard]] std::size_t next(std::size_t from, std::size_t to, bool absent) const noexcept {
         while (from < to) {
-            const std::uint64_t word = (absent ? ~words_[from / kBits] : words_[from / kBits]) >> (from % kBits);
+            const std::uint64_t here = blocks_in(words_[from / kBlocks]);
+            const std::uint64_t word = (absent ? here ^ kFirstPages : here) >> shift(from);
             if (word != 0) {
-                return std::min(to, from + static_cast<std::size_t>(std::countr_zero(word)));
+                return std::min(to, from + static_cast<std::size_t>(std::countr_zero(word)) / kPagesOfBlock);
             }
-            from = (from / kBits + 1) * kBits;
+            from = (from / kBlocks + 1) * kBlocks;
         }
         return to;
     }

@@ -35,6 +35,10 @@
 //  memory
 //     keeps its entry, and only if the table was sound before: store() begins with a check of the old table and copies
 //     everything anew if it does not fit. So a flip is overwritten, or goes on to be found; it is never blessed.
+//     Where only some pages of a block are looked at, because a tracker has named no others, its checksum, a sum over
+//     its pages, loses those of the pages as they were and gets those of the pages as they are: what does not fit
+//     before does not fit behind it either, even if the flip was in what is written over. Then the block counts as bad,
+//     though it is not, until it is mended.
 //
 // Why loading may write live memory before all blocks have been checked: each block is verified while the cache holds
 // it and copied only then, so no bad byte ever gets into live memory, and memory is read once. A bad block is
@@ -212,7 +216,10 @@ private:
     class Shipper;
     struct Pass;
 
+    // Of a block: made of those of its pages, so that it can follow when one of them changes.
     [[nodiscard]] static std::uint64_t checksum(const std::byte* data, std::size_t bytes) noexcept;
+    [[nodiscard]] static std::uint64_t page_sum(const std::byte* data, std::size_t bytes, unsigned page) noexcept;
+    [[nodiscard]] static std::uint64_t entry_for(std::uint64_t sum) noexcept;
     [[nodiscard]] Block block(std::size_t number) const noexcept;
     [[nodiscard]] std::size_t first_block(const Region& region) const noexcept;
     [[nodiscard]] std::uint64_t table_sum() const noexcept;
@@ -224,8 +231,6 @@ private:
     [[nodiscard]] const std::byte* data_of(const Block& block) const noexcept;
     // The same, if it is intact; null otherwise.
     [[nodiscard]] const std::byte* data_if_intact(std::size_t block) const noexcept;
-    // Of an image that is not far: whether the block differs from that piece of live memory.
-    [[nodiscard]] bool differs(std::size_t number, const std::byte* live) const noexcept;
     void put(const Block& block, const std::byte* from) noexcept;
     // Sends what has changed here, of the mirror; nothing to do unless the image is far.
     void publish(const void* begin, std::size_t bytes) const noexcept;
@@ -235,6 +240,8 @@ private:
     // False, also of seal(): the process with the far image is dead.
     bool begin_change() noexcept;
     bool seal(Version version) noexcept;
+    [[nodiscard]] static bool store_pages(std::uint64_t& entry, std::byte* stored, const std::byte* live,
+                                          std::size_t bytes, std::size_t number, Pass& pass) noexcept;
     static void store_block(const Region& region, std::size_t block, const std::byte* live, Pass& pass) noexcept;
     static void store_whole(const Region& region, const AddressRange& live, Pass& pass) noexcept;
     // These blocks do not exist.

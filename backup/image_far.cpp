@@ -165,7 +165,7 @@ public:
         const std::size_t known_blocks = known_ ? image_.header_->heap_blocks : 0;
         image_.header_->heap_blocks =
             existing(image_.heap_, heap_of(live_), known_blocks,
-                     [&](std::size_t number, const std::byte* live, std::size_t) { consider(number, live); });
+                     [&](std::size_t number, const std::byte* live, std::size_t) { consider(number, live, false); });
     }
 
     void globals() {
@@ -242,7 +242,7 @@ private:
         SFT_ASSERT(staged_ + bytes <= stage_.size());
         std::byte* const copy = stage_.data() + staged_;
         raw_copy(copy, live, bytes);
-        if (consider(number, copy)) {
+        if (consider(number, copy, true)) {
             staged_ += bytes;
         }
     }
@@ -276,20 +276,20 @@ private:
         return true;
     }
 
-    // Sends the block if it may differ. True: `bytes` must not change any more.
-    bool consider(std::size_t number, const std::byte* live) {
+    // Sends the block if it may differ, or of it the pages that may; if `is_whole`, all. True: `bytes` must not change
+    // any more.
+    bool consider(std::size_t number, const std::byte* live, bool is_whole) {
         const Block own = image_.block(number);
         shipping_.stats.bytes_stored += own.bytes;
         if (is_unchanged(number, live)) {
             return false;
         }
-        bool differs = !known_ || *own.entry == kAbsent;
+        const bool is_there = known_ && *own.entry != kAbsent;
+        bool differs = !is_there;
         if (shipping_.local != nullptr) {
-            if (differs_from_local(number, live)) {
-                shipping_.live_differs->insert(number);
-                differs = true;
-            }
-            differs = differs || shipping_.slot_differs->contains(number);
+            const unsigned pages = pages_differing_from_local(number, live);
+            shipping_.live_differs->insert_pages(number, is_whole && pages != 0 ? BlockSet::kAllPages : pages);
+            differs = differs || pages != 0 || shipping_.slot_differs->contains(number);
         }
         if (image_.gone()) {
             return false;  // it only remains to find out what has changed
@@ -300,20 +300,53 @@ private:
         }
         SFT_ASSERT(sum != kAbsent);
         enter(number, sum);
-        shipping_.stats.bytes_copied += own.bytes;
-        add_to_run(image_.offset_of(own.data), live, own.bytes);
+        send_pages(own, live, is_there && !is_whole ? pages_written(number) : BlockSet::kAllPages);
         return true;
     }
 
-    // A block that was a hole differs, even if nobody has written to it: to read it is enough to make it exist.
-    [[nodiscard]] bool differs_from_local(std::size_t number, const std::byte* live) const {
-        const Image& local = *shipping_.local;
-        const bool is_hole = *local.block(number).entry == kAbsent;
-        if (!is_hole && shipping_.may_differ != nullptr && !shipping_.may_differ->contains(number)) {
-            SFT_ASSERT_SLOW(!local.differs(number, live));  // a tracker has missed a write
-            return false;
+    // Those in which the far image may differ from live memory, whatever has been found in a local copy, in which a bit
+    // may have flipped.
+    [[nodiscard]] unsigned pages_written(std::size_t number) const {
+        if (shipping_.written == nullptr) {
+            return BlockSet::kAllPages;
         }
-        return local.differs(number, live);
+        unsigned pages = shipping_.written->pages_of(number);
+        if (shipping_.slot_differs != nullptr) {
+            pages |= shipping_.slot_differs->pages_of(number);
+        }
+        return pages != 0 ? pages : BlockSet::kAllPages;
+    }
+
+    void send_pages(const Block& own, const std::byte* live, unsigned pages) {
+        for (std::size_t from = 0; from < own.bytes; from += kPageBytes, pages >>= 1U) {
+            if ((pages & 1U) != 0) {
+                const std::size_t bytes = std::min(kPageBytes, own.bytes - from);
+                shipping_.stats.bytes_copied += bytes;
+                add_to_run(image_.offset_of(own.data + from), live + from, bytes);
+            }
+        }
+    }
+
+    // A block that was a hole differs, even if nobody has written to it: to read it is enough to make it exist.
+    [[nodiscard]] unsigned pages_differing_from_local(std::size_t number, const std::byte* live) const {
+        const Image& local = *shipping_.local;
+        const Block copy = local.block(number);
+        if (local.entry_of(number) == kAbsent) {
+            return BlockSet::kAllPages;
+        }
+        const unsigned named =
+            shipping_.may_differ != nullptr ? shipping_.may_differ->pages_of(number) : BlockSet::kAllPages;
+        unsigned found = 0;
+        for (unsigned page = 0; page * kPageBytes < copy.bytes; ++page) {
+            const std::size_t from = page * kPageBytes;
+            const std::size_t bytes = std::min(kPageBytes, copy.bytes - from);
+            if ((named & 1U << page) != 0) {
+                found |= raw_equal(copy.data + from, live + from, bytes) ? 0 : 1U << page;
+            } else {
+                SFT_ASSERT_SLOW(raw_equal(copy.data + from, live + from, bytes));  // a tracker has missed a write
+            }
+        }
+        return found;
     }
 
     void add_to_run(std::size_t offset, const std::byte* from, std::size_t bytes) {
@@ -352,11 +385,6 @@ private:
     const std::byte* run_ = nullptr;
     std::size_t run_bytes_ = 0;
 };
-
-bool Image::differs(std::size_t number, const std::byte* live) const noexcept {
-    const Block own = block(number);
-    return entry_of(number) == kAbsent || !raw_equal(own.data, live, own.bytes);
-}
 
 bool Image::ship(Version version, const LiveState& live, Shipping& shipping) noexcept {
     SFT_ASSERT(far_ != nullptr && version != kNoVersion);

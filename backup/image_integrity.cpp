@@ -1,4 +1,6 @@
 // Checksums of an image: checking, mending from another copy, and the hook that damages one.
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <random>
 
@@ -20,9 +22,21 @@ std::uint64_t sum_of_header(std::uint64_t version, const Head& header) noexcept 
 
 }  // namespace
 
+std::uint64_t Image::page_sum(const std::byte* data, std::size_t bytes, unsigned page) noexcept {
+    SFT_ASSERT(page < kPagesOfBlock && bytes != 0);
+    return std::rotl(sft::checksum(data, bytes), static_cast<int>(page));  // so that pages cannot change places
+}
+
+std::uint64_t Image::entry_for(std::uint64_t sum) noexcept { return sum == kAbsent ? 1 : sum; }
+
 std::uint64_t Image::checksum(const std::byte* data, std::size_t bytes) noexcept {
-    const std::uint64_t sum = sft::checksum(data, bytes);
-    return sum == kAbsent ? 1 : sum;
+    SFT_ASSERT(bytes != 0 && bytes <= kBlockBytes);
+    std::uint64_t sum = 0;
+    for (unsigned page = 0; page * kPageBytes < bytes; ++page) {
+        const std::size_t from = page * kPageBytes;
+        sum += page_sum(data + from, std::min(kPageBytes, bytes - from), page);
+    }
+    return entry_for(sum);
 }
 
 // ---- header and table ----

@@ -60,7 +60,8 @@ Result<> LiveTracker::look_at(const WrittenPages::Memory& memory, std::size_t fi
     return pages_.look(memory, [&](std::size_t begin, std::size_t end, bool exists) {
         SFT_ASSERT(begin < end && end <= memory.range.bytes);
         written_pages += exists ? (end - begin) / kPageBytes : 0;
-        changed.insert_run(first_block + begin / kBlockBytes, first_block + blocks_of(end));
+        const std::size_t first_page = first_block * kPagesOfBlock;
+        changed.insert_page_run(first_page + begin / kPageBytes, first_page + (end + kPageBytes - 1) / kPageBytes);
     });
 }
 

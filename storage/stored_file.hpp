@@ -32,7 +32,7 @@ struct StoredPart {
 
 // Fixed layout, little endian.
 struct StoredHead {
-    static constexpr std::uint64_t kMagic = 0x31'65'74'61'74'73'66'73;  // "sfstate1"
+    static constexpr std::uint64_t kMagic = 0x32'65'74'61'74'73'66'73;  // "sfstate2"
     std::uint64_t magic = kMagic;
     std::uint64_t version = 0;
     std::uint32_t pe = 0;

@@ -205,7 +205,7 @@ TEST_P(LiveTracking, WhatAFarShadowHasIsNotSentAgain) {
     const std::uint64_t before = owner_.counters().replicated;
     change_two_blocks();
     checkpoint(6);
-    EXPECT_EQ(owner_.counters().replicated, before + 2 * kBlockBytes);
+    EXPECT_EQ(owner_.counters().replicated, before + kBlockBytes + kPageBytes);
 }
 
 TEST_P(LiveTracking, LooksAtNothingElse) {
@@ -218,7 +218,7 @@ TEST_P(LiveTracking, LooksAtNothingElse) {
     EXPECT_EQ(owner_.counters().replicated, before);
     change_two_blocks();
     checkpoint(6);
-    EXPECT_EQ(owner_.counters().replicated, before + 2 * kBlockBytes);
+    EXPECT_EQ(owner_.counters().replicated, before + kBlockBytes + kPageBytes);
     ASSERT_TRUE(owner_.roll_back(Version(6), live_.state));
     EXPECT_EQ(live_.heap.address()[5 * kBlockBytes + 9], std::byte(2));
     EXPECT_EQ(live_.heap.address()[9 * kBlockBytes + 9], std::byte(2));

@@ -51,7 +51,7 @@ TEST(Manifest, NamesTheKeyThatIsWrong) {
         const auto read = read_manifest(folder.path());
         return read ? "nothing" : read.error().line.substr(folder.path().size() + 1);
     };
-    EXPECT_EQ(error_of("layout = 1", "layout = 2"), "manifest.toml: layout 2: this library reads layout 1");
+    EXPECT_EQ(error_of("layout = 2", "layout = 3"), "manifest.toml: layout 3: this library reads layout 2");
     EXPECT_EQ(error_of("version = 42", "version = 0"), "manifest.toml: version: must not be 0");
     EXPECT_EQ(error_of("version = 42", "version = -1"), "manifest.toml:3: version: out of range");
     EXPECT_EQ(error_of("pes = 3", "pes = \"3\""), "manifest.toml:4: pes: of another type than it should be");

@@ -1,0 +1,305 @@
+// Storing: live memory into an image that is not far.
+#include <algorithm>
+#include <bit>
+
+#include "backup/image_layout.hpp"
+#include "base/assert.hpp"
+#include "base/pages.hpp"
+#include "base/raw_memory.hpp"
+
+namespace sft {
+
+// One store() on its way through the blocks.
+struct Image::Pass {
+    const Storing& storing;
+    const bool known;  // the table was sound before
+    const std::uint64_t* const table;
+    const std::size_t frozen_blocks;  // of the heap
+    const LiveState& live;
+    const std::byte* const globals;  // in the image
+    ImageStats stats = {};
+
+    // Nothing else than what is named has to be looked at.
+    [[nodiscard]] bool goes_by_names() const noexcept {
+        return known && storing.may_differ != nullptr && storing.differing == nullptr && !SFT_SLOW_ASSERTIONS &&
+               !storing.checks;
+    }
+    [[nodiscard]] bool is_unnamed(std::size_t number) const noexcept {
+        return known && storing.differing == nullptr && storing.may_differ != nullptr &&
+               !storing.may_differ->contains(number);
+    }
+    // What it gets is in the stash, and not in live memory.
+    [[nodiscard]] bool is_stashed(const std::byte* stored) const noexcept {
+        return storing.stash != nullptr && stored >= globals;
+    }
+    // The pages of the block that have to be looked at, if it is known that the others do not differ; else none.
+    [[nodiscard]] unsigned pages_named(std::size_t number, bool is_stashed) const noexcept {
+        const BlockSet* const named = storing.differing != nullptr ? storing.differing : storing.may_differ;
+        return known && named != nullptr && !is_stashed && number >= frozen_blocks ? named->pages_of(number) : 0;
+    }
+    // What is not named of a block with pages that are.
+    void check_rest(const std::byte* stored, const std::byte* block, std::size_t bytes) const noexcept {
+        if ((SFT_SLOW_ASSERTIONS && storing.like == nullptr) || storing.checks) {
+            SFT_ASSERT(raw_equal(stored, block, bytes) || may_change(block, bytes));  // else a tracker missed a write
+        }
+    }
+    // Of a block that the image has not: somebody may have read there, which makes a page of zeros.
+    void check_new(std::size_t number, const std::byte* block, std::size_t bytes) const noexcept {
+        if ((SFT_SLOW_ASSERTIONS || storing.checks) && number >= frozen_blocks && is_unnamed(number) &&
+            storing.like == nullptr) {
+            SFT_ASSERT((block[0] == std::byte(0) && raw_equal(block, block + 1, bytes - 1)) ||
+                       may_change(block, bytes));  // else a tracker has missed a write
+        }
+    }
+    // Whether something in it is not written back: private variables of a thread that goes on, a sanitizer's state.
+    [[nodiscard]] bool may_change(const std::byte* block, std::size_t bytes) const noexcept {
+        const std::size_t offset = reinterpret_cast<std::uintptr_t>(block) - live.globals.begin;
+        return live.globals.contains(block) &&
+               std::none_of(live.saved.begin(), live.saved.end(), [&](const ByteExtent& extent) {
+                   return extent.offset <= offset && offset + bytes <= extent.offset + extent.bytes;
+               });
+    }
+    [[nodiscard]] bool differs(std::size_t number, const std::byte* stored, const std::byte* block,
+                               std::size_t bytes) const noexcept {
+        if (number < frozen_blocks) {
+            return false;
+        }
+        if (is_unnamed(number)) {
+            // A thread of the application that goes on writing changes live memory, and a flipped bit what is stored,
+            // but neither what the other image was found to hold.
+            if (SFT_SLOW_ASSERTIONS && storing.like != nullptr) {
+                SFT_ASSERT(table[number] == storing.like->entry_of(number));
+            } else if (SFT_SLOW_ASSERTIONS || storing.checks) {
+                SFT_ASSERT(raw_equal(stored, block, bytes) ||
+                           may_change(block, bytes));  // else a tracker missed a write
+            }
+            return false;
+        }
+        return storing.differing != nullptr ? storing.differing->contains(number) : !raw_equal(stored, block, bytes);
+    }
+};
+
+// A block of whose pages some are named, none of the others differs, so the sums of the others are in its entry. False:
+// it has to be looked at as a whole.
+bool Image::store_pages(std::uint64_t& entry, std::byte* stored, const std::byte* live, std::size_t bytes,
+                        std::size_t number, Pass& pass) noexcept {
+    const unsigned pages = pass.pages_named(number, pass.is_stashed(stored));
+    // An entry of 1 may stand for a sum of 0.
+    if (pages == 0 || pages == BlockSet::kAllPages || entry == kAbsent || entry == 1) {
+        return false;
+    }
+    unsigned copied = 0;
+    std::uint64_t sum = entry;
+    for (unsigned rest = pages; rest != 0; rest &= rest - 1) {
+        const auto page = static_cast<unsigned>(std::countr_zero(rest));
+        const std::size_t from = page * kPageBytes;
+        if (from >= bytes) {
+            break;
+        }
+        const std::size_t n = std::min(kPageBytes, bytes - from);
+        if (raw_equal(stored + from, live + from, n)) {
+            continue;
+        }
+        if (copied == 0 && pass.storing.listener != nullptr) {
+            pass.storing.listener->about_to_change(number, stored, bytes);
+        }
+        copied |= 1U << page;
+        sum -= page_sum(stored + from, n, page);
+        raw_copy(stored + from, live + from, n);
+        sum += page_sum(stored + from, n, page);
+        pass.stats.bytes_copied += n;
+    }
+    entry = entry_for(sum);
+    pass.check_rest(stored, live, bytes);
+    if (copied != 0 && pass.storing.changed != nullptr) {
+        pass.storing.changed->insert_pages(number, copied);
+    }
+    return true;
+}
+
+void Image::store_block(const Region& region, std::size_t block, const std::byte* live, Pass& pass) noexcept {
+    SFT_ASSERT(block < blocks_of(region.bytes));
+    std::byte* stored = region.data + block * kBlockBytes;
+    const std::size_t bytes = block_bytes(region.bytes, block);
+    const auto number = static_cast<std::size_t>(region.table + block - pass.table);
+    pass.stats.bytes_stored += bytes;
+    if (region.table[block] == kAbsent) {
+        pass.check_new(number, live, bytes);
+    } else if (pass.known && (store_pages(region.table[block], stored, live, bytes, number, pass) ||
+                              !pass.differs(number, stored, live, bytes))) {
+        return;
+    }
+    if (pass.storing.listener != nullptr) {
+        pass.storing.listener->about_to_change(number, stored, bytes);
+    }
+    raw_copy(stored, pass.is_stashed(stored) ? pass.storing.stash + (stored - pass.globals) : live, bytes);
+    // Of the copy, while it is in the cache, and not of live memory: a thread of the application that goes on writing
+    // would make a copy that looks bad. The table may be torn by a death here; the header does not vouch for it now.
+    region.table[block] = checksum(stored, bytes);
+    SFT_ASSERT(region.table[block] != kAbsent);
+    pass.stats.bytes_copied += bytes;
+    if (pass.storing.changed != nullptr) {
+        pass.storing.changed->insert(number);
+    }
+}
+
+void Image::store_whole(const Region& region, const AddressRange& live, Pass& pass) noexcept {
+    SFT_ASSERT(region.bytes == live.bytes);
+    for (std::size_t block = 0; block < blocks_of(region.bytes); ++block) {
+        store_block(region, block, at(live, block * kBlockBytes), pass);
+    }
+}
+
+void Image::forget(const Region& region, std::size_t first, std::size_t end, Pass& pass) noexcept {
+    for (std::size_t block = first_present(region.table, first, end); block < end;
+         block = first_present(region.table, block + 1, end)) {
+        region.table[block] = kAbsent;
+        if (pass.storing.changed != nullptr) {
+            pass.storing.changed->insert(static_cast<std::size_t>(region.table + block - pass.table));
+        }
+    }
+}
+
+// known_blocks: the table says something about those in front of it. Result: behind which none exists.
+std::size_t Image::store_existing(const Region& region, const SparseMemory& live, std::size_t known_blocks,
+                                  Pass& pass) noexcept {
+    SFT_ASSERT(region.bytes == live.memory.bytes && known_blocks <= blocks_of(region.bytes));
+    std::size_t used = 0;
+    each_existing_run(live, [&](std::size_t first, std::size_t end) {
+        SFT_ASSERT(first >= used && first < end && end <= blocks_of(region.bytes));
+        // Also what a torn or damaged table may say of blocks between the runs is forgotten.
+        forget(region, used, first, pass);
+        forget(region, std::max(first, known_blocks), end, pass);
+        for (std::size_t block = first; block < end; ++block) {
+            store_block(region, block, at(live.memory, block * kBlockBytes), pass);
+        }
+        used = end;
+    });
+    forget(region, used, known_blocks, pass);
+    return used;
+}
+
+// The same of the blocks that are named only: of the others everything stays as the table has it.
+std::size_t Image::store_named(const Region& region, const SparseMemory& live, std::size_t known_blocks,
+                               Pass& pass) noexcept {
+    SFT_ASSERT(pass.goes_by_names() && region.bytes == live.memory.bytes && known_blocks <= blocks_of(region.bytes));
+    const auto base = static_cast<std::size_t>(region.table - pass.table);
+    std::size_t used = known_blocks;
+    pass.storing.may_differ->each_run(base, base + blocks_of(region.bytes), [&](std::size_t from, std::size_t to) {
+        const std::size_t end = to - base;
+        for (std::size_t next = from - base; next < end;) {
+            const std::size_t block = std::min(end, next_existing_block(live, next));
+            forget(region, next, std::min(block, known_blocks), pass);
+            if (block < end) {
+                forget(region, used, block + 1, pass);  // what the table says of them comes from before
+                store_block(region, block, at(live.memory, block * kBlockBytes), pass);
+                used = std::max(used, block + 1);
+            }
+            next = block + 1;
+        }
+    });
+    return used;
+}
+
+// The same, where another image says which of its first blocks exist; it has none behind them.
+std::size_t Image::store_like(const Region& region, const AddressRange& live, std::size_t known_blocks,
+                              std::size_t blocks, Pass& pass) noexcept {
+    SFT_ASSERT(pass.goes_by_names() && region.bytes == live.bytes && blocks <= blocks_of(region.bytes));
+    const auto base = static_cast<std::size_t>(region.table - pass.table);
+    const std::uint64_t* const like = pass.storing.like->heap_.table + base;
+    const auto store_run = [&](std::size_t first, std::size_t end) {
+        for (std::size_t block = first; block < end; ++block) {
+            if (like[block] == kAbsent) {
+                forget(region, block, block + 1, pass);
+            } else {
+                store_block(region, block, at(live, block * kBlockBytes), pass);
+            }
+        }
+    };
+    pass.storing.may_differ->each_run(base, base + std::min(blocks, known_blocks),
+                                      [&](std::size_t from, std::size_t to) { store_run(from - base, to - base); });
+    forget(region, std::min(blocks, known_blocks), std::max(blocks, known_blocks), pass);
+    if (blocks > known_blocks) {
+        store_run(known_blocks, blocks);
+    }
+    return blocks;
+}
+
+std::uint64_t Image::entry_of(std::size_t number) const noexcept {
+    const bool is_behind_heap = number < first_block(globals_) && number >= header_->heap_blocks;
+    return is_behind_heap ? kAbsent : *block(number).entry;
+}
+
+void Image::note_differences(const Image& other, const BlockSet* among, BlockSet& into) const noexcept {
+    SFT_ASSERT(far_ == nullptr && other.far_ == nullptr && blocks() == other.blocks());
+    const auto note = [&](std::size_t first, std::size_t end) {
+        for (std::size_t number = first; number < end; ++number) {
+            if (entry_of(number) != other.entry_of(number)) {
+                into.insert(number);
+            }
+        }
+    };
+    if (among == nullptr) {
+        note(0, blocks());
+    } else {
+        among->each_run(0, blocks(), note);
+    }
+}
+
+std::size_t Image::existing_bytes(const Region& region, std::size_t blocks) noexcept {
+    std::size_t bytes = 0;
+    for (std::size_t block = first_present(region.table, 0, blocks); block < blocks;
+         block = first_present(region.table, block + 1, blocks)) {
+        bytes += block_bytes(region.bytes, block);
+    }
+    return bytes;
+}
+
+void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
+    SFT_ASSERT(header_->version.load() == kNoVersion.value());  // cleared before the first byte changes
+    const std::size_t known_blocks = pass.known ? header_->heap_blocks : 0;
+    header_->heap_blocks = !pass.goes_by_names()          ? store_existing(heap_, heap_of(live), known_blocks, pass)
+                           : pass.storing.like == nullptr ? store_named(heap_, heap_of(live), known_blocks, pass)
+                                                          : store_like(heap_, live.heap, known_blocks,
+                                                                       pass.storing.like->header_->heap_blocks, pass);
+}
+
+// Every entry of their table counts.
+void Image::store_globals(const LiveState& live, Pass& pass) noexcept {
+    const std::size_t blocks = blocks_of(globals_.bytes);
+    if (pass.goes_by_names() && pass.storing.like != nullptr) {
+        static_cast<void>(store_like(globals_, live.globals, blocks, blocks, pass));
+    } else if (pass.goes_by_names()) {
+        static_cast<void>(store_named(globals_, globals_of(live), blocks, pass));
+    } else {
+        const std::size_t used = store_existing(globals_, globals_of(live), pass.known ? blocks : 0, pass);
+        forget(globals_, used, blocks, pass);
+    }
+}
+
+ImageStats Image::store(Version version, const LiveState& live, const Storing& storing) noexcept {
+    Pass pass{storing, sound(this->version()), heap_.table, live.frozen_heap_bytes / kBlockBytes, live, globals_.data};
+    SFT_ASSERT(version != kNoVersion && far_ == nullptr);
+    SFT_ASSERT(heap_.bytes == live.heap.bytes && library_.bytes == live.library.bytes);
+    SFT_ASSERT(globals_.bytes == live.globals.bytes);
+    SFT_ASSERT(storing.like == nullptr || (storing.may_differ != nullptr && storing.like->holds(version)));
+    pass.stats.was_sound = pass.known;
+    begin_change();
+    store_heap(live, pass);
+    fault_point(storing.middle);
+    store_globals(live, pass);
+    store_whole(library_, live.library, pass);
+    if (pass.goes_by_names() && storing.like != nullptr) {
+        pass.stats.bytes_stored = storing.like_bytes;
+    } else if (pass.goes_by_names()) {
+        pass.stats.bytes_stored = existing_bytes(heap_, header_->heap_blocks) +
+                                  existing_bytes(globals_, blocks_of(globals_.bytes)) + library_.bytes;
+    }
+    seal(version);
+    SFT_ASSERT(holds(version));  // not that every block is intact: a flip that equals the change kept its entry
+    SFT_ASSERT_SLOW(sound(version));
+    SFT_ASSERT(pass.stats.bytes_copied <= pass.stats.bytes_stored);
+    return pass.stats;
+}
+
+}  // namespace sft
