@@ -18,11 +18,19 @@ unsigned char* mutable_bytes(const std::byte* data) noexcept {
     return const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(data));
 }
 
-// Sixteen bytes, anywhere in memory.
+// Sixteen bytes. They may lie anywhere in memory, which not every compiler can be told of by a type.
 struct Word {
-    using Type = std::uint64_t __attribute__((vector_size(16), aligned(1), may_alias));
+    using Type = std::uint64_t __attribute__((vector_size(16)));
 };
 constexpr std::size_t kWordBytes = sizeof(Word::Type);
+
+Word::Type word_at(const std::byte* place) noexcept {
+    Word::Type word;
+    std::memcpy(&word, place, sizeof word);
+    return word;
+}
+
+void put_word(std::byte* place, Word::Type word) noexcept { std::memcpy(place, &word, sizeof word); }
 
 }  // namespace
 
@@ -106,7 +114,7 @@ void ParityCode::decode(std::int32_t member, std::int32_t type, std::span<const 
 void add_bytes(std::byte* dest, const std::byte* source, std::size_t bytes) noexcept {
     std::size_t at = 0;
     for (; at + kWordBytes <= bytes; at += kWordBytes) {
-        *reinterpret_cast<Word::Type*>(dest + at) ^= *reinterpret_cast<const Word::Type*>(source + at);
+        put_word(dest + at, word_at(dest + at) ^ word_at(source + at));
     }
     for (; at < bytes; ++at) {
         dest[at] ^= source[at];
@@ -118,9 +126,8 @@ bool sum_of(std::byte* dest, const std::byte* a, const std::byte* b, std::size_t
     Word::Type any{};
     std::size_t at = 0;
     for (; at + kWordBytes <= bytes; at += kWordBytes) {
-        const Word::Type sum =
-            *reinterpret_cast<const Word::Type*>(a + at) ^ *reinterpret_cast<const Word::Type*>(b + at);
-        *reinterpret_cast<Word::Type*>(dest + at) = sum;
+        const Word::Type sum = word_at(a + at) ^ word_at(b + at);
+        put_word(dest + at, sum);
         any |= sum;
     }
     std::byte rest{};
