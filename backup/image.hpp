@@ -113,9 +113,10 @@ public:
         const BlockSet* may_differ = nullptr;           // else, if known: no others differ from what the image holds
         bool checks = false;                            // that, by comparing them: it ends the process if not
         BlockSet* changed = nullptr;                    // if given, gets the blocks that were copied or are gone
-        const Image* like = nullptr;  // with may_differ: this version, stored from the same live memory a
-                                      // moment ago, so that it knows which blocks exist
-        std::size_t like_bytes = 0;   // bytes_stored of that
+        const Image* like = nullptr;    // with may_differ: this version, stored from the same live memory a
+                                        // moment ago, so that it knows which blocks exist
+        std::size_t like_bytes = 0;     // bytes_stored of that
+        bool is_present_known = false;  // blocks that the image has exist in live memory: only others are asked for
         BlockListener* listener = nullptr;
         const std::byte* stash = nullptr;  // if given: what globals and the library's state have, at their offsets in
                                            // an image from those of the globals on, for the blocks that differ
@@ -244,6 +245,9 @@ private:
                                           std::size_t bytes, std::size_t number, Pass& pass) noexcept;
     static void store_block(const Region& region, std::size_t block, const std::byte* live, Pass& pass) noexcept;
     static void store_whole(const Region& region, const AddressRange& live, Pass& pass) noexcept;
+    template <class Visit>
+    static void each_live_run(const Region& region, const SparseMemory& live, std::size_t known_blocks,
+                              const Pass& pass, Visit&& visit);
     // These blocks do not exist.
     static void forget(const Region& region, std::size_t first, std::size_t end, Pass& pass) noexcept;
     [[nodiscard]] static std::size_t store_existing(const Region& region, const SparseMemory& live,

@@ -76,6 +76,16 @@ struct SparseMemory {
                                                                 sparse.first_block);
 }
 
+// Calls visit(first_block, end_block) for the runs of these blocks that are not left out.
+template <class Visit>
+void each_included_run(const SparseMemory& sparse, std::size_t first, std::size_t end, Visit&& visit) {
+    for (std::size_t run = next_included_block(sparse, first); run < end;) {
+        const std::size_t run_end = end_of_included(sparse, run, end);
+        visit(run, run_end);
+        run = next_included_block(sparse, run_end);
+    }
+}
+
 // Calls visit(first_block, end_block) for each run of blocks in which some page exists, without those that are left out
 // of versions.
 template <class Visit>
@@ -86,14 +96,21 @@ void each_existing_run(const SparseMemory& sparse, Visit&& visit) {
         const std::size_t last = blocks_of(end);
         SFT_ASSERT(last <= blocks_of(sparse.memory.bytes));
         if (first < last) {
-            for (std::size_t run = next_included_block(sparse, first); run < last;) {
-                const std::size_t run_end = end_of_included(sparse, run, last);
-                visit(run, run_end);
-                run = next_included_block(sparse, run_end);
-            }
+            each_included_run(sparse, first, last, visit);
             done = last;
         }
     });
+}
+
+// Blocks from `first` on and below `end`.
+[[nodiscard]] inline SparseMemory part_of(const SparseMemory& sparse, std::size_t first, std::size_t end) {
+    const std::size_t begin = first * kBlockBytes;
+    SFT_ASSERT(first < end && end <= blocks_of(sparse.memory.bytes));
+    return {{sparse.memory.begin + begin, std::min(end * kBlockBytes, sparse.memory.bytes) - begin},
+            sparse.fd,
+            sparse.file_offset + begin,
+            sparse.first_block + first,
+            sparse.excluded};
 }
 
 // The first of these blocks from `block` on; blocks_of() all: there is none. Costs nothing of what lies behind that.

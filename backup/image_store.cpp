@@ -160,12 +160,40 @@ void Image::forget(const Region& region, std::size_t first, std::size_t end, Pas
     }
 }
 
+// Calls visit(first, end) for each run of blocks that exist. Of those that the image has that may be known; to ask
+// takes a system call for each run and for each gap, and a lock of the file that the PEs of a node share.
+template <class Visit>
+void Image::each_live_run(const Region& region, const SparseMemory& live, std::size_t known_blocks, const Pass& pass,
+                          Visit&& visit) {
+    if (!pass.known || !pass.storing.is_present_known) {
+        each_existing_run(live, visit);
+        return;
+    }
+    const std::size_t blocks = blocks_of(region.bytes);
+    for (std::size_t from = 0; from < blocks;) {
+        const std::size_t present = std::min(first_present(region.table, from, known_blocks), blocks);
+        const std::size_t gap_end = present < known_blocks ? present : blocks;
+        if (from < gap_end) {
+            each_existing_run(part_of(live, from, gap_end),
+                              [&](std::size_t first, std::size_t end) { visit(from + first, from + end); });
+        }
+        std::size_t end = gap_end;
+        while (end < known_blocks && region.table[end] != kAbsent) {
+            ++end;
+        }
+        if (gap_end < end) {
+            each_included_run(live, gap_end, end, visit);
+        }
+        from = end;
+    }
+}
+
 // known_blocks: the table says something about those in front of it. Result: behind which none exists.
 std::size_t Image::store_existing(const Region& region, const SparseMemory& live, std::size_t known_blocks,
                                   Pass& pass) noexcept {
     SFT_ASSERT(region.bytes == live.memory.bytes && known_blocks <= blocks_of(region.bytes));
     std::size_t used = 0;
-    each_existing_run(live, [&](std::size_t first, std::size_t end) {
+    each_live_run(region, live, known_blocks, pass, [&](std::size_t first, std::size_t end) {
         SFT_ASSERT(first >= used && first < end && end <= blocks_of(region.bytes));
         // Also what a torn or damaged table may say of blocks between the runs is forgotten.
         forget(region, used, first, pass);

@@ -226,6 +226,11 @@ ImageStats BackupStore::replicate_near(Version version, const LiveState& live) n
     storing.may_differ = may_differ(before, version);
     storing.checks = checks_tracker_;
     storing.changed = &changed_;
+    Present& present = present_[version.value() % 2];
+    const Present now{version, live.heap_calls != nullptr ? *live.heap_calls : 0};
+    storing.is_present_known = live.heap_calls != nullptr && before != kNoVersion && present.slot == before &&
+                               present.heap_calls == now.heap_calls;
+    present = now;
     Fit& fit = fits_[version.value() % 2];
     const bool fits = before != kNoVersion && fit.slot == before && fit.local == local_version_;
     fit = {};  // until the local copy is updated
@@ -265,6 +270,7 @@ void BackupStore::note_local_copy(Version version, const LiveState& live, const 
 
 void BackupStore::forget_differences() noexcept {
     fits_[0] = fits_[1] = {};
+    present_[0] = present_[1] = {};
     changed_in_ = kNoVersion;
 }
 
@@ -292,9 +298,8 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     storing.like = follows ? &shadow : nullptr;
     storing.like_bytes = existing_bytes_;
     storing.checks = checks_tracker_;
-    BlockSet changed;
-    changed.reset(local.blocks());
-    storing.changed = &changed;
+    updated_.reset(local.blocks());
+    storing.changed = &updated_;
     storing.differing = is_known && is_far() ? &changed_ : nullptr;
     storing.listener = versions_;
     storing.stash = parity_ != nullptr ? parity_->stash() : nullptr;
@@ -303,9 +308,9 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
         tracker_->heard(stats.bytes_stored, stats.bytes_copied);
     }
     if (parity_ != nullptr) {
-        compare_with_parity(local, changed, version);
+        compare_with_parity(local, updated_, version);
     }
-    note_local_copy(version, live, changed, follows && stats.was_sound);
+    note_local_copy(version, live, updated_, follows && stats.was_sound);
     changed_in_ = kNoVersion;
     fault_point(FaultPoint::update_end);
     if (versions_ != nullptr) {

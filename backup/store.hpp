@@ -344,10 +344,18 @@ private:
         Version local = kNoVersion;
     };
     Fit fits_[2] SFT_GUARDED_BY(mutex_);
+    // As a near slot was written; no holes have been made in live memory since, if there was no rollback either and
+    // heap calls are as many.
+    struct Present {
+        Version slot = kNoVersion;
+        std::uint64_t heap_calls = 0;
+    };
+    Present present_[2] SFT_GUARDED_BY(mutex_);
     BlockSet changed_ SFT_GUARDED_BY(mutex_);  // blocks in which live memory differs from the local copy,
     Version changed_in_ SFT_GUARDED_BY(mutex_) =
         kNoVersion;                                          // as this version was replicated, or kNoVersion: not known
     std::size_t existing_bytes_ SFT_GUARDED_BY(mutex_) = 0;  // of live memory, as that was replicated to a near shadow
+    BlockSet updated_ SFT_GUARDED_BY(mutex_);                // blocks of the local copy, in the last update of it
     BlockSet touched_[2] SFT_GUARDED_BY(mutex_);             // by slot; the local copy with each
     std::string explanation_ SFT_GUARDED_BY(mutex_);
     std::atomic<std::uint64_t> checked_{0};

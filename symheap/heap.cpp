@@ -217,7 +217,7 @@ std::span<const HeapRecord> Heap::journal() const noexcept {
     return {header.journal, static_cast<std::size_t>(std::min<std::uint64_t>(header.calls, kJournalCalls))};
 }
 
-std::uint64_t Heap::calls() const noexcept { return header_at(range_.begin).calls; }
+const std::uint64_t* Heap::call_counter() const noexcept { return &header_at(range_.begin).calls; }
 
 std::size_t Heap::journal_bytes() noexcept { return kAllocatorOffset; }
 

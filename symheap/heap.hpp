@@ -69,7 +69,8 @@ public:
 
     [[nodiscard]] std::span<const HeapRecord> journal() const noexcept;
     // How many calls there were in all, also those beyond the journal's length.
-    [[nodiscard]] std::uint64_t calls() const noexcept;
+    [[nodiscard]] std::uint64_t calls() const noexcept { return *call_counter(); }
+    [[nodiscard]] const std::uint64_t* call_counter() const noexcept;
     // Bytes at the beginning of the heap that hold the journal.
     [[nodiscard]] static std::size_t journal_bytes() noexcept;
     // Bytes of the heap that are not the program's: the journal and the allocator's root.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "base/address_range.hpp"
@@ -30,6 +31,8 @@ struct LiveState {
     // The first bytes of the heap do not change any more: what an image has of them is good.
     std::size_t frozen_heap_bytes = 0;     // a multiple of kBlockBytes
     const Exclusions* excluded = nullptr;  // null: nothing is left out
+    // Counts the calls that may make holes in the heap, between a version and the next rollback. Null: nobody counts.
+    const std::uint64_t* heap_calls = nullptr;
 };
 
 }  // namespace sft

@@ -92,6 +92,7 @@ Result<> SymmetricMemory::create(const Options& options) {
     }
     live_.library = options.library;
     live_.excluded = excluded_ = options.excluded;
+    live_.heap_calls = heap_.call_counter();
     SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0 &&
                live_.heap.bytes + marks_bytes + notes_bytes_ == heap_segment_.bytes());
     SFT_ASSERT(heap_.range().begin == live_.heap.begin + record_bytes_);

@@ -102,6 +102,26 @@ TEST_F(ImageTest, ABlockThatBecameAHoleIsForgotten) {
     EXPECT_EQ(live.heap.address()[live.heap.bytes() - 1], std::byte{0});
 }
 
+// Holes that were made nevertheless cost memory, and nothing else.
+TEST_F(ImageTest, WhatIsKnownToExistNeedNotBeAskedFor) {
+    Image::Storing storing;
+    storing.is_present_known = true;
+    for (std::uint32_t version = 1; version <= 60; ++version) {
+        if (version % 7 == 0) {
+            live.punch(random);
+        }
+        if (version % 5 == 0) {
+            live.exclude_some(random);
+        }
+        live.scribble(random, 3);
+        const State before(live);
+        image.store(Version(version), live.state, storing);
+        live.scribble(random, 50);
+        ASSERT_TRUE(image.load(Version(version), live.state).intact());
+        ASSERT_TRUE(State(live) == before) << version;
+    }
+}
+
 TEST_F(ImageTest, OnlyWhatChangedIsCopied) {
     std::memset(live.heap.address(), 1, live.heap.bytes());
     const ImageStats all = image.store(Version(1), live.state);

@@ -1,6 +1,7 @@
 // Stores: the committed version stays whole while the next one is written, and what comes back is what was replicated.
 #include "backup/store.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -44,6 +45,42 @@ TEST_P(StoreTest, ACommittedVersionComesBackToOwnerAndSubstitute) {
         ASSERT_EQ(substitute.heap_bytes(), heap);
         ASSERT_EQ(substitute.library, live.library);
     }
+}
+
+// What exists is known from the version before, unless a call of the heap or a rollback may have made holes.
+TEST_P(StoreTest, AHoleIsForgottenIfItMayHaveBeenMade) {
+    std::uint64_t calls = 0;
+    live.state.heap_calls = &calls;
+    std::memset(live.heap.address(), 3, live.heap.bytes());
+    std::uint32_t version = 0;
+    const auto stored_bytes = [&] {
+        const std::size_t bytes = owner.replicate(Version(++version), live.state).bytes_stored;
+        owner.update_local_copy(Version(version), live.state);
+        return bytes;
+    };
+    const auto make_hole = [&](std::size_t block) {
+        ASSERT_EQ(::fallocate(live.heap.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                              static_cast<off_t>(block * kBlockBytes), kBlockBytes),
+                  0);
+    };
+    const std::size_t all = stored_bytes();
+    ASSERT_EQ(stored_bytes(), all);
+    make_hole(10);
+    EXPECT_EQ(stored_bytes(), all) << "it is asked for";
+    EXPECT_EQ(live.heap.address()[10 * kBlockBytes], std::byte(0));
+    ++calls;
+    make_hole(10);
+    EXPECT_EQ(stored_bytes(), all - kBlockBytes);
+    EXPECT_EQ(stored_bytes(), all - kBlockBytes) << "the other slot";
+    live.heap.address()[10 * kBlockBytes] = std::byte(1);
+    EXPECT_EQ(stored_bytes(), all);
+    ASSERT_TRUE(owner.roll_back(Version(version), live.state)) << owner.explanation();
+    make_hole(11);
+    EXPECT_EQ(stored_bytes(), all - kBlockBytes);
+    const State committed(live);
+    live.scribble(random, 10);
+    ASSERT_TRUE(owner.roll_back(Version(version), live.state)) << owner.explanation();
+    EXPECT_TRUE(State(live) == committed);
 }
 
 TEST_P(StoreTest, AVersionThatIsNotCommittedDisturbsNothing) {
