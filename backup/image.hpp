@@ -248,6 +248,8 @@ private:
     template <class Visit>
     static void each_live_run(const Region& region, const SparseMemory& live, std::size_t known_blocks,
                               const Pass& pass, Visit&& visit);
+    [[nodiscard]] static bool is_present(const Region& region, std::size_t block, std::size_t known_blocks,
+                                         const Pass& pass) noexcept;
     // These blocks do not exist.
     static void forget(const Region& region, std::size_t first, std::size_t end, Pass& pass) noexcept;
     [[nodiscard]] static std::size_t store_existing(const Region& region, const SparseMemory& live,

@@ -207,6 +207,11 @@ std::size_t Image::store_existing(const Region& region, const SparseMemory& live
     return used;
 }
 
+// It is known that this block exists.
+bool Image::is_present(const Region& region, std::size_t block, std::size_t known_blocks, const Pass& pass) noexcept {
+    return pass.known && pass.storing.is_present_known && block < known_blocks && region.table[block] != kAbsent;
+}
+
 // The same of the blocks that are named only: of the others everything stays as the table has it.
 std::size_t Image::store_named(const Region& region, const SparseMemory& live, std::size_t known_blocks,
                                Pass& pass) noexcept {
@@ -216,7 +221,9 @@ std::size_t Image::store_named(const Region& region, const SparseMemory& live, s
     pass.storing.may_differ->each_run(base, base + blocks_of(region.bytes), [&](std::size_t from, std::size_t to) {
         const std::size_t end = to - base;
         for (std::size_t next = from - base; next < end;) {
-            const std::size_t block = std::min(end, next_existing_block(live, next));
+            const bool is_there =
+                is_present(region, next, known_blocks, pass) && next_included_block(live, next) == next;
+            const std::size_t block = is_there ? next : std::min(end, next_existing_block(live, next));
             forget(region, next, std::min(block, known_blocks), pass);
             if (block < end) {
                 forget(region, used, block + 1, pass);  // what the table says of them comes from before

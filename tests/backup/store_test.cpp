@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "base/report.hpp"
 #include "tests/backup/live_memory.hpp"
 #include "tests/result.hpp"
