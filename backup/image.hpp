@@ -31,9 +31,8 @@
 //     its owner had at v, and that a block with the entry kAbsent read as zeros (a hole of the memory file of heap or
 //     globals).
 //  2. Heap blocks from heap_blocks on were absent, whatever their table entries and data say.
-//  3. A checksum is only ever computed of bytes just copied from live memory. A block that is found equal to live
-//  memory
-//     keeps its entry, and only if the table was sound before: store() begins with a check of the old table and copies
+//  3. A checksum is only ever computed of bytes just copied from live memory. A block that equals live memory keeps
+//     its entry, and only if the table was sound before: store() begins with a check of the old table and copies
 //     everything anew if it does not fit. So a flip is overwritten, or goes on to be found; it is never blessed.
 //     Where only some pages of a block are looked at, because a tracker has named no others, its checksum, a sum over
 //     its pages, loses those of the pages as they were and gets those of the pages as they are: what does not fit
