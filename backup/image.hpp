@@ -18,6 +18,8 @@
 //    and in the first two checkpoints of a substitute, this alone decides. Two contents of a block with one checksum
 //    (64 bits) would go unnoticed: one in 10^19 changed blocks; whoever restores trusts the same sums. With a local
 //    copy it catches what the comparison cannot: a flipped bit there that equals the change.
+// Of such a block the pages are sent that may have been written, where a tracker tells (BlockSet has them); else all of
+// it.
 //
 // Fault model
 //  - The process that stores may die at any instruction. The header's version is cleared before the first byte changes
@@ -247,8 +249,6 @@ private:
     template <class Visit>
     static void each_live_run(const Region& region, const SparseMemory& live, std::size_t known_blocks,
                               const Pass& pass, Visit&& visit);
-    [[nodiscard]] static bool is_present(const Region& region, std::size_t block, std::size_t known_blocks,
-                                         const Pass& pass) noexcept;
     // These blocks do not exist.
     static void forget(const Region& region, std::size_t first, std::size_t end, Pass& pass) noexcept;
     [[nodiscard]] static std::size_t store_existing(const Region& region, const SparseMemory& live,

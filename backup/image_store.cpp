@@ -28,6 +28,8 @@ struct Image::Pass {
         return known && storing.differing == nullptr && storing.may_differ != nullptr &&
                !storing.may_differ->contains(number);
     }
+    // Blocks that the table has exist in live memory, and need not be asked for.
+    [[nodiscard]] bool knows_present() const noexcept { return known && storing.is_present_known; }
     // What it gets is in the stash, and not in live memory.
     [[nodiscard]] bool is_stashed(const std::byte* stored) const noexcept {
         return storing.stash != nullptr && stored >= globals;
@@ -165,13 +167,13 @@ void Image::forget(const Region& region, std::size_t first, std::size_t end, Pas
 template <class Visit>
 void Image::each_live_run(const Region& region, const SparseMemory& live, std::size_t known_blocks, const Pass& pass,
                           Visit&& visit) {
-    if (!pass.known || !pass.storing.is_present_known) {
+    if (!pass.knows_present()) {
         each_existing_run(live, visit);
         return;
     }
     const std::size_t blocks = blocks_of(region.bytes);
     for (std::size_t from = 0; from < blocks;) {
-        const std::size_t present = std::min(first_present(region.table, from, known_blocks), blocks);
+        const std::size_t present = first_present(region.table, from, known_blocks);
         const std::size_t gap_end = present < known_blocks ? present : blocks;
         if (from < gap_end) {
             each_existing_run(part_of(live, from, gap_end),
@@ -207,11 +209,6 @@ std::size_t Image::store_existing(const Region& region, const SparseMemory& live
     return used;
 }
 
-// It is known that this block exists.
-bool Image::is_present(const Region& region, std::size_t block, std::size_t known_blocks, const Pass& pass) noexcept {
-    return pass.known && pass.storing.is_present_known && block < known_blocks && region.table[block] != kAbsent;
-}
-
 // The same of the blocks that are named only: of the others everything stays as the table has it.
 std::size_t Image::store_named(const Region& region, const SparseMemory& live, std::size_t known_blocks,
                                Pass& pass) noexcept {
@@ -221,8 +218,8 @@ std::size_t Image::store_named(const Region& region, const SparseMemory& live, s
     pass.storing.may_differ->each_run(base, base + blocks_of(region.bytes), [&](std::size_t from, std::size_t to) {
         const std::size_t end = to - base;
         for (std::size_t next = from - base; next < end;) {
-            const bool is_there =
-                is_present(region, next, known_blocks, pass) && next_included_block(live, next) == next;
+            const bool is_there = pass.knows_present() && next < known_blocks && region.table[next] != kAbsent &&
+                                  next_included_block(live, next) == next;
             const std::size_t block = is_there ? next : std::min(end, next_existing_block(live, next));
             forget(region, next, std::min(block, known_blocks), pass);
             if (block < end) {
