@@ -35,9 +35,9 @@ struct Image::Pass {
         return storing.stash != nullptr && stored >= globals;
     }
     // The pages of the block that have to be looked at, if it is known that the others do not differ; else none.
-    [[nodiscard]] unsigned pages_named(std::size_t number, bool is_stashed) const noexcept {
+    [[nodiscard]] unsigned pages_named(std::size_t number) const noexcept {
         const BlockSet* const named = storing.differing != nullptr ? storing.differing : storing.may_differ;
-        return known && named != nullptr && !is_stashed && number >= frozen_blocks ? named->pages_of(number) : 0;
+        return known && named != nullptr && number >= frozen_blocks ? named->pages_of(number) : 0;
     }
     // What is not named of a block with pages that are.
     void check_rest(const std::byte* stored, const std::byte* block, std::size_t bytes) const noexcept {
@@ -85,11 +85,12 @@ struct Image::Pass {
 // it has to be looked at as a whole.
 bool Image::store_pages(std::uint64_t& entry, std::byte* stored, const std::byte* live, std::size_t bytes,
                         std::size_t number, Pass& pass) noexcept {
-    const unsigned pages = pass.pages_named(number, pass.is_stashed(stored));
+    const unsigned pages = pass.pages_named(number);
     // An entry of 1 may stand for a sum of 0.
     if (pages == 0 || pages == BlockSet::kAllPages || entry == kAbsent || entry == 1) {
         return false;
     }
+    SFT_ASSERT(!pass.is_stashed(stored));  // Image::ship() names whole blocks of what is sent from a buffer
     unsigned copied = 0;
     std::uint64_t sum = entry;
     for (unsigned rest = pages; rest != 0; rest &= rest - 1) {

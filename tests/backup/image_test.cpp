@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/backup/live_memory.hpp"
@@ -181,6 +182,18 @@ TEST_F(ImageTest, EveryFlippedBitIsCaught) {
     EXPECT_EQ(harmless, 0) << "a flipped bit went through";
     ASSERT_TRUE(image.load(Version(1), live.state).intact()) << "all flips are taken back";
     EXPECT_EQ(live.heap_bytes(), heap);
+}
+
+TEST_F(ImageTest, PagesThatHaveChangedPlacesAreCaught) {
+    for (std::size_t page = 0; page < kPagesOfBlock; ++page) {
+        std::memset(live.heap.address() + page * kPageBytes, static_cast<int>(page + 1), kPageBytes);
+    }
+    image.store(Version(1), live.state);
+    std::byte* const block = image.begin() + image.place_of(0).offset;
+    std::swap_ranges(block, block + kPageBytes, block + 2 * kPageBytes);
+    EXPECT_FALSE(image.intact(0));
+    std::swap_ranges(block, block + kPageBytes, block + 2 * kPageBytes);
+    EXPECT_TRUE(image.intact(0));
 }
 
 TEST_F(ImageTest, TheFrontAloneCanBeLoaded) {
