@@ -68,14 +68,19 @@ def check_error(outcome, pattern) -> None:
     check(found, f"no error message matches /{pattern}/", outcome)
 
 
+def await_event(job, wanted, text) -> None:
+    if job.wait_for(wanted) is None:
+        raise Wrong(f"never seen: {text}", job.finish())
+
+
 def await_commit(job, version=1) -> None:
-    job.wait_for(lambda event: event.is_commit() and event.value >= version)
+    await_event(job, lambda event: event.is_commit() and event.value >= version, f"a commit of version {version}")
 
 
 def await_repair(job) -> None:
     """Until a commit that began after the last death."""
     since_ns = job.deaths[-1].time_ns
-    job.wait_for(lambda event: event.is_commit() and event.begin_ns > since_ns)
+    await_event(job, lambda event: event.is_commit() and event.begin_ns > since_ns, "a commit after the deaths")
 
 
 def kill_pes(job, pes, number=signal.SIGKILL) -> None:
