@@ -28,6 +28,31 @@ std::size_t begin_of(ProcId process, std::size_t place) {
     return (process.index() * kPlaces + place) * kPlaceBytes;
 }
 
+std::optional<JobState> read(int fd, std::size_t offset, ProcId process, std::size_t place) {
+    std::vector<std::byte> found(kPlaceBytes);
+    const auto at = static_cast<off_t>(offset + begin_of(process, place));
+    if (::pread(fd, found.data(), found.size(), at) != static_cast<ssize_t>(found.size())) {
+        return std::nullopt;
+    }
+    RecordHead head{};
+    std::memcpy(&head, found.data(), sizeof head);
+    const std::byte* const bytes = found.data() + sizeof head;
+    if (head.bytes == 0 || head.bytes > kMessageBytesMax || checksum(bytes, head.bytes) != head.checksum) {
+        return std::nullopt;
+    }
+    const std::optional<Message> message = decode({bytes, head.bytes});
+    return message && message->state ? message->state : std::nullopt;
+}
+
+void look_at(int fd, std::size_t offset, ProcId process, std::optional<JobState>& latest) {
+    for (std::size_t place = 0; place < kPlaces; ++place) {
+        std::optional<JobState> found = read(fd, offset, process, place);
+        if (found && (!latest || found->index > latest->index)) {
+            latest = std::move(found);
+        }
+    }
+}
+
 }  // namespace
 
 std::size_t ValueRecords::bytes_for(std::int32_t n_slots) noexcept {
@@ -60,33 +85,20 @@ void ValueRecords::write(const JobState& value) noexcept {
     next_place_ = (next_place_ + 1) % kPlaces;
 }
 
-std::optional<JobState> ValueRecords::read(ProcId process, std::size_t place) const {
-    std::vector<std::byte> found(kPlaceBytes);
-    const auto at = static_cast<off_t>(offset_ + begin_of(process, place));
-    if (::pread(fd_, found.data(), found.size(), at) != static_cast<ssize_t>(found.size())) {
-        return std::nullopt;
-    }
-    RecordHead head{};
-    std::memcpy(&head, found.data(), sizeof head);
-    const std::byte* const bytes = found.data() + sizeof head;
-    if (head.bytes == 0 || head.bytes > kMessageBytesMax || checksum(bytes, head.bytes) != head.checksum) {
-        return std::nullopt;
-    }
-    const std::optional<Message> message = decode({bytes, head.bytes});
-    return message && message->state ? message->state : std::nullopt;
-}
-
 std::optional<JobState> ValueRecords::latest(std::span<const Death> dead) const {
     SFT_ASSERT(is_open());
     std::optional<JobState> latest;
     for (const Death& death : dead) {
         SFT_ASSERT(death.process.value() < n_slots_);
-        for (std::size_t place = 0; place < kPlaces; ++place) {
-            std::optional<JobState> found = read(death.process, place);
-            if (found && (!latest || found->index > latest->index)) {
-                latest = std::move(found);
-            }
-        }
+        look_at(fd_, offset_, death.process, latest);
+    }
+    return latest;
+}
+
+std::optional<JobState> ValueRecords::latest(int fd, std::size_t offset, std::int32_t n_slots) {
+    std::optional<JobState> latest;
+    for (std::int32_t process = 0; process < n_slots; ++process) {
+        look_at(fd, offset, ProcId(process), latest);
     }
     return latest;
 }

@@ -33,10 +33,10 @@ public:
     void write(const JobState& value) noexcept;
     // The one with the highest index that one of the dead has written; nothing: none of them has written any.
     [[nodiscard]] std::optional<JobState> latest(std::span<const Death> dead) const;
+    // For who looks from outside: of all processes, which may be writing.
+    [[nodiscard]] static std::optional<JobState> latest(int fd, std::size_t offset, std::int32_t n_slots);
 
 private:
-    [[nodiscard]] std::optional<JobState> read(ProcId process, std::size_t place) const;
-
     int fd_ = -1;
     std::size_t offset_ = 0;
     std::int32_t n_slots_ = 0;

@@ -52,6 +52,7 @@ Result<> NodeMemory::use(ProcId self) {
     }
     protector_.store().keep_on_node(fd(), places);
     is_used_ = true;
+    control_.header().records_begin.store(file.records());
     return records_.open(fd(), layout().records(), control_.n_slots(), self);
 }
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 HELLO = """
 #include <shmem.h>
@@ -314,8 +315,37 @@ class Plan(unittest.TestCase):
         self.assertEqual(facts["hosts"][3]["domains"], {"rack": "r2"})
         self.assertEqual([loss["survived"] for loss in facts["losses"] if loss["what"] == "rack"], [1])
 
+    def test_a_loss_and_a_drawing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "racks.toml")
+            svg = os.path.join(folder, "plan.svg")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('[[rack]]\nname = "r1"\nhosts = ["n[1-2]"]\n[[rack]]\nname = "r2"\nhosts = ["n[3-6]"]\n')
+            words = ["plan", "--hosts", "n[1-6]:2", "--spares", "6", "--map-by", "node", "--topology", path]
+            text = tool("shmem-ft", *words, "--lost", "rack=r1", "--svg", svg)
+            facts = json.loads(tool("shmem-ft", *words, "--lost", "n[1-2]", "--json").stdout)
+            drawing = xml.etree.ElementTree.parse(svg).getroot()
+            printed = tool("shmem-ft", *words, "--lost", "n[1-2]", "--svg", "-")
+            self.assertEqual(xml.etree.ElementTree.tostring(drawing),
+                             xml.etree.ElementTree.tostring(xml.etree.ElementTree.fromstring(printed.stdout)))
+            fatal = tool("shmem-ft", *words, "--lost", "n2,n[3-5]")
+        self.assertEqual((text.returncode, text.stderr), (0, ""))
+        self.assertIn("6 PEs and 6 spares on 6 hosts\n", text.stdout)
+        self.assertIn("\nafter the loss of rack=r1: 6 PEs and 2 spares on 4 hosts\n", text.stdout)
+        self.assertEqual(facts["after_loss"]["hosts"][0]["pes"], [])
+        self.assertEqual(sorted(pe for host in facts["after_loss"]["hosts"] for pe in host["pes"]), list(range(6)))
+        hosts = [item for item in drawing.iter() if item.get("class") == "host"]
+        self.assertEqual(len(hosts), 6)
+        self.assertIn("\nthe loss of n2,n[3-5] is not survived: PE 1 and all its copies are there\n", fatal.stdout)
+
     def test_mistakes_get_one_line(self):
-        for words, line in ((["plan"], "plan: on which hosts?"), (["plan", "--hosts", "n[1-"], "plan: --host n[1-: 'n[1-' is not NAME"),
+        for words, line in ((["plan"], "plan: on which hosts?"),
+                            (["plan", "nobody"], "plan: 'nobody' is no running job of this user on this node"),
+                            (["plan", "1", "--hosts", "n"], "plan: --hosts: a job that runs has its hosts"),
+                            (["plan", "--hosts", "n:2", "--lost", "m"], "plan: --lost: no host of the job is in 'm'"),
+                            (["plan", "--hosts", "n:2", "--lost", "rack=r"], "plan: --lost: the topology has no level 'rack'"),
+                            (["plan", "--hosts", "n:2", "--lost", "n["], "plan: --lost n[: 'n[' is not NAME"),
+                            (["plan", "--hosts", "n:2", "--svg", "/nowhere/x"], "plan: --svg: /nowhere/x cannot be written: No such"), (["plan", "--hosts", "n[1-"], "plan: --host n[1-: 'n[1-' is not NAME"),
                             (["plan", "--hosts", "n", "--spares", "1"], "plan: --spares: 1 spare"),
                             (["plan", "--hosts", "n", "--topology", "/nowhere"], "plan: /nowhere: cannot be read: "),
                             (["plan", "--hosts", "n:2", "--mtbf", "often"], "plan: --mtbf: 'often' is no number of days above 0"),

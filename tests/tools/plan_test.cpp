@@ -122,6 +122,99 @@ TEST_F(PlanTest, AnOnlyPeHasItsCopyWithASpare) {
     EXPECT_NE(text.find("0 copies of each PE in other processes; memory of a PE: 1 times"), std::string::npos) << text;
 }
 
+TEST_F(PlanTest, AfterALossSparesHaveTakenOver) {
+    job(4, 4, 4);  // spare 4 on n4, 5 on n3, ...
+    task.lost = {1};
+    plan = make_plan(task);
+    EXPECT_EQ(plan.ends, "");
+    EXPECT_FALSE(plan.hosts[1].is_used());
+    std::vector<Numbers> pes;
+    for (const Plan::Host& host : plan.hosts) {
+        pes.push_back(host.pes);
+    }
+    EXPECT_EQ(pes, (std::vector<Numbers>{{0}, {}, {2}, {1, 3}}));
+    EXPECT_EQ(plan.hosts[3].spares, Numbers{}) << "it has become PE 1";
+    EXPECT_EQ(plan.hosts[0].kept_of, (Numbers{1, 3})) << "both of the node before it";
+    EXPECT_EQ(plan.n_spares, 2);
+    EXPECT_EQ(losses("host", 1).n_sets, 3U);
+    EXPECT_EQ(losses("host", 1).n_survived, 3U);
+    EXPECT_EQ(losses("host", 2).fatal, "n1, n3: PE 0 and all its copies are there");
+}
+
+TEST_F(PlanTest, ALossThatIsFatalIsToldAsSuch) {
+    job(5, 5, 5);
+    task.lost = {0, 1};
+    plan = make_plan(task);
+    EXPECT_EQ(plan.ends, "PE 0 and all its copies are there");
+    task.lost = {0, 2};
+    EXPECT_EQ(make_plan(task).ends, "");
+}
+
+TEST_F(PlanTest, AfterALossWithParityTheGroupsAreTheSame) {
+    job(5, 5, 10);
+    for (HostSlots& host : task.placement.hosts) {
+        host.slots = 3;
+    }
+    task.backup.data = 3;
+    task.backup.parity = 2;
+    plan = make_plan(task);
+    ASSERT_EQ(plan.groups, (std::vector<Numbers>{{0, 1, 2, 3, 4}}));
+    EXPECT_EQ(losses("host", 2).n_survived, 10U);
+    task.lost = {3, 4};
+    plan = make_plan(task);
+    EXPECT_EQ(plan.ends, "");
+    EXPECT_EQ(plan.groups, (std::vector<Numbers>{{0, 1, 2, 3, 4}}));
+    EXPECT_EQ(losses("host", 1).n_sets, 3U);
+}
+
+TEST_F(PlanTest, OfAJobThatRunsWhatItHasAgreedOnCounts) {
+    job(4, 4, 3);
+    RunningJob running{.host_of = {0, 1, 2, 3, 0, 1, 2, 3}, .state = JobState{}};
+    running.state->version = Version(7);
+    running.state->deaths = {{.process = ProcId(1), .reason = {}}, {.process = ProcId(4), .reason = {}}};
+    running.state->replacements = {{.pe = PeId(1), .process = ProcId(6), .turn = 7}};
+    running.state->protected_layout = running.state->replacements;
+    running.state->joined = {{.process = ProcId(7), .node = NodeId(3)}};
+    task.running = running;
+    plan = make_plan(task);
+    EXPECT_EQ(plan.hosts[1].pes, Numbers{});
+    EXPECT_EQ(plan.hosts[2].pes, (Numbers{1, 2}));
+    EXPECT_EQ(plan.hosts[0].spares, Numbers{}) << "it is dead";
+    EXPECT_EQ(plan.hosts[3].spares, Numbers{7}) << "it has joined";
+    EXPECT_EQ(plan.n_spares, 2);
+}
+
+std::size_t count(const std::string& text, const std::string& word) {
+    std::size_t n = 0;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+        ++n;
+    }
+    return n;
+}
+
+TEST_F(PlanTest, TheDrawingShowsHostsDomainsAndCopies) {
+    job(6, 6, 6);
+    know_racks();
+    task.placement.hosts[2].name = "n<3>&\"";
+    task.backup.partners = 2;
+    const std::string svg = svg_of(make_plan(task), task.backup);
+    EXPECT_EQ(count(svg, "class=\"host\""), 6U);
+    EXPECT_EQ(count(svg, "class=\"copies\""), 12U);
+    EXPECT_EQ(count(svg, "class=\"domain\""), 2U + 2U) << "n<3> is in none: it divides r2's neighbours";
+    EXPECT_NE(svg.find("6 PEs and 6 spares on 6 hosts"), std::string::npos);
+    EXPECT_NE(svg.find("n&lt;3&gt;&amp;&quot; PE 2 spare 9"), std::string::npos);
+    EXPECT_EQ(svg.find("n<3>"), std::string::npos);
+}
+
+TEST_F(PlanTest, TheDrawingShowsGroups) {
+    job(6, 6, 0);
+    task.backup.data = 2;
+    task.backup.parity = 1;
+    const std::string svg = svg_of(make_plan(task), task.backup);
+    EXPECT_EQ(count(svg, "class=\"group\""), 2U);
+    EXPECT_EQ(count(svg, "class=\"copies\""), 0U);
+}
+
 TEST_F(PlanTest, ManyHostsAreSampled) {
     for (int host = 0; host < 1000; ++host) {
         task.placement.hosts.push_back({.name = "n" + std::to_string(host), .slots = 1, .slots_max = 0});

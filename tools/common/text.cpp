@@ -33,6 +33,10 @@ std::string nearest(std::string_view word, std::span<const std::string_view> can
     return std::string(found);
 }
 
+std::string counted(std::int64_t n, std::string_view what) {
+    return std::to_string(n) + " " + std::string(what) + (n == 1 ? "" : "s");
+}
+
 std::string shell_quoted(std::string_view word) {
     constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./";
     if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) {

@@ -1,6 +1,7 @@
 // Small text helpers of the command line tools.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,9 @@ namespace sft::tools {
 
 // The candidate that a mistyped word was probably meant to be, or an empty string.
 [[nodiscard]] std::string nearest(std::string_view word, std::span<const std::string_view> candidates);
+
+// "1 PE", "2 PEs"
+[[nodiscard]] std::string counted(std::int64_t n, std::string_view what);
 
 // A word as one would type it into a shell.
 [[nodiscard]] std::string shell_quoted(std::string_view word);

@@ -24,6 +24,7 @@ struct InfoCommand {
 [[nodiscard]] int run_info(const InfoCommand& command);
 
 struct PlanCommand {
+    std::string job;       // that runs: a pid of its processes or of its oshrun, or its program; empty: none
     std::string hosts;     // "node[1-4]:2,login"
     std::string topology;  // file; empty: by SHMEM_FT_TOPOLOGY
     std::string backup;    // empty: by SHMEM_FT_BACKUP_MODE
@@ -35,6 +36,8 @@ struct PlanCommand {
     std::vector<std::string> mtbf;  // "1000", "rack=20000": days
     double window_s = 60;
     double run_days = 0;
+    std::vector<std::string> lost;  // hosts, or "rack=r1"
+    std::string svg;                // file for a drawing; "-": stdout; empty: none
 };
 [[nodiscard]] int run_plan(const PlanCommand& command);
 

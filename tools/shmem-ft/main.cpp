@@ -60,7 +60,12 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
     --mtbf LEVEL=DAYS    the same of each domain of a level of the topology
     --window SECONDS     until the job is protected again after a loss (default: 60)
     --run DAYS           what that means for a run of that length
+    --lost HOSTS         and what it is like when these are lost at one moment (node[3-4], or
+                         LEVEL=DOMAIN for a domain of the topology)
+    --svg FILE           draws it, as it is behind that loss if there is one; -: to stdout
     --json               for programs
+  plan PID|NAME        the same of a running job, as it is now: where its PEs and spares are,
+                       and what may be lost; with the options from --mtbf on
   points               the points at which faults can happen: number, name, meaning
     --markdown           as the table of docs/fault-lab.md
   status [PID|NAME...] running jobs: what is committed, how many losses they survive now
@@ -113,6 +118,9 @@ void describe_to(CLI::App& app, Commands& commands) {
     plan->add_option("--mtbf", commands.plan.mtbf);
     plan->add_option("--window", commands.plan.window_s)->check(CLI::PositiveNumber);
     plan->add_option("--run", commands.plan.run_days)->check(CLI::PositiveNumber);
+    plan->add_option("--lost", commands.plan.lost);
+    plan->add_option("--svg", commands.plan.svg);
+    plan->add_option("job", commands.plan.job);
     CLI::App* points = app.add_subcommand("points");
     points->add_flag("--markdown", commands.points.as_markdown);
     CLI::App* status = app.add_subcommand("status");

@@ -1,15 +1,22 @@
-// shmem-ft plan: what a job on given hosts would be like.
+// shmem-ft plan: what a job on given hosts would be like, or is like that runs.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/config.hpp"
+#include "base/result.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/commands.hpp"
 #include "tools/shmem-ft/plan.hpp"
+#include "tools/shmem-ft/plan_running.hpp"
 #include "tools/shmem-ft/refusal.hpp"
 
 namespace sft::tools {
@@ -63,6 +70,17 @@ Json json_of(const Plan& plan) {
     return json;
 }
 
+// Null: the topology has none of that name.
+const Topology::Level* level_of(const PlanTask& task, std::string_view name) {
+    if (!task.topology) {
+        return nullptr;
+    }
+    const auto& levels = task.topology->levels();
+    const auto found =
+        std::find_if(levels.begin(), levels.end(), [&](const auto& level) { return level.name == name; });
+    return found == levels.end() ? nullptr : &*found;
+}
+
 // "1000" is of hosts, "rack=20000" of a level. Empty: all are good.
 std::string enter_mtbf(const std::vector<std::string>& words, PlanTask& task) {
     for (const std::string& word : words) {
@@ -75,10 +93,7 @@ std::string enter_mtbf(const std::vector<std::string>& words, PlanTask& task) {
             return fmt::format("--mtbf: '{}' is no number of days above 0 (1000 of hosts, rack=20000 of a level)",
                                word);
         }
-        const bool is_level =
-            task.topology && std::any_of(task.topology->levels().begin(), task.topology->levels().end(),
-                                         [&](const auto& level) { return level.name == what; });
-        if (what != "host" && !is_level) {
+        if (what != "host" && level_of(task, what) == nullptr) {
             return fmt::format("--mtbf: the topology has no level '{}'", what);
         }
         task.mtbf_days[what] = days;
@@ -86,9 +101,150 @@ std::string enter_mtbf(const std::vector<std::string>& words, PlanTask& task) {
     return {};
 }
 
+// The placement that oshrun would choose.
+std::string enter_hosts(const PlanCommand& command, const Config& config, PlanTask& task) {
+    if (command.hosts.empty()) {
+        return "on which hosts? shmem-ft plan --hosts node[1-4]:2 (each name or range with its number of slots); or "
+               "of which job that runs? shmem-ft plan PID";
+    }
+    std::string line;
+    const auto hosts = parse_host_list(command.hosts, line);
+    if (!hosts) {
+        return line;
+    }
+    int n_slots = 0;
+    for (const HostSlots& host : *hosts) {
+        n_slots += host.slots;
+    }
+    const int spares = command.spares >= 0 ? command.spares : static_cast<int>(config.spares);
+    const int pes = command.pes != 0 ? command.pes : n_slots - spares;
+    if (pes < 1) {
+        return fmt::format("--spares: {} spare{} no slot for a PE on hosts with {}", spares,
+                           spares == 1 ? " leaves" : "s leave", counted(n_slots, "slot"));
+    }
+    if (command.spare_nodes >= static_cast<int>(hosts->size())) {
+        return fmt::format("--spare-nodes: {} of {} hosts leave none for PEs", command.spare_nodes, hosts->size());
+    }
+    task.placement = {.hosts = *hosts,
+                      .pes = pes,
+                      .spares = spares,
+                      .spare_nodes = command.spare_nodes,
+                      .is_by_node = command.is_by_node};
+    return lack_of_room(task.placement).value_or("");
+}
+
+// The hosts that are meant; the failure says what is wrong.
+Result<std::vector<std::int32_t>> hosts_of(const std::string& word, const PlanTask& task) {
+    std::vector<std::int32_t> found;
+    const auto take = [&](const auto& is_meant) {
+        for (std::size_t host = 0; host < task.placement.hosts.size(); ++host) {
+            if (is_meant(task.placement.hosts[host].name)) {
+                found.push_back(static_cast<std::int32_t>(host));
+            }
+        }
+    };
+    take([&](const std::string& name) { return name == word; });
+    const std::size_t sign = word.find('=');
+    if (!found.empty()) {
+        return found;
+    }
+    if (sign != std::string::npos) {
+        const Topology::Level* const level = level_of(task, word.substr(0, sign));
+        if (level == nullptr) {
+            return fails(fmt::format("--lost: the topology has no level '{}'", word.substr(0, sign)));
+        }
+        take([&](const std::string& name) {
+            const auto domain = task.topology->domain_of(*level, name);
+            return domain && level->domains[static_cast<std::size_t>(*domain)] == word.substr(sign + 1);
+        });
+        return found;
+    }
+    std::string line;
+    const auto names = parse_host_list(word, line);
+    if (!names) {
+        return fails("--lost" + line.substr(std::min(line.find(' '), line.size())));  // it says --host
+    }
+    take([&](const std::string& name) {
+        return std::any_of(names->begin(), names->end(), [&](const HostSlots& host) { return host.name == name; });
+    });
+    return found;
+}
+
+// "node[3-4]", "rack=r1". Empty: all are good.
+std::string enter_lost(const std::vector<std::string>& words, PlanTask& task) {
+    for (const std::string& word : words) {
+        const Result<std::vector<std::int32_t>> hosts = hosts_of(word, task);
+        if (!hosts) {
+            return hosts.error().line;
+        }
+        if (hosts->empty()) {
+            return fmt::format("--lost: no host of the job is in '{}'", word);
+        }
+        task.lost.insert(task.lost.end(), hosts->begin(), hosts->end());
+    }
+    return {};
+}
+
+// Empty: it is written.
+std::string write_drawing(const std::string& path, const std::string& svg) {
+    std::ofstream file(path);
+    file << svg;
+    file.close();
+    return file ? "" : fmt::format("--svg: {} cannot be written: {}", path, std::strerror(errno));
+}
+
+int print_plans(const PlanCommand& command, PlanTask task) {
+    const std::vector<std::int32_t> lost = std::exchange(task.lost, {});
+    const Plan now = make_plan(task);
+    std::optional<Plan> after;
+    if (!lost.empty()) {
+        task.lost = lost;
+        after = make_plan(task);
+    }
+    if (!command.svg.empty()) {
+        const std::string svg = svg_of(after ? *after : now, task.backup);
+        if (command.svg == "-") {
+            fmt::print("{}", svg);
+            return 0;
+        }
+        if (const std::string wrong = write_drawing(command.svg, svg); !wrong.empty()) {
+            return refused(wrong);
+        }
+    }
+    if (command.as_json) {
+        Json json = json_of(now);
+        if (after) {
+            json["after_loss"] = after->ends.empty() ? json_of(*after) : Json{{"ends", after->ends}};
+        }
+        fmt::print("{}\n", json.dump(2));
+        return 0;
+    }
+    fmt::print("{}", text_of(now, task.backup));
+    if (after) {
+        const std::string words = fmt::format("{}", fmt::join(command.lost, ", "));
+        fmt::print("\n{}", after->ends.empty()
+                               ? fmt::format("after the loss of {}: {}", words, text_of(*after, task.backup))
+                               : fmt::format("the loss of {} is not survived: {}\n", words, after->ends));
+    }
+    return 0;
+}
+
 }  // namespace
 
 int run_plan(const PlanCommand& command) {
+    PlanTask task;
+    std::optional<FoundJob> job;
+    if (!command.job.empty()) {
+        if (!command.hosts.empty()) {
+            return refused("--hosts: a job that runs has its hosts");
+        }
+        Result<FoundJob> found = find_running(command.job);
+        if (!found) {
+            return refused(found.error().line);
+        }
+        job = std::move(*found);
+        use_settings_of(*job);
+    }
     // As the library reads them.
     if (!command.backup.empty()) {
         ::setenv("SHMEM_FT_BACKUP_MODE", command.backup.c_str(), 1);
@@ -100,17 +256,7 @@ int run_plan(const PlanCommand& command) {
     if (const Result<> loaded = load_config(config); !loaded) {
         return refused(loaded.error().line);
     }
-    if (command.hosts.empty()) {
-        return refused(
-            "on which hosts? shmem-ft plan --hosts node[1-4]:2 (each name or range with its number of slots)");
-    }
-    PlanTask task;
     task.backup = config.backup;
-    std::string line;
-    const auto hosts = parse_host_list(command.hosts, line);
-    if (!hosts) {
-        return refused(line);
-    }
     if (!config.topology.empty()) {
         Result<Topology> read = Topology::read(config.topology);
         if (!read) {
@@ -118,39 +264,23 @@ int run_plan(const PlanCommand& command) {
         }
         task.topology = std::move(*read);
     }
-    int n_slots = 0;
-    for (const HostSlots& host : *hosts) {
-        n_slots += host.slots;
-    }
-    const int spares = command.spares >= 0 ? command.spares : static_cast<int>(config.spares);
-    const int pes = command.pes != 0 ? command.pes : n_slots - spares;
-    if (pes < 1) {
-        return refused(fmt::format("--spares: {} spare{} no slot for a PE on hosts with {} slot{}", spares,
-                                   spares == 1 ? " leaves" : "s leave", n_slots, n_slots == 1 ? "" : "s"));
-    }
-    if (command.spare_nodes >= static_cast<int>(hosts->size())) {
-        return refused(
-            fmt::format("--spare-nodes: {} of {} hosts leave none for PEs", command.spare_nodes, hosts->size()));
-    }
-    task.placement = {.hosts = *hosts,
-                      .pes = pes,
-                      .spares = spares,
-                      .spare_nodes = command.spare_nodes,
-                      .is_by_node = command.is_by_node};
-    if (const auto lack = lack_of_room(task.placement)) {
-        return refused(*lack);
-    }
     task.window_s = command.window_s;
     task.run_days = command.run_days;
-    if (const std::string wrong = enter_mtbf(command.mtbf, task); !wrong.empty()) {
+    if (job) {
+        task.placement = std::move(job->placement);
+        task.running = std::move(job->state);
+    } else if (const std::string wrong = enter_hosts(command, config, task); !wrong.empty()) {
         return refused(wrong);
+    }
+    for (const std::string& wrong : {enter_mtbf(command.mtbf, task), enter_lost(command.lost, task)}) {
+        if (!wrong.empty()) {
+            return refused(wrong);
+        }
     }
     if (command.run_days > 0 && command.mtbf.empty()) {
         return refused("--run: how often is a host lost? --mtbf DAYS");
     }
-    const Plan plan = make_plan(task);
-    fmt::print("{}", command.as_json ? json_of(plan).dump(2) + "\n" : text_of(plan, task.backup));
-    return 0;
+    return print_plans(command, std::move(task));
 }
 
 }  // namespace sft::tools

@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cstdio>
-#include <filesystem>
 
 #include "tools/common/exit_codes.hpp"
 #include "tools/common/text.hpp"
@@ -19,16 +17,6 @@ namespace sft::tools {
 namespace {
 
 constexpr int kMsPerSecond = 1000;
-
-// A pid of the job or of its oshrun, or the program's name or path.
-bool is_meant(const SeenJob& job, const std::string& word) {
-    if (const auto pid = parse_number(word, 1, INT_MAX)) {
-        return std::find(job.launcher_pids.begin(), job.launcher_pids.end(), *pid) != job.launcher_pids.end() ||
-               std::any_of(job.processes.begin(), job.processes.end(),
-                           [&](const SeenProcess& item) { return item.pid == *pid; });
-    }
-    return word == job.program || word == std::filesystem::path(job.program).filename().string();
-}
 
 // Keeps what is asked for, and gives the lines about what is not there.
 std::vector<std::string> select(Sighting& sighting, const std::vector<std::string>& words) {

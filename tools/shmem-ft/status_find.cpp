@@ -174,6 +174,9 @@ std::optional<SeenJob> job_of(const ControlSegment& control, std::int32_t pid_th
     SeenJob job;
     job.user = user;
     job.n_pes = control.n_pes();
+    job.n_processes = control.n_processes();
+    job.n_slots = control.n_slots();
+    job.records_begin = control.header().records_begin.load();
     job.n_nodes = std::max(control.shape().n_nodes, 1);
     job.node_names.resize(static_cast<std::size_t>(job.n_nodes));
     for (std::int32_t process = 0; process < control.n_slots(); ++process) {
@@ -199,6 +202,10 @@ std::optional<SeenJob> job_of(const ControlSegment& control, std::int32_t pid_th
     if (living == all.end() && std::any_of(all.begin(), all.end(), [](const auto& item) { return item.pid != 0; })) {
         return std::nullopt;
     }
+    if (living != all.end()) {
+        job.living_pid = living->pid;
+        job.node_file_fd = control.slot(ProcId(living->process)).node_file_fd;
+    }
     const std::int32_t pid = living == all.end() ? pid_that_has_it : living->pid;
     job.program = link_target(fmt::format("/proc/{}/exe", pid));
     find_launcher(pid, job);
@@ -206,6 +213,15 @@ std::optional<SeenJob> job_of(const ControlSegment& control, std::int32_t pid_th
 }
 
 }  // namespace
+
+bool is_meant(const SeenJob& job, const std::string& word) {
+    if (const auto pid = parse_number(word, 1, INT_MAX)) {
+        return std::find(job.launcher_pids.begin(), job.launcher_pids.end(), *pid) != job.launcher_pids.end() ||
+               std::any_of(job.processes.begin(), job.processes.end(),
+                           [&](const SeenProcess& item) { return item.pid == *pid; });
+    }
+    return word == job.program || word == fs::path(job.program).filename().string();
+}
 
 Sighting find_jobs(WhoseJobs whose) {
     using File = std::pair<dev_t, ino_t>;

@@ -30,12 +30,20 @@ struct SeenJob {
     std::int32_t oshrun_pid = 0;              // 0: it was started without
     std::vector<std::int32_t> launcher_pids;  // what is between oshrun and the job's processes, and oshrun
     std::int32_t n_pes = 0;
+    std::int32_t n_processes = 0;     // that it started with
+    std::int32_t n_slots = 0;         // those that may join besides
+    std::uint64_t records_begin = 0;  // ControlHeader's
+    std::int32_t node_file_fd = -1;   // what they are in, as `living_pid` has it open
+    std::int32_t living_pid = 0;      // one of its processes; 0: none of them has come to shmem_init yet
     std::int32_t n_nodes = 1;
     std::string node_name;                // of this one, if there are several
     std::vector<std::string> node_names;  // of all, by their numbers; empty where it is not known
     std::vector<SeenProcess> processes;
     std::int64_t seen_ns = 0;  // CLOCK_MONOTONIC
 };
+
+// By a pid of the job or of its oshrun, or by the program's name or path.
+[[nodiscard]] bool is_meant(const SeenJob& job, const std::string& word);
 
 // A memory file that has the name of a control segment and cannot be read.
 struct UnreadableFile {

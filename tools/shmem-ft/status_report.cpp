@@ -51,10 +51,6 @@ std::int32_t name_of(const SeenJob& job) {
     return 0;
 }
 
-std::string counted(std::int32_t count, const char* what) {
-    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 std::string joined(const std::vector<std::string>& items) { return fmt::format("{}", fmt::join(items, "; ")); }
 
 std::string process_name(std::int32_t process, std::int32_t pe) {

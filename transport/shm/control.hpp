@@ -39,7 +39,7 @@ namespace sft {
 inline constexpr std::uint32_t kControlMagic = 0x53465443;  // "SFTC"
 // Counted up whenever anything in here changes its place or its meaning. The first two words of the header stay.
 // Before there was this number, that of the PEs stood in its place, so it begins above kProcessesMax.
-inline constexpr std::uint32_t kControlLayout = 10014;
+inline constexpr std::uint32_t kControlLayout = 10015;
 inline constexpr const char* kControlName = "shmem-ft-control";
 inline constexpr std::int32_t kProcessesMax = 4095;
 // Slots for spares that come while the job runs, behind those of the processes it starts with.
@@ -107,6 +107,8 @@ struct alignas(64) ControlHeader {
     std::atomic<std::uint32_t> startup_told;  // somebody has said that a record of the start-up is of no use
     std::int32_t node_file_fd;                // as the node's lowest process has it open
     std::uint64_t node_file_bytes;            // memory that outlives processes (node_file.hpp); 0: there is none
+    // For onlookers: where records of decided values begin there; 0: nowhere.
+    std::atomic<std::uint64_t> records_begin;
     // PEs of the node that watch their pages, and need notes of what others write (change_notes.hpp); one that has died
     // meanwhile stays counted.
     std::atomic<std::uint32_t> n_watching;
@@ -114,7 +116,7 @@ struct alignas(64) ControlHeader {
     std::byte card[kCardBytesMax];  // process 0's JobCard, for spares that come later
 };
 static_assert(offsetof(ControlHeader, magic) == 0 && offsetof(ControlHeader, layout) == 4, "the same in all layouts");
-static_assert(offsetof(ControlHeader, card) == 56 && sizeof(ControlHeader) % 64 == 0);
+static_assert(offsetof(ControlHeader, card) == 64 && sizeof(ControlHeader) % 64 == 0);
 static_assert(offsetof(ControlHeader, n_pes) == 8 && offsetof(ControlHeader, faults_fired) == 24);
 static_assert(std::is_standard_layout_v<ControlHeader> && std::is_trivially_destructible_v<ControlHeader>);
 static_assert(kCardBytesMax % 8 == 0 && kJoinSlots > 0);

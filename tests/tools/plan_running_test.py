@@ -1,0 +1,44 @@
+"""shmem-ft plan of a job that runs: what its processes have agreed on, read from outside."""
+
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+from job_process import eventually
+from status_test import TOOL, jacobi, jobs_of
+
+
+class PlanOfARunningJob(unittest.TestCase):
+    def test_where_everything_is_behind_a_death(self):
+        def plans(job, settled):
+            def look():
+                plan = subprocess.run([TOOL, "plan", "--json", str(job.process.pid)], capture_output=True, text=True,
+                                      timeout=60, check=False)
+                return plan.returncode == 0 and settled(json.loads(plan.stdout)) and json.loads(plan.stdout)
+
+            return eventually(look)
+
+        def where(plan, what):
+            return [host[what] for host in plan["hosts"]]
+
+        with jacobi(pes=4, spares=3, env={"SHMEM_FT_PRETEND_NODES": "3", "SHMEM_FT_BACKUP_MODE": "replica:2"}) as job:
+            statuses = eventually(lambda: (found := jobs_of(job.process.pid)) and len(found) == 3
+                                  and all(node["version"] > 1 for node in found) and found)
+            plan = plans(job, lambda it: True)
+            self.assertEqual([host["name"] for host in plan["hosts"]], [f"pretended node {node}" for node in range(3)])
+            self.assertEqual((where(plan, "pes"), where(plan, "spares")), ([[0, 3], [1], [2]], [[6], [4], [5]]))
+            self.assertEqual((plan["copies"], plan["spares"]), (2, 3))
+            pids = {pe["pe"]: pe["pid"] for node in statuses for pe in node["pes"] if pe["pid"]}
+            os.kill(pids[1], signal.SIGKILL)
+            plan = plans(job, lambda it: it["spares"] == 2)
+            self.assertEqual((where(plan, "pes"), where(plan, "spares")), ([[0, 3], [1], [2]], [[6], [], [5]]))
+            text = subprocess.run([TOOL, "plan", str(job.process.pid), "--lost", "pretended node 2"], capture_output=True,
+                                  text=True, timeout=60, check=False)
+            self.assertIn("4 PEs and 2 spares on 3 hosts\n", text.stdout)
+            self.assertIn("\nafter the loss of pretended node 2: 4 PEs and 0 spares on 2 hosts\n", text.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
