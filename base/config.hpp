@@ -59,6 +59,14 @@ struct CheckpointInterval {
     bool operator==(const CheckpointInterval&) const = default;
 };
 
+// Of stored files.
+struct StoreCompression {
+    enum class Kind : std::uint32_t { none, lz4, zstd };
+    Kind kind = Kind::none;
+    std::int32_t level = 0;  // of zstd
+    bool operator==(const StoreCompression&) const = default;
+};
+
 struct Config {
     std::uint64_t symmetric_size_bytes = 0;
     std::uint64_t startup_record_bytes = 0;
@@ -87,7 +95,8 @@ struct Config {
     CheckpointInterval store_interval;
     std::uint32_t store_keep = 1;
     std::uint64_t store_rate_bytes = 0;  // 0: no bound
-    std::string restart;                 // empty: the job begins
+    StoreCompression store_compression;
+    std::string restart;  // empty: the job begins
     Unreplaced unreplaced = Unreplaced::abort;
     std::uint32_t wait_timeout_seconds = 0;
     FaultAction on_fault = FaultAction::jump;

@@ -288,6 +288,41 @@ inline std::string chosen(T value, const Choice<T> (&choices)[kCount]) {
     return {};
 }
 
+namespace compression {
+inline constexpr const char* kName = "choice";
+inline constexpr bool kIsInternal = false;
+inline constexpr std::uint32_t kLevelMax = 9;
+inline constexpr std::int32_t kLevelDefault = 1;  // higher ones take several times as long for little
+inline constexpr std::string_view kZstd = "zstd";
+
+inline bool parse(std::string_view text, StoreCompression& out) noexcept {
+    using Kind = StoreCompression::Kind;
+    std::uint32_t level = 0;
+    if (text == "none") {
+        out = {Kind::none, 0};
+    } else if (text == "lz4") {
+        out = {Kind::lz4, 0};
+    } else if (text == kZstd) {
+        out = {Kind::zstd, kLevelDefault};
+    } else if (text.starts_with("zstd:") && parse_whole(text.substr(kZstd.size() + 1), kLevelMax, level) &&
+               level != 0) {
+        out = {Kind::zstd, static_cast<std::int32_t>(level)};
+    } else {
+        return false;
+    }
+    return true;
+}
+
+inline std::string print(const StoreCompression& value) {
+    switch (value.kind) {
+        case StoreCompression::Kind::none: return "none";
+        case StoreCompression::Kind::lz4: return "lz4";
+        case StoreCompression::Kind::zstd: return "zstd:" + std::to_string(value.level);
+    }
+    SFT_UNREACHABLE();
+}
+}  // namespace compression
+
 namespace backup {
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;

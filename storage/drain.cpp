@@ -20,13 +20,11 @@
 #include "base/process_watch.hpp"
 #include "base/raw_memory.hpp"
 #include "base/report.hpp"
+#include "storage/state_writer.hpp"
 #include "storage/stored_state.hpp"
 
 namespace sft {
 namespace {
-
-constexpr std::size_t kWriteBytes = 1 << 20;  // that are written at once
-static_assert(kWriteBytes % kBlockBytes == 0);
 
 constexpr auto kUntilWoken = std::chrono::hours(1);
 
@@ -187,13 +185,13 @@ void Drain::write_version() {
     const bool completes = pe_ == PeId(0);
     const std::string folder = version_folder(options_.dir, version);
     begin_ns_ = now_ns();
-    written_bytes_ = 0;
+    state_bytes_ = written_bytes_ = 0;
     fault_point(FaultPoint::store_begin);
     const bool is_there = ::access(state_file(folder, pe_).c_str(), F_OK) == 0;
     const Result<> written = is_there ? Result<>() : write_state(folder);
     if (written && options_.tells) {
-        say("PE %d: version %u is in its file: %zu bytes took %.3f ms", pe_.value(), version.value(), written_bytes_,
-            static_cast<double>(now_ns() - begin_ns_) / 1e6);
+        say("PE %d: version %u is in its file: %zu bytes of %zu took %.3f ms", pe_.value(), version.value(),
+            written_bytes_, state_bytes_, static_cast<double>(now_ns() - begin_ns_) / 1e6);
     }
     fault_point(FaultPoint::store_written);
     if (!written && !is_stopped_.load()) {
@@ -215,19 +213,17 @@ void Drain::tell(Version version, const std::string& why) {
 }
 
 Result<> Drain::write_state(const std::string& folder) {
-    StoredHead head =
+    const StoredHead head =
         head_of(*options_.live, version_, pe_, options_.about.n_pes, {options_.about.program, options_.about.job});
-    head.image_sum = kept().header_sum();
-    seal(head);
-    const std::string path = state_file(folder, pe_);
-    DiskFile file;
-    return make_folder(folder)
-        .then([&] { return file.create(unfinished(path)); })
-        .then([&] { return file.resize(head.bytes); })
-        .then([&] { return write_blocks(file); })
-        .then([&] { return write_front(file); })
-        .then([&] { return file.write(&head, sizeof head, 0); })
-        .then([&] { return file.finish_as(path); });
+    StateWriter file(options_.compression);
+    Result<> done = make_folder(folder)
+                        .then([&] { return file.create(state_file(folder, pe_), head); })
+                        .then([&] { return write_blocks(file); })
+                        .then([&] { return write_front(file); })
+                        .then([&] { return file.finish(kept().header_sum()); });
+    state_bytes_ = file.state_bytes();
+    written_bytes_ = file.written_bytes();
+    return done;
 }
 
 void Drain::take(std::size_t block, std::byte* to) noexcept {
@@ -246,20 +242,19 @@ void Drain::take(std::size_t block, std::byte* to) noexcept {
     raw_copy(to, own_ + place.offset, place.bytes);
 }
 
-Result<> Drain::write_blocks(DiskFile& file) {
+Result<> Drain::write_blocks(StateWriter& file) {
     const Image own = kept();
-    std::vector<std::byte> piece(kWriteBytes);
+    std::vector<std::byte> piece(kPieceBytes);
     std::size_t begin = 0;  // of what is in the piece
     std::size_t filled = 0;
     const auto flush = [&] {
-        Result<> done = filled == 0 ? Result<>() : file.write(piece.data(), filled, kPageBytes + begin);
-        written_bytes_ += filled;
-        const std::size_t bytes = std::exchange(filled, 0);
-        return done ? keep_rate(bytes) : done;
+        Result<> done = filled == 0 ? Result<>() : file.put(piece.data(), filled, kPageBytes + begin);
+        filled = 0;
+        return done ? keep_rate(file.written_bytes()) : done;
     };
     for (std::size_t block = own.next_existing(0); block < n_blocks_; block = own.next_existing(block + 1)) {
         const Image::Place place = own.place_of(block);
-        if (filled + place.bytes > kWriteBytes || place.offset != begin + filled) {
+        if (filled + place.bytes > kPieceBytes || place.offset != begin + filled) {
             if (Result<> done = flush(); !done) {
                 return done;
             }
@@ -275,13 +270,19 @@ Result<> Drain::write_blocks(DiskFile& file) {
     return flush();
 }
 
-Result<> Drain::write_front(DiskFile& file) {
+Result<> Drain::write_front(StateWriter& file) {
     static constexpr std::byte kZeros[kPageBytes] = {};
-    for (std::size_t page = 0; page < Image::front_bytes_for(*options_.live); page += kPageBytes) {
-        if (raw_equal(own_ + page, kZeros, kPageBytes)) {
+    const std::size_t bytes = Image::front_bytes_for(*options_.live);
+    const auto is_empty = [&](std::size_t page) { return raw_equal(own_ + page, kZeros, kPageBytes); };
+    for (std::size_t begin = 0, end = 0; begin < bytes; begin = end) {
+        end = begin + kPageBytes;
+        if (is_empty(begin)) {
             continue;
         }
-        if (Result<> done = file.write(own_ + page, kPageBytes, kPageBytes + page); !done) {
+        while (end < bytes && end - begin < kPieceBytes && !is_empty(end)) {
+            end += kPageBytes;
+        }
+        if (Result<> done = file.put(own_ + begin, end - begin, kPageBytes + begin); !done) {
             return done;
         }
     }
@@ -289,10 +290,10 @@ Result<> Drain::write_front(DiskFile& file) {
 }
 
 // Fails if it is time to stop, which nobody is told of.
-Result<> Drain::keep_rate(std::size_t bytes) {
+Result<> Drain::keep_rate(std::size_t written_bytes) {
     constexpr auto kNapMost = std::chrono::nanoseconds(100'000'000);
-    while (!is_stopped_.load() && options_.rate_bytes != 0 && bytes != 0) {
-        const double due_ns = static_cast<double>(written_bytes_) / static_cast<double>(options_.rate_bytes) * 1e9;
+    while (!is_stopped_.load() && options_.rate_bytes != 0) {
+        const double due_ns = static_cast<double>(written_bytes) / static_cast<double>(options_.rate_bytes) * 1e9;
         const auto left = std::chrono::nanoseconds(static_cast<std::int64_t>(due_ns) - (now_ns() - begin_ns_));
         if (left.count() <= 0 || !thread_.nap(std::min(left, kNapMost))) {
             break;

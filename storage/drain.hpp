@@ -29,11 +29,12 @@
 
 #include "backup/version_store.hpp"
 #include "base/assert.hpp"
+#include "base/config.hpp"
 #include "base/idle_thread.hpp"
 #include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "storage/disk.hpp"
 #include "storage/manifest.hpp"
+#include "storage/state_writer.hpp"
 #include "symheap/live_state.hpp"
 
 namespace sft {
@@ -42,8 +43,9 @@ class Drain final : public VersionStore {
 public:
     struct Options {
         std::string dir;
-        std::uint32_t keep = 1;           // so many complete versions stay
-        std::uint64_t rate_bytes = 0;     // so many a second at most; 0: as fast as it goes
+        std::uint32_t keep = 1;        // so many complete versions stay
+        std::uint64_t rate_bytes = 0;  // so many a second at most; 0: as fast as it goes
+        StoreCompression compression{};
         std::function<PeId()> me = {};    // which PE this process is, once there is a version
         bool tells = false;               // of each file, for SHMEM_DEBUG
         const LiveState* live = nullptr;  // whose copies are written; outlives this
@@ -85,11 +87,11 @@ private:
     void work();
     void write_version();
     [[nodiscard]] Result<> write_state(const std::string& folder);
-    [[nodiscard]] Result<> write_blocks(DiskFile& file);
-    [[nodiscard]] Result<> write_front(DiskFile& file);
+    [[nodiscard]] Result<> write_blocks(StateWriter& file);
+    [[nodiscard]] Result<> write_front(StateWriter& file);
     // Of the version that is written.
     void take(std::size_t block, std::byte* to) noexcept;
-    [[nodiscard]] Result<> keep_rate(std::size_t bytes);
+    [[nodiscard]] Result<> keep_rate(std::size_t written_bytes);
     void await_others(Version version, const std::string& folder);
     [[nodiscard]] Result<> complete(Version version, const std::string& folder);
     [[nodiscard]] Result<> remove_old() const;
@@ -118,7 +120,8 @@ private:
     std::size_t n_blocks_ = 0;
     std::size_t own_bytes_ = 0;
     std::int64_t begin_ns_ = 0;
-    std::size_t written_bytes_ = 0;
+    std::size_t state_bytes_ = 0;
+    std::size_t written_bytes_ = 0;  // what has become of them
 };
 
 }  // namespace sft

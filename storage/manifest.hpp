@@ -17,7 +17,7 @@ namespace sft {
 
 struct Manifest {
     // Of the format; others are refused.
-    static constexpr std::int64_t kLayout = 2;
+    static constexpr std::int64_t kLayout = 3;
     Version version = kNoVersion;
     std::int32_t n_pes = 0;
     std::int64_t stored = 0;   // seconds since 1970

@@ -44,9 +44,9 @@ Result<StoredHead> read_head(const std::string& path) {
     if (head.head_sum != checksum(&head, offsetof(StoredHead, head_sum))) {
         return fails(path + ": its head does not fit its checksum: the file is damaged");
     }
-    if (static_cast<std::uint64_t>(info.st_size) != head.bytes) {
+    if (static_cast<std::uint64_t>(info.st_size) != head.file_bytes) {
         return fails(format("%s: has %lld bytes instead of %llu: the file is damaged", path.c_str(),
-                            static_cast<long long>(info.st_size), static_cast<unsigned long long>(head.bytes)));
+                            static_cast<long long>(info.st_size), static_cast<unsigned long long>(head.file_bytes)));
     }
     return head;
 }

@@ -1,7 +1,8 @@
 // The file of one PE in a stored version, and where such files lie. docs/storage.md describes both for strangers.
 //
 //   DIR/version-00000042/pe-00003.state    page 0: StoredHead; from there on an image (backup/image.hpp) at its natural
-//                                          offsets: blocks that do not exist are holes of the file
+//                                          offsets: blocks that do not exist are holes of the file. Or, compressed,
+//                                          pieces of that one behind the other, each with a PieceHead
 //   DIR/version-00000042/manifest.toml     written last: who finds it finds the whole version (manifest.hpp)
 //
 // Fault model: the writer may die at any instruction, and any call may fail (no room, errors of the device). A file has
@@ -32,7 +33,7 @@ struct StoredPart {
 
 // Fixed layout, little endian.
 struct StoredHead {
-    static constexpr std::uint64_t kMagic = 0x32'65'74'61'74'73'66'73;  // "sfstate2"
+    static constexpr std::uint64_t kMagic = 0x33'65'74'61'74'73'66'73;  // "sfstate3"
     std::uint64_t magic = kMagic;
     std::uint64_t version = 0;
     std::uint32_t pe = 0;
@@ -40,10 +41,13 @@ struct StoredHead {
     std::uint64_t block_bytes = kBlockBytes;
     StoredPart heap;
     StoredPart globals;
-    StoredPart library;           // the library's own state: its layout is that of the library's version
-    std::uint64_t image = 0;      // where the image begins: version, blocks of the heap in use, two checksums
-    std::uint64_t table = 0;      // one checksum for each block of heap, globals and library; 0: it does not exist
-    std::uint64_t bytes = 0;      // of the file
+    StoredPart library;       // the library's own state: its layout is that of the library's version
+    std::uint64_t image = 0;  // where the image begins: version, blocks of the heap in use, two checksums
+    std::uint64_t table = 0;  // one checksum for each block of heap, globals and library; 0: it does not exist
+    std::uint64_t bytes = 0;  // of all that, if it is not compressed
+    std::uint64_t file_bytes = 0;
+    std::uint32_t compression = 0;  // StoreCompression::Kind
+    std::uint32_t reserved = 0;
     std::uint64_t program = 0;    // fingerprint of the program's file
     std::uint64_t job = 0;        // a number of the job's own: files of two jobs make no version
     std::uint64_t image_sum = 0;  // the image's own checksum, which has all others in it
@@ -51,9 +55,19 @@ struct StoredHead {
 
     friend bool operator==(const StoredHead&, const StoredHead&) = default;
 };
-static_assert(std::is_trivially_copyable_v<StoredHead> && sizeof(StoredHead) == 160);
+static_assert(std::is_trivially_copyable_v<StoredHead> && sizeof(StoredHead) == 176);
 static_assert(std::has_unique_object_representations_v<StoredHead>, "no byte goes out that nobody has set");
 static_assert(sizeof(StoredHead) <= kPageBytes);
+
+// Fixed layout as well.
+struct PieceHead {
+    std::uint64_t offset = 0;  // where it belongs
+    std::uint32_t bytes = 0;
+    std::uint32_t stored_bytes = 0;  // behind this; as many as `bytes`: it is not compressed
+};
+static_assert(std::has_unique_object_representations_v<PieceHead> && sizeof(PieceHead) == 16);
+inline constexpr std::size_t kPieceBytes = 1 << 20;  // at most, not compressed
+static_assert(kPieceBytes % kBlockBytes == 0);
 
 void seal(StoredHead& head) noexcept;
 // The failure names the file and says what is wrong with it.

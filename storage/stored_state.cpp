@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
 #include <vector>
 
 #include "base/assert.hpp"
 #include "base/process_watch.hpp"
 #include "base/report.hpp"
+#include "storage/compressor.hpp"
 #include "storage/manifest.hpp"
 #include "symheap/existing_pages.hpp"
 
@@ -76,6 +78,41 @@ int bring(int fd, std::byte* memory, std::size_t bytes) {
     return error;
 }
 
+constexpr int kBadPiece = -1;
+
+// Fills `memory`, which is zeros, with the pieces of a compressed file. The result is 0, an errno, or kBadPiece; then
+// `begin` is where that piece begins.
+int bring_pieces(int fd, const StoredHead& head, std::byte* memory, std::size_t& begin) {
+    std::vector<std::byte> stored;
+    for (begin = kPageBytes; begin < head.file_bytes;) {
+        PieceHead piece;
+        const std::size_t data = begin + sizeof piece;
+        if (data > head.file_bytes) {
+            return kBadPiece;
+        }
+        if (const int error = read_piece(fd, reinterpret_cast<std::byte*>(&piece), begin, data); error != 0) {
+            return error;
+        }
+        if (piece.bytes == 0 || piece.bytes > kPieceBytes || piece.stored_bytes > piece.bytes ||
+            piece.stored_bytes > head.file_bytes - data || piece.offset < kPageBytes || piece.offset > head.bytes ||
+            piece.bytes > head.bytes - piece.offset) {
+            return kBadPiece;
+        }
+        stored.resize(piece.stored_bytes);
+        if (const int error = read_piece(fd, stored.data(), data, data + stored.size()); error != 0) {
+            return error;
+        }
+        const std::span<std::byte> place(memory + piece.offset, piece.bytes);
+        if (stored.size() == place.size()) {
+            std::copy(stored.begin(), stored.end(), place.begin());
+        } else if (!decompress(stored, place)) {
+            return kBadPiece;
+        }
+        begin = data + stored.size();
+    }
+    return 0;
+}
+
 }  // namespace
 
 StoredHead head_of(const LiveState& live, Version version, PeId pe, std::int32_t n_pes,
@@ -108,7 +145,10 @@ bool is_laid_out_as(const StoredHead& head, const LiveState& live) noexcept {
                 static_cast<std::int32_t>(head.n_pes), {head.program, head.job});
     expected.image_sum = head.image_sum;
     expected.head_sum = head.head_sum;
-    return head == expected;
+    expected.compression = head.compression;
+    expected.file_bytes = head.file_bytes;
+    return head == expected && head.compression <= static_cast<std::uint32_t>(StoreCompression::Kind::zstd) &&
+           (head.compression != 0 || head.file_bytes == head.bytes);
 }
 
 Result<> StoredState::open(const std::string& path) {
@@ -131,11 +171,16 @@ Result<> StoredState::open(const std::string& path) {
     void* const at =
         ::mmap(nullptr, head_.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     int error = at == MAP_FAILED ? errno : 0;
+    std::size_t piece = 0;
     if (error == 0) {
         base_ = static_cast<std::byte*>(at);
-        error = bring(fd, base_, head_.bytes);
+        error = head_.compression == 0 ? bring(fd, base_, head_.bytes) : bring_pieces(fd, head_, base_, piece);
     }
     ::close(fd);
+    if (error == kBadPiece) {
+        close();
+        return fails(format("%s: the piece at byte %zu cannot be unpacked: the file is damaged", path.c_str(), piece));
+    }
     if (error != 0) {
         close();
         return fails(format("%s: cannot be read: %s", path.c_str(), describe_error(error).c_str()), error);

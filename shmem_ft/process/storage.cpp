@@ -77,6 +77,7 @@ Result<> Storage::open(const Options& options) {
         .open({.dir = dir,
                .keep = config.store_keep,
                .rate_bytes = config.store_rate_bytes,
+               .compression = config.store_compression,
                .me = [this] { return o_.me->get(); },
                .tells = config.debug,
                .live = &live(),

@@ -247,6 +247,26 @@ TEST_F(ConfigTest, VariablesOfOthersAreLeftAlone) {
     EXPECT_TRUE(good(load_config(config)));
 }
 
+TEST_F(ConfigTest, CompressionOfStoredFiles) {
+    using Kind = StoreCompression::Kind;
+    for (const auto& [text, expected] : {std::pair<const char*, StoreCompression>{"none", {Kind::none, 0}},
+                                         {"lz4", {Kind::lz4, 0}},
+                                         {"zstd", {Kind::zstd, 1}},
+                                         {"zstd:2", {Kind::zstd, 2}},
+                                         {"zstd:9", {Kind::zstd, 9}}}) {
+        set("SHMEM_FT_STORE_COMPRESSION", text);
+        ASSERT_TRUE(good(load_config(config)));
+        EXPECT_EQ(config.store_compression, expected) << text;
+    }
+    for (const char* const text : {"", "gzip", "zstd:", "zstd:0", "zstd:10", "zstd:-1", "lz4:1", "zstd3"}) {
+        set("SHMEM_FT_STORE_COMPRESSION", text);
+        const Result<> loaded = load_config(config);
+        ASSERT_FALSE(loaded) << text;
+        EXPECT_EQ(loaded.error().line, std::string("SHMEM_FT_STORE_COMPRESSION=") + text +
+                                           ": not one of none, lz4, zstd, zstd:N with N from 1 to 9");
+    }
+}
+
 TEST_F(ConfigTest, Intervals) {
     using Kind = CheckpointInterval::Kind;
     const struct {
@@ -298,6 +318,7 @@ TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
                             "1h",
                             "5",
                             "100M",
+                            "zstd:7",
                             "/tmp/versions/version-00000012",
                             "8M",
                             "0",

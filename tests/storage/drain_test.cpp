@@ -7,38 +7,10 @@
 #include <map>
 #include <random>
 
-#include "storage/stored_state.hpp"
 #include "tests/storage/stored_job.hpp"
 
 namespace sft {
 namespace {
-
-struct Contents {
-    std::vector<std::byte> heap;
-    std::vector<std::byte> globals;
-    std::vector<std::byte> library;
-    friend bool operator==(const Contents&, const Contents&) = default;
-};
-
-Contents contents(const LiveMemory& live) {
-    Contents all{live.heap_bytes(), live.globals_bytes(), {}};
-    for (std::size_t i = 0; i < all.globals.size(); ++i) {
-        all.globals[i] = live.is_saved(i) ? all.globals[i] : std::byte(0);
-    }
-    all.library.resize(live.library.size());
-    std::transform(live.library.begin(), live.library.end(), all.library.begin(),
-                   [](auto value) { return static_cast<std::byte>(value); });
-    return all;
-}
-
-Contents load(const std::string& path, Version version) {
-    StoredState state;
-    EXPECT_TRUE(good(state.open(path)));
-    EXPECT_TRUE(good(state.verify()));
-    LiveMemory reader(StoredJob::kBlocks);
-    EXPECT_TRUE(state.image(reader.state).load(version, reader.state).intact());
-    return contents(reader);
-}
 
 TEST(Drain, WritesTheVersionWhileTheCopyBecomesTheNextOnes) {
     const Folder folder;

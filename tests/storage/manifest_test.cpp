@@ -51,7 +51,7 @@ TEST(Manifest, NamesTheKeyThatIsWrong) {
         const auto read = read_manifest(folder.path());
         return read ? "nothing" : read.error().line.substr(folder.path().size() + 1);
     };
-    EXPECT_EQ(error_of("layout = 2", "layout = 3"), "manifest.toml: layout 3: this library reads layout 2");
+    EXPECT_EQ(error_of("layout = 3", "layout = 4"), "manifest.toml: layout 4: this library reads layout 3");
     EXPECT_EQ(error_of("version = 42", "version = 0"), "manifest.toml: version: must not be 0");
     EXPECT_EQ(error_of("version = 42", "version = -1"), "manifest.toml:3: version: out of range");
     EXPECT_EQ(error_of("pes = 3", "pes = \"3\""), "manifest.toml:4: pes: of another type than it should be");
@@ -119,13 +119,7 @@ protected:
         const auto done = manifest ? verify_version(version, *manifest, true) : Result<>(fails(manifest.error()));
         return done ? "" : done.error().line.substr(std::min(done.error().line.size(), path.size()));
     }
-    void flip(std::size_t offset) const {
-        std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-        file.seekg(static_cast<std::streamoff>(offset));
-        const char byte = static_cast<char>(file.get() ^ 1);
-        file.seekp(static_cast<std::streamoff>(offset));
-        file.put(byte);
-    }
+    void flip(std::size_t offset) const { sft::flip(path, offset); }
 
     const Folder folder;
     StoredJob job;

@@ -4,19 +4,31 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "backup/store.hpp"
 #include "storage/drain.hpp"
 #include "storage/manifest.hpp"
+#include "storage/stored_state.hpp"
 #include "tests/backup/live_memory.hpp"
 #include "tests/result.hpp"
 
 namespace sft {
+
+inline void flip(const std::string& path, std::size_t offset, int bit = 0) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(static_cast<std::streamoff>(offset));
+    const char byte = static_cast<char>(file.get() ^ (1 << bit));
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(byte);
+}
 
 class Folder {
 public:
@@ -50,7 +62,7 @@ struct StoredJob {
     static constexpr std::size_t kBlocks = 300;
 
     explicit StoredJob(const std::string& dir, std::int32_t n_pes = 1, PeId pe = PeId(0), std::uint64_t rate = 0,
-                       std::uint64_t job = 1)
+                       std::uint64_t job = 1, const StoreCompression& compression = {})
         : live(kBlocks) {
         EXPECT_TRUE(good(keeper.create(BackupMode::double_copy, live.state, n_pes)));
         EXPECT_TRUE(good(owner.create(BackupMode::double_copy, live.state, n_pes)));
@@ -60,6 +72,7 @@ struct StoredJob {
         EXPECT_TRUE(good(drain.open({.dir = dir,
                                      .keep = 2,
                                      .rate_bytes = rate,
+                                     .compression = compression,
                                      .me = [pe] { return pe; },
                                      .live = &live.state,
                                      .about = about(n_pes, job)})));
@@ -91,5 +104,33 @@ struct StoredJob {
     BackupStore owner;
     Drain drain;
 };
+
+// What a program would find.
+struct Contents {
+    std::vector<std::byte> heap;
+    std::vector<std::byte> globals;
+    std::vector<std::byte> library;
+    friend bool operator==(const Contents&, const Contents&) = default;
+};
+
+inline Contents contents(const LiveMemory& live) {
+    Contents all{live.heap_bytes(), live.globals_bytes(), {}};
+    for (std::size_t i = 0; i < all.globals.size(); ++i) {
+        all.globals[i] = live.is_saved(i) ? all.globals[i] : std::byte(0);
+    }
+    all.library.resize(live.library.size());
+    std::transform(live.library.begin(), live.library.end(), all.library.begin(),
+                   [](auto value) { return static_cast<std::byte>(value); });
+    return all;
+}
+
+inline Contents load(const std::string& path, Version version) {
+    StoredState state;
+    EXPECT_TRUE(good(state.open(path)));
+    EXPECT_TRUE(good(state.verify()));
+    LiveMemory reader(StoredJob::kBlocks);
+    EXPECT_TRUE(state.image(reader.state).load(version, reader.state).intact());
+    return contents(reader);
+}
 
 }  // namespace sft
