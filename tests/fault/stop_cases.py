@@ -13,7 +13,7 @@ ODD = ["--steps", str(STEPS), "--pace", "20"]
 
 def bound_ms(bench) -> int:
     """Of standing still: a second, and more where everything is slower. A busy machine must not come near it."""
-    return int(bench.timeout_s * 50)
+    return int(bench.timeout_s * 1000 / 60)
 
 
 def bounded(bench) -> dict:

@@ -239,6 +239,8 @@ def compressed(bench):
         version = bench.version(bench.complete()[-1])
         sizes[how] = sum(os.stat(os.path.join(version, name)).st_blocks for name in os.listdir(version))
         bench.check_stored()
+        shown = bench.shmem_ft("show", version).stdout
+        check(("compressed with" in shown) == (how != "none"), f"show does not tell of {how}: {shown}")
         check_right(bench.run("--restart", bench.folder, JACOBI, **bench.store(SHMEM_FT_STORE_COMPRESSION="zstd")), expected)
         bench.check_stored()
     check(max(sizes["zstd:1"], sizes["lz4"]) < sizes["none"], f"blocks on the disk: {sizes}")

@@ -341,7 +341,8 @@ class Plan(unittest.TestCase):
     def test_mistakes_get_one_line(self):
         for words, line in ((["plan"], "plan: on which hosts?"),
                             (["plan", "nobody"], "plan: 'nobody' is no running job of this user on this node"),
-                            (["plan", "1", "--hosts", "n"], "plan: --hosts: a job that runs has its hosts"),
+                            (["plan", "1", "--hosts", "n"], "plan: --hosts, -n, --spares, --spare-nodes, --map-by: a job that runs has its hosts"),
+                            (["plan", "1", "--spares", "0"], "plan: --hosts, -n, --spares, --spare-nodes, --map-by: a job that runs"),
                             (["plan", "--hosts", "n:2", "--lost", "m"], "plan: --lost: no host of the job is in 'm'"),
                             (["plan", "--hosts", "n:2", "--lost", "rack=r"], "plan: --lost: the topology has no level 'rack'"),
                             (["plan", "--hosts", "n:2", "--lost", "n["], "plan: --lost n[: 'n[' is not NAME"),

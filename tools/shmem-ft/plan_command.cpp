@@ -235,8 +235,10 @@ int run_plan(const PlanCommand& command) {
     PlanTask task;
     std::optional<FoundJob> job;
     if (!command.job.empty()) {
-        if (!command.hosts.empty()) {
-            return refused("--hosts: a job that runs has its hosts");
+        if (!command.hosts.empty() || command.pes != 0 || command.spares >= 0 || command.spare_nodes != 0 ||
+            command.is_by_node) {
+            return refused(
+                "--hosts, -n, --spares, --spare-nodes, --map-by: a job that runs has its hosts and processes");
         }
         Result<FoundJob> found = find_running(command.job);
         if (!found) {

@@ -6,11 +6,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "recovery/value_records.hpp"
@@ -19,8 +17,6 @@
 
 namespace sft::tools {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::string name_of_this_host() {
     char name[256] = {};

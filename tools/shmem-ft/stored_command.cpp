@@ -116,6 +116,15 @@ void print_part(const char* name, const StoredPart& part) {
                part.offset);
 }
 
+const char* compression_of(const StoredHead& head) {
+    switch (static_cast<StoreCompression::Kind>(head.compression)) {
+        case StoreCompression::Kind::none: return "";
+        case StoreCompression::Kind::lz4: return ", compressed with LZ4";
+        case StoreCompression::Kind::zstd: return ", compressed with Zstandard";
+    }
+    return ", compressed in a way that is not known here";
+}
+
 int show(const std::string& folder) {
     const Result<Manifest> manifest = read_manifest(folder);
     if (!manifest) {
@@ -131,7 +140,7 @@ int show(const std::string& folder) {
     for (const auto& [name, value] : manifest->settings) {
         fmt::print("{}={}\n", name, value);
     }
-    fmt::print("each file pe-N.state, {} bytes of addresses:\n", head->bytes);
+    fmt::print("each file pe-N.state, {} bytes of addresses{}:\n", head->bytes, compression_of(*head));
     print_part("heap", head->heap);
     print_part("globals", head->globals);
     print_part("library", head->library);
