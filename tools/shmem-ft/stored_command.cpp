@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/config.hpp"
 #include "storage/manifest.hpp"
 #include "storage/stored_state.hpp"
 #include "symheap/elf_image.hpp"
