@@ -18,10 +18,11 @@ public:
     // What is written from here on is a change since `version`, whose copies are made now. Often with the number of one
     // before, whose copies were not committed or went to a keeper that has died.
     virtual void begin(Version version) = 0;
-    // Live memory has been given the contents of `version`, and what was known is of no use.
+    // Live memory has been given the contents of `version`, but for what is left out of versions; what was known of
+    // later ones is of no use.
     virtual void restart(Version version) = 0;
-    // Contains every block (numbered as in Image) that has been written since the beginning of `version`, or since the
-    // restart with it. Null: that is not known, as of a version it was not told of. Valid until the next call.
+    // Contains every block (numbered as in Image) that has been written since the beginning of `version`. Null: that is
+    // not known, as of a version it was not told of. Valid until the next call.
     [[nodiscard]] virtual const BlockSet* changed_since(Version version) = 0;
     // Of a version whose copies have been made: how much exists, and how much of it has been found to differ from the
     // copies before.

@@ -18,8 +18,7 @@ public:
 
     void begin(Version version) override { now_ = then_[version] = bytes(); }
     void restart(Version version) override {
-        then_.clear();
-        begin(version);
+        std::erase_if(then_, [&](const auto& item) { return item.first > version; });
     }
     void heard(std::size_t /*stored_bytes*/, std::size_t /*changed_bytes*/) override {}
     const BlockSet* changed_since(Version version) override {
