@@ -292,34 +292,28 @@ namespace compression {
 inline constexpr const char* kName = "choice";
 inline constexpr bool kIsInternal = false;
 inline constexpr std::uint32_t kLevelMax = 9;
-inline constexpr std::int32_t kLevelDefault = 1;  // higher ones take several times as long for little
-inline constexpr std::string_view kZstd = "zstd";
+inline constexpr Choice<StoreCompression> kChoices[] = {
+    {"none", {StoreCompression::Kind::none, 0}},
+    {"lz4", {StoreCompression::Kind::lz4, 0}},
+    {"zstd", {StoreCompression::Kind::zstd, 1}}};  // higher levels take several times as long for little
+inline constexpr std::string_view kZstdLevel = "zstd:";
 
 inline bool parse(std::string_view text, StoreCompression& out) noexcept {
-    using Kind = StoreCompression::Kind;
-    std::uint32_t level = 0;
-    if (text == "none") {
-        out = {Kind::none, 0};
-    } else if (text == "lz4") {
-        out = {Kind::lz4, 0};
-    } else if (text == kZstd) {
-        out = {Kind::zstd, kLevelDefault};
-    } else if (text.starts_with("zstd:") && parse_whole(text.substr(kZstd.size() + 1), kLevelMax, level) &&
-               level != 0) {
-        out = {Kind::zstd, static_cast<std::int32_t>(level)};
-    } else {
-        return false;
+    if (choose(text, kChoices, out)) {
+        return true;
     }
-    return true;
+    std::uint32_t level = 0;
+    const bool is_level =
+        text.starts_with(kZstdLevel) && parse_whole(text.substr(kZstdLevel.size()), kLevelMax, level) && level != 0;
+    if (is_level) {
+        out = {StoreCompression::Kind::zstd, static_cast<std::int32_t>(level)};
+    }
+    return is_level;
 }
 
 inline std::string print(const StoreCompression& value) {
-    switch (value.kind) {
-        case StoreCompression::Kind::none: return "none";
-        case StoreCompression::Kind::lz4: return "lz4";
-        case StoreCompression::Kind::zstd: return "zstd:" + std::to_string(value.level);
-    }
-    SFT_UNREACHABLE();
+    const std::string name = chosen(value, kChoices);
+    return name.empty() ? std::string(kZstdLevel) + std::to_string(value.level) : name;
 }
 }  // namespace compression
 

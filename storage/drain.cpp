@@ -185,14 +185,9 @@ void Drain::write_version() {
     const bool completes = pe_ == PeId(0);
     const std::string folder = version_folder(options_.dir, version);
     begin_ns_ = now_ns();
-    state_bytes_ = written_bytes_ = 0;
     fault_point(FaultPoint::store_begin);
     const bool is_there = ::access(state_file(folder, pe_).c_str(), F_OK) == 0;
     const Result<> written = is_there ? Result<>() : write_state(folder);
-    if (written && options_.tells) {
-        say("PE %d: version %u is in its file: %zu bytes of %zu took %.3f ms", pe_.value(), version.value(),
-            written_bytes_, state_bytes_, static_cast<double>(now_ns() - begin_ns_) / 1e6);
-    }
     fault_point(FaultPoint::store_written);
     if (!written && !is_stopped_.load()) {
         tell(version, written.error().line);
@@ -221,8 +216,10 @@ Result<> Drain::write_state(const std::string& folder) {
                         .then([&] { return write_blocks(file); })
                         .then([&] { return write_front(file); })
                         .then([&] { return file.finish(kept().header_sum()); });
-    state_bytes_ = file.state_bytes();
-    written_bytes_ = file.written_bytes();
+    if (done && options_.tells) {
+        say("PE %d: version %u is in its file: %zu bytes of %zu took %.3f ms", pe_.value(), version_.value(),
+            file.written_bytes(), file.state_bytes(), static_cast<double>(now_ns() - begin_ns_) / 1e6);
+    }
     return done;
 }
 

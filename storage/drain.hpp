@@ -120,8 +120,6 @@ private:
     std::size_t n_blocks_ = 0;
     std::size_t own_bytes_ = 0;
     std::int64_t begin_ns_ = 0;
-    std::size_t state_bytes_ = 0;
-    std::size_t written_bytes_ = 0;  // what has become of them
 };
 
 }  // namespace sft

@@ -56,6 +56,7 @@ protected:
 
 TEST_F(ValueRecordsTest, NobodyHasWrittenAnything) {
     EXPECT_FALSE(records_[3].latest(dead({0, 1, 2})));
+    EXPECT_FALSE(ValueRecords::latest(fd_, kBegin, kSlots));
     EXPECT_FALSE(ValueRecords().is_open());
 }
 
@@ -68,6 +69,9 @@ TEST_F(ValueRecordsTest, TheHighestOfTheDeadCounts) {
     EXPECT_EQ(records_[3].latest(dead({0})), value(5));
     EXPECT_EQ(records_[3].latest(dead({0, 1})), value(6));
     EXPECT_EQ(records_[3].latest(dead({0, 1, 2})), value(9));
+    EXPECT_EQ(ValueRecords::latest(fd_, kBegin, kSlots), value(9)) << "as who looks from outside sees it";
+    damage(2, 0);
+    EXPECT_EQ(ValueRecords::latest(fd_, kBegin, kSlots), value(6)) << "who is writing has the one before, if any";
 }
 
 // Whoever dies while it writes has done nothing because of that value.

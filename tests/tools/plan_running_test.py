@@ -7,15 +7,29 @@ import subprocess
 import unittest
 
 from job_process import eventually
-from status_test import TOOL, jacobi, jobs_of
+from status_test import TOOL, await_job, jacobi, jobs_of
+
+
+def plan_of(job, *options):
+    return subprocess.run([TOOL, "plan", str(job.process.pid), *options], capture_output=True, text=True, timeout=60, check=False)
 
 
 class PlanOfARunningJob(unittest.TestCase):
+    def test_an_only_pe_has_no_records(self):
+        with jacobi(pes=1) as job:
+            status = await_job(job, lambda it: it["version"] > 1)
+            before = plan_of(job)
+            self.assertIn("1 PE and 2 spares on 1 host\n", before.stdout)
+            os.kill(status["pes"][0]["pid"], signal.SIGKILL)
+            await_job(job, lambda it: it["view"] == 1)
+            after = plan_of(job)
+            self.assertEqual((after.returncode, after.stdout), (2, ""))
+            self.assertIn("has had deaths, and no memory in which it says what it has agreed on", after.stderr)
+
     def test_where_everything_is_behind_a_death(self):
         def plans(job, settled):
             def look():
-                plan = subprocess.run([TOOL, "plan", "--json", str(job.process.pid)], capture_output=True, text=True,
-                                      timeout=60, check=False)
+                plan = plan_of(job, "--json")
                 return plan.returncode == 0 and settled(json.loads(plan.stdout)) and json.loads(plan.stdout)
 
             return eventually(look)
@@ -34,8 +48,7 @@ class PlanOfARunningJob(unittest.TestCase):
             os.kill(pids[1], signal.SIGKILL)
             plan = plans(job, lambda it: it["spares"] == 2)
             self.assertEqual((where(plan, "pes"), where(plan, "spares")), ([[0, 3], [1], [2]], [[6], [], [5]]))
-            text = subprocess.run([TOOL, "plan", str(job.process.pid), "--lost", "pretended node 2"], capture_output=True,
-                                  text=True, timeout=60, check=False)
+            text = plan_of(job, "--lost", "pretended node 2")
             self.assertIn("4 PEs and 2 spares on 3 hosts\n", text.stdout)
             self.assertIn("\nafter the loss of pretended node 2: 4 PEs and 0 spares on 2 hosts\n", text.stdout)
 

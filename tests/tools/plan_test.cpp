@@ -146,6 +146,8 @@ TEST_F(PlanTest, ALossThatIsFatalIsToldAsSuch) {
     task.lost = {0, 1};
     plan = make_plan(task);
     EXPECT_EQ(plan.ends, "PE 0 and all its copies are there");
+    EXPECT_NE(svg_of(plan, task.backup).find("before a loss that is not survived: PE 0 and all its copies are there"),
+              std::string::npos);
     task.lost = {0, 2};
     EXPECT_EQ(make_plan(task).ends, "");
 }

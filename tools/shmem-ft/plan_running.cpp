@@ -36,9 +36,9 @@ std::optional<JobState> agreed_by(const SeenJob& job) {
 void place_processes(const SeenJob& seen, FoundJob& job) {
     job.placement.pes = seen.n_pes;
     job.placement.spares = seen.n_processes - seen.n_pes;
+    const std::string here = seen.node_name.empty() ? name_of_this_host() : seen.node_name;
     std::map<std::string, int> numbers;
     for (const SeenProcess& process : seen.processes) {
-        const std::string here = seen.node_name.empty() ? name_of_this_host() : seen.node_name;
         const std::string& name = process.node_name.empty() ? here : process.node_name;
         const auto [at, is_new] = numbers.emplace(name, static_cast<int>(numbers.size()));
         if (is_new) {
@@ -49,6 +49,13 @@ void place_processes(const SeenJob& seen, FoundJob& job) {
         job.state.host_of.resize(std::max(job.state.host_of.size(), number + 1), -1);
         job.state.host_of[number] = at->second;
     }
+}
+
+// Who sleeps does not hear of everything that the job decides.
+bool has_pe_here(const SeenJob& job) {
+    return std::any_of(job.processes.begin(), job.processes.end(), [&](const SeenProcess& it) {
+        return it.is_alive && (it.status ? it.status->pe >= 0 : it.process < job.n_pes);
+    });
 }
 
 // What has been read belongs to this job.
@@ -73,12 +80,12 @@ Result<FoundJob> find_running(const std::string& word) {
     const Sighting sighting = find_jobs(WhoseJobs::own);
     const auto& jobs = sighting.jobs;
     const auto is_named = [&](const SeenJob& job) { return is_meant(job, word); };
-    const auto seen = std::find_if(jobs.begin(), jobs.end(), is_named);
+    auto seen =
+        std::find_if(jobs.begin(), jobs.end(), [&](const SeenJob& job) { return is_named(job) && has_pe_here(job); });
+    const bool has_pe = seen != jobs.end();
+    seen = has_pe ? seen : std::find_if(jobs.begin(), jobs.end(), is_named);
     if (seen == jobs.end()) {
-        return fails(
-            fmt::format("'{}' is no running job of this user on this node: give a pid of its processes or of "
-                        "its oshrun, or the name of its program; or --hosts for a job that is to come",
-                        word));
+        return fails(no_job_line(word) + "; or --hosts for a job that is to come");
     }
     // On nodes that are only pretended a job is seen several times.
     const auto is_another = [&](const SeenJob& job) {
@@ -89,6 +96,9 @@ Result<FoundJob> find_running(const std::string& word) {
     }
     if (seen->living_pid == 0) {
         return fails(fmt::format("the processes of '{}' have not come to shmem_init yet", word));
+    }
+    if (!has_pe) {
+        return fails(fmt::format("the job '{}' has only spares on this node: ask on another one of it", word));
     }
     FoundJob job;
     job.pid = seen->living_pid;

@@ -274,7 +274,8 @@ private:
 }  // namespace
 
 std::string svg_of(const Plan& plan, const Backup& backup) {
-    return Drawing(plan).text(heading_of(plan) + "\n\n" + summary_of(plan, backup));
+    const std::string loss = plan.ends.empty() ? "" : "before a loss that is not survived: " + plan.ends + "\n";
+    return Drawing(plan).text(loss + heading_of(plan) + "\n\n" + summary_of(plan, backup));
 }
 
 }  // namespace sft::tools

@@ -35,10 +35,7 @@ std::vector<std::string> select(Sighting& sighting, const std::vector<std::strin
         const bool is_told = std::any_of(sighting.unreadable.begin(), sighting.unreadable.end(),
                                          [&](const UnreadableFile& file) { return std::to_string(file.pid) == word; });
         if (!is_job && !is_told) {
-            lines.push_back(fmt::format(
-                "'{}' is no running job of this user on this node: give a pid of its processes or of its oshrun, or "
-                "the name of its program",
-                word));
+            lines.push_back(no_job_line(word));
         }
     }
     if (!words.empty()) {

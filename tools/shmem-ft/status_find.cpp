@@ -223,6 +223,13 @@ bool is_meant(const SeenJob& job, const std::string& word) {
     return word == job.program || word == fs::path(job.program).filename().string();
 }
 
+std::string no_job_line(const std::string& word) {
+    return fmt::format(
+        "'{}' is no running job of this user on this node: give a pid of its processes or of its oshrun, or the name "
+        "of its program",
+        word);
+}
+
 Sighting find_jobs(WhoseJobs whose) {
     using File = std::pair<dev_t, ino_t>;
     Sighting sighting;

@@ -44,6 +44,8 @@ struct SeenJob {
 
 // By a pid of the job or of its oshrun, or by the program's name or path.
 [[nodiscard]] bool is_meant(const SeenJob& job, const std::string& word);
+// The line for a word that means none.
+[[nodiscard]] std::string no_job_line(const std::string& word);
 
 // A memory file that has the name of a control segment and cannot be read.
 struct UnreadableFile {
