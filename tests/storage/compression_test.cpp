@@ -106,6 +106,60 @@ TEST_P(Compressed, EachFlipIsFound) {
     EXPECT_NE(opened.error().line.find("instead of"), std::string::npos) << opened.error().line;
 }
 
+// Pieces of which nothing can be gained lie in the file as they are.
+TEST_P(Compressed, NoiseInAVersionComesBack) {
+    const Folder folder;
+    StoredJob job(folder.path(), 1, PeId(0), 0, 1, GetParam());
+    std::mt19937 random(5);
+    for (std::size_t i = 0; i < 4 * kPieceBytes; ++i) {
+        job.live.heap.address()[i] = static_cast<std::byte>(random());
+    }
+    job.checkpoint(Version(1), true);
+    job.await_complete(Version(1));
+    const std::string path = state_file(version_folder(folder.path(), Version(1)), PeId(0));
+    EXPECT_GT(std::filesystem::file_size(path), 4 * kPieceBytes);
+    EXPECT_TRUE(load(path, Version(1)) == contents(job.live));
+}
+
+TEST_P(Compressed, APieceThatCannotBeIsRefused) {
+    const Folder folder;
+    StoredJob job(folder.path(), 1, PeId(0), 0, 1, GetParam());
+    std::mt19937 random(6);
+    job.live.scribble(random, 20);
+    job.checkpoint(Version(1), true);
+    job.await_complete(Version(1));
+    const std::string path = state_file(version_folder(folder.path(), Version(1)), PeId(0));
+    const StoredHead head = *read_head(path);
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    PieceHead good_one;
+    file.seekg(kPageBytes);
+    file.read(reinterpret_cast<char*>(&good_one), sizeof good_one);
+    const auto refused = [&](const PieceHead& piece) {
+        file.seekp(kPageBytes);
+        file.write(reinterpret_cast<const char*>(&piece), sizeof piece);
+        file.flush();
+        StoredState state;
+        const Result<> opened = state.open(path);
+        return !opened &&
+               opened.error().line.ends_with("the piece at byte 4096 cannot be unpacked: the file is damaged");
+    };
+    const auto changed = [&](auto change) {
+        PieceHead piece = good_one;
+        change(piece);
+        return piece;
+    };
+    ASSERT_FALSE(refused(good_one));
+    EXPECT_TRUE(refused(changed([](PieceHead& piece) { piece.offset = 0; }))) << "it is the head's place";
+    EXPECT_TRUE(refused(changed([&](PieceHead& piece) { piece.offset = head.bytes - 1; })))
+        << "it ends behind the state";
+    EXPECT_TRUE(refused(changed([](PieceHead& piece) { piece.offset = ~std::uint64_t{0}; })));
+    EXPECT_TRUE(refused(changed([](PieceHead& piece) { piece.bytes = 0; })));
+    EXPECT_TRUE(refused(changed([](PieceHead& piece) { piece.bytes = kPieceBytes + 1; })));
+    EXPECT_TRUE(refused(changed([](PieceHead& piece) { piece.stored_bytes = piece.bytes + 1; })));
+    EXPECT_TRUE(refused(changed([](PieceHead& piece) { piece.stored_bytes -= 1; })));
+    EXPECT_TRUE(refused(changed([](PieceHead& piece) { piece.stored_bytes = 0; })));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Compressed,
                          testing::Values(StoreCompression{kLz4, 0}, StoreCompression{kZstd, 1},
                                          StoreCompression{kZstd, 5}));
