@@ -13,7 +13,6 @@ namespace sft {
 #ifdef SFT_HAS_STRING_MOVE
 
 Copier Copier::for_this_processor() noexcept {
-    constexpr std::size_t kMoveFromBytes = 1024 * 1024;
     constexpr unsigned kFeatureLeaf = 7;
     constexpr unsigned kEnhancedMove = 1U << 9;  // in EBX: ERMS
     Copier copier;

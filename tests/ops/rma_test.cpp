@@ -65,7 +65,7 @@ TEST_P(Rma, MovesBytesAtAnyAlignment) {
 }
 
 TEST(Copier, MovesLargeBlocksAtAnyAlignment) {
-    constexpr std::size_t kLarge = (1U << 20) + 4097;
+    constexpr std::size_t kLarge = Copier::kMoveFromBytes + 4097;
     constexpr std::size_t kRoom = kLarge + 128;
     std::vector<unsigned char> source(kRoom);
     for (std::size_t i = 0; i < source.size(); ++i) {
