@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <optional>
 
 namespace sft {
 namespace {
@@ -16,8 +18,10 @@ constexpr int kPiecesPerLook = 32;  // at what is left
 
 }  // namespace
 
+bool is_plenty(const MemoryLeft& left) noexcept { return left.bytes > left.limit - left.limit / 4; }
+
 bool may_touch_ahead(const MemoryLeft& left, std::uint64_t most) noexcept {
-    return left.bytes > left.limit - left.limit / 4 || most <= left.may_be_taken();
+    return is_plenty(left) || most <= left.may_be_taken();
 }
 
 bool FirstTouch::start(BackupStore& store, const LiveState& live, std::int32_t n_pes) {
@@ -37,14 +41,28 @@ void FirstTouch::run(BackupStore& store, const LiveState& live) {
 }
 
 bool FirstTouch::look(BackupStore& store, const LiveState& live, bool& found) {
+    const BackupStore::TouchSign sign = store.touch_sign(live);
+    if (sign.is_known() && sign == seen_) {
+        return true;
+    }
+    std::optional<std::uint64_t> most;
+    const auto may_go_on = [&] {
+        const MemoryLeft left = memory_left();
+        if (!most && !is_plenty(left)) {
+            most = store.room(live).most * static_cast<std::uint64_t>(n_pes_);
+        }
+        return may_touch_ahead(left, most.value_or(UINT64_MAX));
+    };
     BackupStore::TouchPlace place;
-    const std::uint64_t most = store.room(live).most * static_cast<std::uint64_t>(n_pes_);
     int pieces = 0;
     for (milliseconds pause(0); thread_.nap(pause);) {
-        if (pieces++ % kPiecesPerLook == 0 && !may_touch_ahead(memory_left(), most)) {
+        if (pieces++ % kPiecesPerLook == 0 && !may_go_on()) {
             return true;  // some may be free later
         }
         const BackupStore::Touched touched = store.touch(place, kPieceBlocks, live);
+        if (touched == BackupStore::Touched::end && !found) {
+            seen_ = sign;
+        }
         if (touched == BackupStore::Touched::end || touched == BackupStore::Touched::refused) {
             return touched == BackupStore::Touched::end;
         }

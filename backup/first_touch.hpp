@@ -10,8 +10,10 @@
 // shmem_checkpoint_all has no such thread.
 //
 // It looks for new memory again and again, more and more seldom as long as there is none: in the end every five
-// seconds, for some 11 ms for each GiB that exists, copies included. It holds the store's mutex for 256 KiB of each
-// copy at a time.
+// seconds. A look takes some milliseconds for each GiB that exists, and locks of the file in which all PEs of the node
+// have their memory: checkpoints of others wait for these, and took three times as long when nothing had changed. So
+// nothing is looked at while the system says that no memory has come to that file. It holds the store's mutex for 256
+// KiB of each copy at a time.
 //
 // Invariant: contents do not change.
 #pragma once
@@ -24,6 +26,8 @@
 
 namespace sft {
 
+// Whatever comes.
+[[nodiscard]] bool is_plenty(const MemoryLeft& left) noexcept;
 // most: what the PEs here and their copies may come to take.
 [[nodiscard]] bool may_touch_ahead(const MemoryLeft& left, std::uint64_t most) noexcept;
 
@@ -40,6 +44,7 @@ private:
     bool look(BackupStore& store, const LiveState& live, bool& found);
 
     std::int32_t n_pes_ = 0;
+    BackupStore::TouchSign seen_;  // of the last look that found nothing
     IdleThread thread_;
 };
 

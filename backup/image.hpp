@@ -110,7 +110,7 @@ public:
     // live -> image, which is not far.
     struct Storing {
         FaultPoint middle = FaultPoint::update_middle;  // between the heap and the globals
-        const BlockSet* differing = nullptr;            // the blocks that differ, if that is known already
+        const BlockSet* differing = nullptr;            // if that is known already, the blocks that differ or are gone
         const BlockSet* may_differ = nullptr;           // else, if known: no others differ from what the image holds
         bool checks = false;                            // that, by comparing them: it ends the process if not
         BlockSet* changed = nullptr;                    // if given, gets the blocks that were copied or are gone
@@ -133,7 +133,7 @@ public:
     struct Shipping {
         const Image* local = nullptr;            // a sound local copy, of whatever version
         const BlockSet* slot_differs = nullptr;  // with it: what may differ between it and the far image
-        BlockSet* live_differs = nullptr;        // with it: gets what differs between it and live memory
+        BlockSet* live_differs = nullptr;        // with it: gets what differs between it and live memory, or is gone
         const BlockSet* may_differ = nullptr;    // with it, if known: in no others they differ
         // If a tracker knows: no others have been written since the version of the local copy, or without one of the
         // far image. Only where slot_differs says all, or the far image was written by this process.
@@ -260,6 +260,8 @@ private:
     // kAbsent: the block does not exist.
     [[nodiscard]] std::uint64_t entry_of(std::size_t number) const noexcept;
     [[nodiscard]] static std::size_t existing_bytes(const Region& region, std::size_t blocks) noexcept;
+    [[nodiscard]] std::size_t existing_bytes() const noexcept;
+    [[nodiscard]] bool are_few(const BlockSet& names) const noexcept;
     void store_heap(const LiveState& live, Pass& pass) noexcept;
     void store_globals(const LiveState& live, Pass& pass) noexcept;
     [[nodiscard]] bool load_saved(Loader& loader, const LiveState& live, const ByteExtent& extent);

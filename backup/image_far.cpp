@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "backup/far_image.hpp"
@@ -159,6 +160,13 @@ public:
         if (shipping_.local != nullptr) {
             shipping_.live_differs->reset(image_.blocks());
         }
+        if (known_ && shipping_.written != nullptr && !shipping_.checks && !SFT_SLOW_ASSERTIONS) {
+            names_ = *shipping_.written;
+            if (shipping_.slot_differs != nullptr) {
+                names_.merge(*shipping_.slot_differs);
+            }
+            goes_by_names_ = image_.are_few(names_);
+        }
     }
 
     void heap() {
@@ -168,6 +176,7 @@ public:
                      [&](std::size_t number, const std::byte* live, std::size_t) { consider(number, live, false); });
     }
 
+    // Every entry of their table counts.
     void globals() {
         const std::size_t blocks = blocks_of(image_.globals_.bytes);
         const std::size_t used = existing(image_.globals_, globals_of(live_), known_ ? blocks : 0,
@@ -189,6 +198,8 @@ public:
         send_run();
     }
 
+    [[nodiscard]] bool goes_by_names() const noexcept { return goes_by_names_; }
+
     // What has changed of the table.
     void table() {
         send_run();
@@ -208,16 +219,23 @@ public:
     }
 
 private:
-    // As Image::store_existing().
+    // As Image::store_existing(), or store_named().
     template <class Consider>
     [[nodiscard]] std::size_t existing(const Region& region, const SparseMemory& live, std::size_t known_blocks,
                                        Consider&& consider_block) {
+        return goes_by_names_ ? named(region, live, known_blocks, consider_block)
+                              : all_existing(region, live, known_blocks, consider_block);
+    }
+
+    template <class Consider>
+    [[nodiscard]] std::size_t all_existing(const Region& region, const SparseMemory& live, std::size_t known_blocks,
+                                           Consider&& consider_block) {
         const std::size_t begin = image_.first_block(region);
         std::size_t used = 0;
         each_existing_run(live, [&](std::size_t first, std::size_t end) {
             SFT_ASSERT(first >= used && first < end && end <= blocks_of(region.bytes));
             for (std::size_t hole = used; hole < first; ++hole) {
-                enter(begin + hole, kAbsent, hole < known_blocks);
+                leave_out(begin + hole, hole < known_blocks);
             }
             for (std::size_t i = first; i < end; ++i) {
                 if (i >= known_blocks) {
@@ -227,7 +245,55 @@ private:
             }
             used = end;
         });
+        // Of the heap nothing counts from here on, in the far image; a local copy may have it still.
+        if (shipping_.local != nullptr) {
+            const std::size_t ends =
+                &region == &image_.heap_ ? shipping_.local->header_->heap_blocks : blocks_of(region.bytes);
+            for (std::size_t hole = used; hole < ends; ++hole) {
+                note_gone(begin + hole);
+            }
+        }
         return used;
+    }
+
+    template <class Consider>
+    [[nodiscard]] std::size_t named(const Region& region, const SparseMemory& live, std::size_t known_blocks,
+                                    Consider&& consider_block) {
+        const std::size_t begin = image_.first_block(region);
+        std::size_t used = known_blocks;
+        names_.each_run(begin, begin + blocks_of(region.bytes), [&](std::size_t from, std::size_t to) {
+            const std::size_t end = to - begin;
+            for (std::size_t next = from - begin; next < end;) {
+                const std::size_t block = std::min(end, next_existing_block(live, next));
+                for (std::size_t hole = next; hole < block; ++hole) {
+                    if (hole < used) {
+                        leave_out(begin + hole, true);
+                    } else {
+                        note_gone(begin + hole);
+                    }
+                }
+                if (block < end) {
+                    for (; used <= block; ++used) {
+                        enter(begin + used, kAbsent, false);  // what the table says of them comes from before
+                    }
+                    consider_block(begin + block, at(live.memory, block * kBlockBytes),
+                                   block_bytes(region.bytes, block));
+                }
+                next = block + 1;
+            }
+        });
+        return used;
+    }
+
+    void leave_out(std::size_t number, bool is_known) {
+        enter(number, kAbsent, is_known);
+        note_gone(number);
+    }
+    // The local copy may have what is a hole now.
+    void note_gone(std::size_t number) {
+        if (shipping_.local != nullptr && shipping_.local->entry_of(number) != kAbsent) {
+            shipping_.live_differs->insert(number);
+        }
     }
 
     // What may change meanwhile is sent from a copy.
@@ -236,11 +302,11 @@ private:
             shipping_.stats.bytes_stored += bytes;
             return;
         }
-        if (staged_ + bytes > stage_.size()) {
+        if (staged_ + bytes > kStageBytes) {
             empty_stage();
         }
-        SFT_ASSERT(staged_ + bytes <= stage_.size());
-        std::byte* const copy = stage_.data() + staged_;
+        SFT_ASSERT(staged_ + bytes <= kStageBytes);
+        std::byte* const copy = stage_.get() + staged_;
         raw_copy(copy, live, bytes);
         if (consider(number, copy, true)) {
             staged_ += bytes;
@@ -378,8 +444,11 @@ private:
     const LiveState& live_;
     Shipping& shipping_;
     const bool known_;
-    BlockSet dirty_pages_;  // of header and table
-    std::vector<std::byte> stage_ = std::vector<std::byte>(kStageBytes);
+    BlockSet names_;
+    bool goes_by_names_ = false;  // what is not among them is in the far image as it is, and need not be looked for
+    BlockSet dirty_pages_;        // of header and table
+    // Not touched where it is not used: most of it, most of the time.
+    std::unique_ptr<std::byte[]> stage_ = std::make_unique_for_overwrite<std::byte[]>(kStageBytes);
     std::size_t staged_ = 0;
     std::size_t run_offset_ = 0;  // neighbours that will be sent together
     const std::byte* run_ = nullptr;
@@ -398,6 +467,9 @@ bool Image::ship(Version version, const LiveState& live, Shipping& shipping) noe
     shipper.globals();
     shipper.library();
     shipper.table();
+    if (shipper.goes_by_names()) {
+        shipping.stats.bytes_stored = existing_bytes();
+    }
     SFT_ASSERT(shipping.stats.bytes_copied <= shipping.stats.bytes_stored);
     return seal(version);
 }

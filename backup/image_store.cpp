@@ -17,12 +17,11 @@ struct Image::Pass {
     const std::size_t frozen_blocks;  // of the heap
     const LiveState& live;
     const std::byte* const globals;  // in the image
+    const bool goes_by_names;        // nothing else than what is named has to be looked at
     ImageStats stats = {};
 
-    // Nothing else than what is named has to be looked at.
-    [[nodiscard]] bool goes_by_names() const noexcept {
-        return known && storing.may_differ != nullptr && storing.differing == nullptr && !SFT_SLOW_ASSERTIONS &&
-               !storing.checks;
+    [[nodiscard]] const BlockSet* names() const noexcept {
+        return storing.differing != nullptr ? storing.differing : storing.may_differ;
     }
     [[nodiscard]] bool is_unnamed(std::size_t number) const noexcept {
         return known && storing.differing == nullptr && storing.may_differ != nullptr &&
@@ -36,7 +35,7 @@ struct Image::Pass {
     }
     // The pages of the block that have to be looked at, if it is known that the others do not differ; else none.
     [[nodiscard]] unsigned pages_named(std::size_t number) const noexcept {
-        const BlockSet* const named = storing.differing != nullptr ? storing.differing : storing.may_differ;
+        const BlockSet* const named = names();
         return known && named != nullptr && number >= frozen_blocks ? named->pages_of(number) : 0;
     }
     // What is not named of a block with pages that are.
@@ -213,10 +212,10 @@ std::size_t Image::store_existing(const Region& region, const SparseMemory& live
 // The same of the blocks that are named only: of the others everything stays as the table has it.
 std::size_t Image::store_named(const Region& region, const SparseMemory& live, std::size_t known_blocks,
                                Pass& pass) noexcept {
-    SFT_ASSERT(pass.goes_by_names() && region.bytes == live.memory.bytes && known_blocks <= blocks_of(region.bytes));
+    SFT_ASSERT(pass.goes_by_names && region.bytes == live.memory.bytes && known_blocks <= blocks_of(region.bytes));
     const auto base = static_cast<std::size_t>(region.table - pass.table);
     std::size_t used = known_blocks;
-    pass.storing.may_differ->each_run(base, base + blocks_of(region.bytes), [&](std::size_t from, std::size_t to) {
+    pass.names()->each_run(base, base + blocks_of(region.bytes), [&](std::size_t from, std::size_t to) {
         const std::size_t end = to - base;
         for (std::size_t next = from - base; next < end;) {
             const bool is_there = pass.knows_present() && next < known_blocks && region.table[next] != kAbsent &&
@@ -237,7 +236,7 @@ std::size_t Image::store_named(const Region& region, const SparseMemory& live, s
 // The same, where another image says which of its first blocks exist; it has none behind them.
 std::size_t Image::store_like(const Region& region, const AddressRange& live, std::size_t known_blocks,
                               std::size_t blocks, Pass& pass) noexcept {
-    SFT_ASSERT(pass.goes_by_names() && region.bytes == live.bytes && blocks <= blocks_of(region.bytes));
+    SFT_ASSERT(pass.goes_by_names && region.bytes == live.bytes && blocks <= blocks_of(region.bytes));
     const auto base = static_cast<std::size_t>(region.table - pass.table);
     const std::uint64_t* const like = pass.storing.like->heap_.table + base;
     const auto store_run = [&](std::size_t first, std::size_t end) {
@@ -288,10 +287,16 @@ std::size_t Image::existing_bytes(const Region& region, std::size_t blocks) noex
     return bytes;
 }
 
+// By the table.
+std::size_t Image::existing_bytes() const noexcept {
+    return existing_bytes(heap_, header_->heap_blocks) + existing_bytes(globals_, blocks_of(globals_.bytes)) +
+           library_.bytes;
+}
+
 void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
     SFT_ASSERT(header_->version.load() == kNoVersion.value());  // cleared before the first byte changes
     const std::size_t known_blocks = pass.known ? header_->heap_blocks : 0;
-    header_->heap_blocks = !pass.goes_by_names()          ? store_existing(heap_, heap_of(live), known_blocks, pass)
+    header_->heap_blocks = !pass.goes_by_names            ? store_existing(heap_, heap_of(live), known_blocks, pass)
                            : pass.storing.like == nullptr ? store_named(heap_, heap_of(live), known_blocks, pass)
                                                           : store_like(heap_, live.heap, known_blocks,
                                                                        pass.storing.like->header_->heap_blocks, pass);
@@ -300,9 +305,9 @@ void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
 // Every entry of their table counts.
 void Image::store_globals(const LiveState& live, Pass& pass) noexcept {
     const std::size_t blocks = blocks_of(globals_.bytes);
-    if (pass.goes_by_names() && pass.storing.like != nullptr) {
+    if (pass.goes_by_names && pass.storing.like != nullptr) {
         static_cast<void>(store_like(globals_, live.globals, blocks, blocks, pass));
-    } else if (pass.goes_by_names()) {
+    } else if (pass.goes_by_names) {
         static_cast<void>(store_named(globals_, globals_of(live), blocks, pass));
     } else {
         const std::size_t used = store_existing(globals_, globals_of(live), pass.known ? blocks : 0, pass);
@@ -310,8 +315,34 @@ void Image::store_globals(const LiveState& live, Pass& pass) noexcept {
     }
 }
 
+// To look for a named block that exists takes a system call, and to look for all that exist a walk through the file's
+// pages. A tracker names holes as well: a run of them takes one call.
+bool Image::are_few(const BlockSet& names) const noexcept {
+    constexpr std::size_t kOneOf = 8;
+    std::size_t n = 0;
+    const auto count = [&](const Region& region, std::size_t blocks) {
+        const std::size_t base = first_block(region);
+        names.each_run(base, base + blocks, [&](std::size_t first, std::size_t end) {
+            n += static_cast<std::size_t>(std::count_if(region.table + (first - base), region.table + (end - base),
+                                                        [](std::uint64_t entry) { return entry != kAbsent; }));
+        });
+    };
+    count(heap_, header_->heap_blocks);
+    count(globals_, blocks_of(globals_.bytes));
+    return n < (header_->heap_blocks + blocks_of(globals_.bytes)) / kOneOf;
+}
+
 ImageStats Image::store(Version version, const LiveState& live, const Storing& storing) noexcept {
-    Pass pass{storing, sound(this->version()), heap_.table, live.frozen_heap_bytes / kBlockBytes, live, globals_.data};
+    const bool is_known = sound(this->version());
+    const bool has_names =
+        is_known && (storing.differing != nullptr ? are_few(*storing.differing) : storing.may_differ != nullptr);
+    Pass pass{.storing = storing,
+              .known = is_known,
+              .table = heap_.table,
+              .frozen_blocks = live.frozen_heap_bytes / kBlockBytes,
+              .live = live,
+              .globals = globals_.data,
+              .goes_by_names = has_names && !SFT_SLOW_ASSERTIONS && !storing.checks};
     SFT_ASSERT(version != kNoVersion && far_ == nullptr);
     SFT_ASSERT(heap_.bytes == live.heap.bytes && library_.bytes == live.library.bytes);
     SFT_ASSERT(globals_.bytes == live.globals.bytes);
@@ -322,11 +353,10 @@ ImageStats Image::store(Version version, const LiveState& live, const Storing& s
     fault_point(storing.middle);
     store_globals(live, pass);
     store_whole(library_, live.library, pass);
-    if (pass.goes_by_names() && storing.like != nullptr) {
+    if (pass.goes_by_names && storing.like != nullptr) {
         pass.stats.bytes_stored = storing.like_bytes;
-    } else if (pass.goes_by_names()) {
-        pass.stats.bytes_stored = existing_bytes(heap_, header_->heap_blocks) +
-                                  existing_bytes(globals_, blocks_of(globals_.bytes)) + library_.bytes;
+    } else if (pass.goes_by_names) {
+        pass.stats.bytes_stored = existing_bytes();
     }
     seal(version);
     SFT_ASSERT(holds(version));  // not that every block is intact: a flip that equals the change kept its entry

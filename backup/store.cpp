@@ -144,6 +144,7 @@ Reach BackupStore::use_keeper(const KeeperLocation& location, PeId pe, const Liv
     const bool is_shown = location.node_file >= 0 && is_local_shown_ && (location.is_far() || is_shadow_shown_);
     if (!is_shown) {
         touched_[0] = touched_[1] = BlockSet();
+        ++touch_places_;
     }
     if (const Reach shown = show_local_copy(pe, live, trouble); shown != Reach::opened) {
         return shown;

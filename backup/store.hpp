@@ -208,6 +208,17 @@ public:
     // the call.
     enum class Touched { more, skipped, end, busy, refused };
     [[nodiscard]] Touched touch(TouchPlace& place, std::size_t blocks, const LiveState& live);
+    // While this stays the same, and is known, nothing has come that a look which went to the end has not seen. Costs
+    // two system calls, and no lock that others wait for, which a look does.
+    struct TouchSign {
+        std::int64_t heap = -1;  // memory of the file that it is in, also others' there; -1: not known
+        std::int64_t globals = -1;
+        std::uint32_t places = 0;  // how many times the copies have had other places
+
+        [[nodiscard]] bool is_known() const noexcept { return heap >= 0 && globals >= 0; }
+        friend bool operator==(const TouchSign&, const TouchSign&) = default;
+    };
+    [[nodiscard]] TouchSign touch_sign(const LiveState& live) const noexcept;
 
     // ---- room ----
 
@@ -357,6 +368,7 @@ private:
     std::size_t existing_bytes_ SFT_GUARDED_BY(mutex_) = 0;  // of live memory, as that was replicated to a near shadow
     BlockSet updated_ SFT_GUARDED_BY(mutex_);                // blocks of the local copy, in the last update of it
     BlockSet touched_[2] SFT_GUARDED_BY(mutex_);             // by slot; the local copy with each
+    std::atomic<std::uint32_t> touch_places_{0};             // how many times they have been forgotten
     std::string explanation_ SFT_GUARDED_BY(mutex_);
     std::atomic<std::uint64_t> checked_{0};
     std::atomic<std::uint64_t> bad_{0};

@@ -1,4 +1,6 @@
 // The part of BackupStore that gives copies their pages before they are written.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -32,7 +34,16 @@ Blocks next_run(const LiveState& live, std::size_t from) {
     return {};
 }
 
+std::int64_t memory_of(int fd) noexcept {
+    struct stat info {};
+    return ::fstat(fd, &info) == 0 ? static_cast<std::int64_t>(info.st_blocks) : -1;
+}
+
 }  // namespace
+
+BackupStore::TouchSign BackupStore::touch_sign(const LiveState& live) const noexcept {
+    return {.heap = memory_of(live.heap_fd), .globals = memory_of(live.globals_fd), .places = touch_places_.load()};
+}
 
 BackupStore::Touched BackupStore::touch(TouchPlace& place, std::size_t blocks, const LiveState& live) {
     SFT_ASSERT(blocks > 0);

@@ -232,6 +232,27 @@ TEST_P(FirstTouchTest, WhatTwoCheckpointsWriteIsTouchedAndNothingElse) {
     EXPECT_LE(kept_bytes(), 6 * kBlockBytes + 2 * (Image::front_bytes_for(owner.live.state) + 4096));
 }
 
+TEST_P(FirstTouchTest, ALookIsNeededOnlyWhenMemoryHasCome) {
+    use(near);
+    const BackupStore& store = owner.protector.store();
+    const auto sign = store.touch_sign(owner.live.state);
+    ASSERT_TRUE(sign.is_known());
+    owner.live.heap.address()[0] = std::byte{1};
+    const auto with_heap = store.touch_sign(owner.live.state);
+    EXPECT_FALSE(with_heap == sign);
+    owner.live.heap.address()[0] = std::byte{2};
+    EXPECT_TRUE(store.touch_sign(owner.live.state) == with_heap) << "what is there already needs no look";
+    owner.live.globals[5 * kBlockBytes] = std::byte{1};
+    const auto with_globals = store.touch_sign(owner.live.state);
+    EXPECT_FALSE(with_globals == with_heap);
+    const Member other(GetParam());
+    use(keeper_location(other, ProcId(0)));
+    EXPECT_FALSE(store.touch_sign(owner.live.state) == with_globals) << "the copies are elsewhere";
+    BackupStore::TouchSign unknown = sign;
+    unknown.globals = -1;
+    EXPECT_FALSE(unknown.is_known());
+}
+
 TEST_P(FirstTouchTest, TheThreadFindsMemoryThatComesLater) {
     const auto n_threads = [] {
         const std::filesystem::directory_iterator tasks("/proc/self/task");
