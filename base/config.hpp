@@ -97,6 +97,7 @@ struct Config {
     std::uint64_t store_rate_bytes = 0;  // 0: no bound
     StoreCompression store_compression;
     std::string restart;  // empty: the job begins
+    std::string load;     // empty: there is nothing to load arrays from
     Unreplaced unreplaced = Unreplaced::abort;
     std::uint32_t wait_timeout_seconds = 0;
     FaultAction on_fault = FaultAction::jump;

@@ -49,6 +49,7 @@ enum class MutexRank : std::uint8_t {
     parity,       // ParityPlace: what processes of this node fold, the network's threads among them
     ways,         // signed_ways.cpp: inside of a fabric, which calls connect()
     snapshot,     // Coordinator: for a copy; anybody may ask, fault points among them
+    arrays,       // Storage: files are read while it is held
     fault_lab,    // fault_points.cpp: fault points may be anywhere
     tool,         // programs in tools/: each is held alone
 };

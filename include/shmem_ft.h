@@ -174,6 +174,27 @@ int shmem_ft_include(void *memory, size_t bytes);
  * be more than 128 pieces: then it is saved as before. Example: shmem_ft_exclude(3). */
 int shmem_ft_exclude(const void *memory, size_t bytes);
 
+/* Local. For state that another number of PEs, or another program, can go on with. Says that the `count` elements of
+ * `element_bytes` bytes each at `array`, a piece of symmetric memory on this PE, are the elements from `first` on of
+ * the array `name` of the whole job. Stored versions (SHMEM_FT_STORE) say so from the next one on. Every PE declares
+ * what it has, each name with the same element_bytes; pieces may overlap where they are equal (a step counter that all
+ * have is element 0 of all). A piece with the same name and address takes the place of the one before; no elements:
+ * nothing is declared. The piece lies inside of one object; what does not ends the job. On the heap it counts until the
+ * object is freed or reallocated, and like everything symmetric it goes back with a version. A name has 1 to 39 letters
+ * without spaces. Returns SHMEM_FT_SUCCESS, or SHMEM_FT_ERROR_OUT_OF_MEMORY if this PE would have more than 32 pieces.
+ * Example: shmem_ft_declare_array(3). */
+int shmem_ft_declare_array(const char *name, const void *array, size_t element_bytes, size_t first, size_t count);
+
+/* Local. Brings elements of an array that a job has declared from its stored version, which SHMEM_FT_LOAD names, to
+ * `to`, any memory of this PE, wherever they were. They belong into the block of shmem_ft_algo_init. Returns
+ * SHMEM_FT_SUCCESS, or SHMEM_FT_FAILURE with one line that says why: no version, no such array, another size, elements
+ * that no PE has declared, a damaged file. */
+int shmem_ft_load_array(const char *name, void *to, size_t element_bytes, size_t first, size_t count);
+
+/* Local. How many elements the array `name` has in the version that SHMEM_FT_LOAD names: one more than the number of
+ * the last one. 0: there is no such array, or no version. */
+size_t shmem_ft_stored_elements(const char *name);
+
 /* A hint for shmem_malloc_with_hints: as if shmem_ft_exclude were called for all of it. */
 #define SHMEM_FT_HINT_SCRATCH (1L << 16)
 
@@ -195,6 +216,9 @@ int pshmem_ft_on_unreplaced(shmem_ft_unreplaced_handler_t handler, void *context
 int pshmem_ft_on_version(shmem_ft_version_handler_t handler, void *context);
 int pshmem_ft_include(void *memory, size_t bytes);
 int pshmem_ft_exclude(const void *memory, size_t bytes);
+int pshmem_ft_declare_array(const char *name, const void *array, size_t element_bytes, size_t first, size_t count);
+int pshmem_ft_load_array(const char *name, void *to, size_t element_bytes, size_t first, size_t count);
+size_t pshmem_ft_stored_elements(const char *name);
 jmp_buf *pshmem_ft_rollback_point(void);
 int pshmem_ft_must_recover(void);
 

@@ -141,6 +141,11 @@ void Drain::begin(PeId pe, Version version, const Image& copy) noexcept {
     copy_begin_ = copy.begin();
     Image own = kept();
     copy.copy_front_to(own);
+    const ArrayTable* const declared = options_.live->arrays;  // nobody declares anything in the middle of a checkpoint
+    arrays_.clear();
+    for (std::size_t i = 0; declared != nullptr && i < declared->size(); ++i) {
+        arrays_.push_back((*declared)[i]);
+    }
     for (std::size_t block = 0; block < n_blocks_; ++block) {
         blocks_[block].store(Block::absent, std::memory_order_relaxed);
     }
@@ -207,6 +212,13 @@ void Drain::tell(Version version, const std::string& why) {
     }
 }
 
+// The version is complete without that.
+void Drain::tell_of_arrays(const std::string& why) {
+    if (!std::exchange(has_told_of_arrays_, true)) {
+        say("warning: SHMEM_FT_STORE: %s; what that PE has of it cannot be loaded", why.c_str());
+    }
+}
+
 Result<> Drain::write_state(const std::string& folder) {
     const StoredHead head =
         head_of(*options_.live, version_, pe_, options_.about.n_pes, {options_.about.program, options_.about.job});
@@ -215,7 +227,7 @@ Result<> Drain::write_state(const std::string& folder) {
                         .then([&] { return file.create(state_file(folder, pe_), head); })
                         .then([&] { return write_blocks(file); })
                         .then([&] { return write_front(file); })
-                        .then([&] { return file.finish(kept().header_sum()); });
+                        .then([&] { return file.finish(kept().header_sum(), arrays_); });
     if (done && options_.tells) {
         say("PE %d: version %u is in its file: %zu bytes of %zu took %.3f ms", pe_.value(), version_.value(),
             file.written_bytes(), file.state_bytes(), static_cast<double>(now_ns() - begin_ns_) / 1e6);
@@ -335,6 +347,13 @@ Result<> Drain::complete(Version version, const std::string& folder) {
             return fails(head.error());
         }
         manifest.image_sums.push_back(head->image_sum);
+        const Result<std::vector<ArrayPiece>> arrays = read_arrays(state_file(folder, PeId(pe)), *head);
+        if (!arrays) {
+            return fails(arrays.error());
+        }
+        if (const Result<> added = add_arrays(manifest, PeId(pe), *arrays); !added) {
+            tell_of_arrays(added.error().line);
+        }
     }
     fault_point(FaultPoint::store_complete);
     if (Result<> done = verify_version(folder, manifest, false).then([&] { return write_manifest(folder, manifest); });

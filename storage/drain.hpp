@@ -96,6 +96,7 @@ private:
     [[nodiscard]] Result<> complete(Version version, const std::string& folder);
     [[nodiscard]] Result<> remove_old() const;
     void tell(Version version, const std::string& why);
+    void tell_of_arrays(const std::string& why);
     void forget_blocks() noexcept;
     [[nodiscard]] Image kept() const noexcept { return {own_, *options_.live}; }
 
@@ -108,6 +109,7 @@ private:
     std::atomic<bool> is_writing_{false};
     std::atomic<Version> last_complete_{kNoVersion};
     std::atomic<bool> is_stopped_{false};
+    bool has_told_of_arrays_ = false;
     bool has_told_ = false;  // of a version that was not stored, after the last one that was
 
     // Of the version that is being written; set before is_writing_, by which the thread knows of it.
@@ -120,6 +122,7 @@ private:
     std::size_t n_blocks_ = 0;
     std::size_t own_bytes_ = 0;
     std::int64_t begin_ns_ = 0;
+    std::vector<ArrayPiece> arrays_;
 };
 
 }  // namespace sft

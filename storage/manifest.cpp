@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -99,11 +100,72 @@ std::string text_of_manifest(const Manifest& manifest) {
     for (const auto& [name, value] : manifest.settings) {
         text += name + " = " + quoted(value) + "\n";
     }
+    for (const StoredArray& array : manifest.arrays) {
+        text += "\n[arrays." + quoted(array.name) + "]\n";
+        text += format("element_bytes = %llu\npieces = [  # PE, its first element, how many, address\n",
+                       static_cast<unsigned long long>(array.element_bytes));
+        for (const StoredArray::Piece& piece : array.pieces) {
+            text +=
+                format("  [%d, %llu, %llu, 0x%llx],\n", piece.pe.value(), static_cast<unsigned long long>(piece.first),
+                       static_cast<unsigned long long>(piece.count), static_cast<unsigned long long>(piece.address));
+        }
+        text += "]\n";
+    }
     text += "\n[checksums]\n";
     for (std::size_t pe = 0; pe < manifest.image_sums.size(); ++pe) {
         text += format("pe-%05zu = \"", pe) + hex(manifest.image_sums[pe]) + "\"\n";
     }
     return text;
+}
+
+// Four numbers.
+std::optional<StoredArray::Piece> take_piece(const toml::node& node, std::int32_t n_pes, std::uint64_t element_bytes) {
+    constexpr std::size_t kNumbers = 4;
+    const toml::array* const numbers = node.as_array();
+    if (numbers == nullptr || numbers->size() != kNumbers) {
+        return std::nullopt;
+    }
+    std::uint64_t words[kNumbers] = {};
+    for (std::size_t i = 0; i < kNumbers; ++i) {
+        const auto number = (*numbers)[i].value<std::int64_t>();
+        if (!number || *number < 0) {
+            return std::nullopt;
+        }
+        words[i] = static_cast<std::uint64_t>(*number);
+    }
+    const auto [pe, first, count, address] = words;
+    if (pe >= static_cast<std::uint64_t>(n_pes) || count == 0 || count > INT64_MAX / element_bytes) {
+        return std::nullopt;
+    }
+    return StoredArray::Piece{
+        .pe = PeId(static_cast<std::int32_t>(pe)), .address = address, .first = first, .count = count};
+}
+
+void take_arrays(const std::string& path, const toml::table& root, Manifest& manifest, Keys& root_keys) {
+    const toml::table* const arrays = root["arrays"].as_table();
+    if (arrays == nullptr) {
+        return;  // nothing was declared
+    }
+    for (const auto& [name, node] : *arrays) {
+        const toml::table* const table = node.as_table();
+        StoredArray array;
+        array.name = std::string(name.str());
+        Keys keys(path, table == nullptr ? root : *table);
+        array.element_bytes = static_cast<std::uint64_t>(keys.take_number("element_bytes", INT64_MAX));
+        const toml::array* const pieces = table == nullptr ? nullptr : (*table)["pieces"].as_array();
+        if (!keys.error().empty() || array.element_bytes == 0 || pieces == nullptr || !is_array_name(array.name)) {
+            return root_keys.wrong(&node, array.name.c_str(), "not an array with element_bytes and pieces");
+        }
+        for (const toml::node& one : *pieces) {
+            const auto piece = take_piece(one, manifest.n_pes, array.element_bytes);
+            if (!piece) {
+                return root_keys.wrong(&one, array.name.c_str(),
+                                       "not a PE, its first element, how many, and an address");
+            }
+            array.pieces.push_back(*piece);
+        }
+        manifest.arrays.push_back(std::move(array));
+    }
 }
 
 Result<Manifest> take_manifest(const std::string& path, const toml::table& root) {
@@ -128,6 +190,7 @@ Result<Manifest> take_manifest(const std::string& path, const toml::table& root)
             manifest.settings.emplace_back(name.str(), value.value_or(std::string()));
         }
     }
+    take_arrays(path, root, manifest, keys);
     const toml::table* sums = root["checksums"].as_table();
     if (sums == nullptr) {
         keys.wrong(nullptr, "checksums", "missing");
@@ -146,6 +209,34 @@ Result<Manifest> take_manifest(const std::string& path, const toml::table& root)
 }
 
 }  // namespace
+
+std::uint64_t StoredArray::elements() const noexcept {
+    std::uint64_t end = 0;
+    for (const Piece& piece : pieces) {
+        end = std::max(end, piece.end());
+    }
+    return end;
+}
+
+Result<> add_arrays(Manifest& manifest, PeId pe, std::span<const ArrayPiece> pieces) {
+    Result<> done;
+    for (const ArrayPiece& piece : pieces) {
+        const auto place =
+            std::lower_bound(manifest.arrays.begin(), manifest.arrays.end(), piece.text(),
+                             [](const StoredArray& array, std::string_view name) { return array.name < name; });
+        const bool is_new = place == manifest.arrays.end() || place->name != piece.text();
+        StoredArray& array =
+            is_new ? *manifest.arrays.insert(place, {std::string(piece.text()), piece.element_bytes, {}}) : *place;
+        if (array.element_bytes != piece.element_bytes) {
+            done = fails(format("the elements of the array %s have %llu bytes on PE %d, and %llu on others",
+                                array.name.c_str(), static_cast<unsigned long long>(piece.element_bytes), pe.value(),
+                                static_cast<unsigned long long>(array.element_bytes)));
+            continue;
+        }
+        array.pieces.push_back({pe, piece.address, piece.first, piece.count});
+    }
+    return done;
+}
 
 Result<Manifest> read_manifest(const std::string& folder) {
     const std::string path = manifest_file(folder);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,9 +16,29 @@
 
 namespace sft {
 
+// An array that the program has declared (symheap/array_table.hpp): which PE has which of its elements.
+struct StoredArray {
+    struct Piece {
+        PeId pe = kNoPe;
+        std::uint64_t address = 0;  // in that PE's memory
+        std::uint64_t first = 0;
+        std::uint64_t count = 0;
+
+        [[nodiscard]] std::uint64_t end() const noexcept { return first + count; }
+        friend bool operator==(const Piece&, const Piece&) = default;
+    };
+    std::string name;
+    std::uint64_t element_bytes = 0;
+    std::vector<Piece> pieces;  // by PE; some elements may be in several, or in none
+
+    // Up to the last one that somebody has.
+    [[nodiscard]] std::uint64_t elements() const noexcept;
+    friend bool operator==(const StoredArray&, const StoredArray&) = default;
+};
+
 struct Manifest {
     // Of the format; others are refused.
-    static constexpr std::int64_t kLayout = 3;
+    static constexpr std::int64_t kLayout = 4;
     Version version = kNoVersion;
     std::int32_t n_pes = 0;
     std::int64_t stored = 0;   // seconds since 1970
@@ -27,9 +48,13 @@ struct Manifest {
     std::string library;                                        // its version
     std::vector<std::pair<std::string, std::string>> settings;  // that a job which goes on from it must have
     std::vector<std::uint64_t> image_sums;                      // by PE
+    std::vector<StoredArray> arrays;                            // by name
 
     friend bool operator==(const Manifest&, const Manifest&) = default;
 };
+
+// What a PE has declared. The failure names the array whose elements have another size on PEs before it.
+[[nodiscard]] Result<> add_arrays(Manifest& manifest, PeId pe, std::span<const ArrayPiece> pieces);
 
 // The failure names the file, and the line or key where it is known.
 [[nodiscard]] Result<Manifest> read_manifest(const std::string& folder);

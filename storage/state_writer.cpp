@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/assert.hpp"
+#include "base/checksum.hpp"
 
 namespace sft {
 
@@ -35,11 +36,17 @@ Result<> StateWriter::put(const std::byte* data, std::size_t bytes, std::size_t 
     return file_.write(piece_.data(), piece_.size(), begin);
 }
 
-Result<> StateWriter::finish(std::uint64_t image_sum) {
+Result<> StateWriter::finish(std::uint64_t image_sum, std::span<const ArrayPiece> arrays) {
+    SFT_ASSERT(arrays.size() <= ArrayTable::kPiecesMax);
     head_.image_sum = image_sum;
+    head_.n_arrays = static_cast<std::uint32_t>(arrays.size());
+    head_.arrays_sum = checksum(arrays.data(), arrays.size_bytes());
     head_.file_bytes = compressor_ ? end_ : head_.bytes;
     seal(head_);
-    return file_.write(&head_, sizeof head_, 0).then([&] { return file_.finish_as(path_); });
+    return file_.write(&head_, sizeof head_, 0)
+        .then(
+            [&] { return arrays.empty() ? Result<>() : file_.write(arrays.data(), arrays.size_bytes(), sizeof head_); })
+        .then([&] { return file_.finish_as(path_); });
 }
 
 }  // namespace sft

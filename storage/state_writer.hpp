@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ public:
     // At most kPieceBytes, which belong to this offset. Each byte is given once.
     [[nodiscard]] Result<> put(const std::byte* data, std::size_t bytes, std::size_t offset);
     // The file is complete and on the disk.
-    [[nodiscard]] Result<> finish(std::uint64_t image_sum);
+    [[nodiscard]] Result<> finish(std::uint64_t image_sum, std::span<const ArrayPiece> arrays = {});
 
     // What was given.
     [[nodiscard]] std::size_t state_bytes() const noexcept { return state_bytes_; }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
@@ -49,6 +50,31 @@ Result<StoredHead> read_head(const std::string& path) {
                             static_cast<long long>(info.st_size), static_cast<unsigned long long>(head.file_bytes)));
     }
     return head;
+}
+
+Result<std::vector<ArrayPiece>> read_arrays(const std::string& path, const StoredHead& head) {
+    if (head.n_arrays > ArrayTable::kPiecesMax) {
+        return fails(format("%s: has %u arrays, which is more than there can be", path.c_str(), head.n_arrays));
+    }
+    std::vector<ArrayPiece> arrays(head.n_arrays);
+    const std::size_t bytes = arrays.size() * sizeof(ArrayPiece);
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool is_read = fd >= 0 && ::pread(fd, arrays.data(), bytes, sizeof head) == static_cast<ssize_t>(bytes);
+    const int error = errno;
+    if (fd >= 0) {
+        ::close(fd);
+    }
+    if (!is_read) {
+        return fails(format("%s: cannot be read: %s", path.c_str(), describe_error(error).c_str()), error);
+    }
+    const auto is_good = [](const ArrayPiece& piece) {
+        return is_array_name(piece.text()) && piece.element_bytes != 0 && piece.count != 0 &&
+               piece.count <= UINT64_MAX / piece.element_bytes && piece.first <= UINT64_MAX - piece.count;
+    };
+    if (head.arrays_sum != checksum(arrays.data(), bytes) || !std::all_of(arrays.begin(), arrays.end(), is_good)) {
+        return fails(path + ": its list of arrays does not fit its checksum: the file is damaged");
+    }
+    return arrays;
 }
 
 std::string without_last_slash(std::string path) {

@@ -147,6 +147,8 @@ bool is_laid_out_as(const StoredHead& head, const LiveState& live) noexcept {
     expected.head_sum = head.head_sum;
     expected.compression = head.compression;
     expected.file_bytes = head.file_bytes;
+    expected.n_arrays = head.n_arrays;
+    expected.arrays_sum = head.arrays_sum;
     return head == expected && head.compression <= static_cast<std::uint32_t>(StoreCompression::Kind::zstd) &&
            (head.compression != 0 || head.file_bytes == head.bytes);
 }
@@ -236,6 +238,9 @@ Result<> verify_version(const std::string& folder, const Manifest& manifest, boo
         }
         if (!is_of(*head, manifest, PeId(pe))) {
             return fails(path + ": is not the file that the manifest speaks of");
+        }
+        if (const Result<std::vector<ArrayPiece>> arrays = read_arrays(path, *head); !arrays) {
+            return fails(arrays.error());
         }
         StoredState state;
         if (Result<> done = is_deep ? state.open(path).then([&] { return state.verify(); }) : Result<>(); !done) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/address_range.hpp"
+#include "symheap/array_table.hpp"
 #include "symheap/exclusions.hpp"
 
 namespace sft {
@@ -31,6 +32,7 @@ struct LiveState {
     // The first bytes of the heap do not change any more: what an image has of them is good.
     std::size_t frozen_heap_bytes = 0;     // a multiple of kBlockBytes
     const Exclusions* excluded = nullptr;  // null: nothing is left out
+    const ArrayTable* arrays = nullptr;    // null: nothing is declared
     // Counts the calls that may make holes in the heap, between a version and the next rollback. Null: nobody counts.
     const std::uint64_t* heap_calls = nullptr;
 };

@@ -92,6 +92,7 @@ Result<> SymmetricMemory::create(const Options& options) {
     }
     live_.library = options.library;
     live_.excluded = excluded_ = options.excluded;
+    live_.arrays = arrays_ = options.arrays;
     live_.heap_calls = heap_.call_counter();
     SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0 &&
                live_.heap.bytes + marks_bytes + notes_bytes_ == heap_segment_.bytes());
@@ -146,13 +147,13 @@ void* SymmetricMemory::perform(HeapCall call, std::uint64_t first, std::uint64_t
             const std::size_t usable = heap_.size_of(block);
             result = heap_.reallocate(block, second);
             if (result != nullptr) {
-                include_again(block, usable);
+                forget_notes(block, usable);
             }
             return result;
         }
         case HeapCall::free: {
             void* const block = heap_.decode(first);
-            include_again(block, heap_.size_of(block));
+            forget_notes(block, heap_.size_of(block));
             heap_.free(block);
             return nullptr;
         }
@@ -175,28 +176,47 @@ void* SymmetricMemory::allocate_scratch(std::size_t bytes) noexcept {
     return block;
 }
 
-SymmetricMemory::Excluded SymmetricMemory::exclude(const void* begin, std::size_t bytes) noexcept {
-    const auto number = reinterpret_cast<std::uintptr_t>(begin);
-    const bool is_global = live_.globals.contains(begin);
+// Inside of one object, as far as that can be told.
+bool SymmetricMemory::is_inside_object(const void* begin, std::size_t bytes) const noexcept {
     const auto is_inside = [&](const AddressRange& range) {
-        return range.contains(begin) && bytes <= range.begin + range.bytes - number;
+        return range.contains(begin) && bytes <= range.begin + range.bytes - reinterpret_cast<std::uintptr_t>(begin);
     };
+    if (live_.globals.contains(begin)) {
+        return is_inside(live_.globals);
+    }
     // The library has the front of the heap, and what lies behind it.
-    const AddressRange blocks{heap_.range().begin + Heap::own_bytes(), heap_.range().bytes - Heap::own_bytes()};
-    if (is_global ? !is_inside(live_.globals) : !is_inside(blocks) || !is_inside(reach_of_pointer(begin))) {
-        return Excluded::not_inside;
+    const AddressRange blocks{heap_.range().begin + Heap::journal_bytes(), heap_.range().bytes - Heap::journal_bytes()};
+    return is_inside(blocks) && is_inside(reach_of_pointer(begin));
+}
+
+SymmetricMemory::Noted SymmetricMemory::declare(const ArrayPiece& piece) noexcept {
+    if (!is_inside_object(reinterpret_cast<const void*>(piece.address), piece.bytes())) {
+        return Noted::not_inside;
+    }
+    return arrays_ != nullptr && arrays_->add(piece) ? Noted::done : Noted::no_room;
+}
+
+SymmetricMemory::Noted SymmetricMemory::exclude(const void* begin, std::size_t bytes) noexcept {
+    if (!is_inside_object(begin, bytes)) {
+        return Noted::not_inside;
     }
     if (excluded_ == nullptr) {
-        return Excluded::no_room;
+        return Noted::no_room;
     }
+    const auto number = reinterpret_cast<std::uintptr_t>(begin);
+    const bool is_global = live_.globals.contains(begin);
     const AddressRange& part = is_global ? live_.globals : live_.heap;
     const std::size_t base = is_global ? live_.heap.bytes / kBlockBytes : 0;
     const std::size_t first = round_up(number - part.begin, kBlockBytes) / kBlockBytes;
     const std::size_t end = (number - part.begin + bytes) / kBlockBytes;
-    return first >= end || excluded_->add(base + first, base + end) ? Excluded::done : Excluded::no_room;
+    return first >= end || excluded_->add(base + first, base + end) ? Noted::done : Noted::no_room;
 }
 
-void SymmetricMemory::include_again(const void* block, std::size_t bytes) noexcept {
+// The block is freed, or becomes another one.
+void SymmetricMemory::forget_notes(const void* block, std::size_t bytes) noexcept {
+    if (arrays_ != nullptr) {
+        arrays_->remove(reinterpret_cast<std::uintptr_t>(block), bytes);
+    }
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(block) - live_.heap.begin;
     if (excluded_ != nullptr && excluded_->n_runs() != 0) {
         excluded_->remove(offset / kBlockBytes, round_up(offset + bytes, kBlockBytes) / kBlockBytes);

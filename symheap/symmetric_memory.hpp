@@ -47,6 +47,7 @@ public:
         bool has_change_notes = false;
         AddressRange library;            // the library's own state that goes back with the program's
         Exclusions* excluded = nullptr;  // a part of that; null: nothing can be left out of versions
+        ArrayTable* arrays = nullptr;    // the same; null: nothing can be declared
     };
     // Once. The failure is a line for the user.
     [[nodiscard]] Result<> create(const Options& options);
@@ -79,8 +80,10 @@ public:
     void zero(void* block, std::size_t bytes) noexcept;
     // From now on versions do not contain the whole blocks in that range, until the block of the heap is freed or
     // reallocated. Not while a version is made.
-    enum class Excluded { done, no_room, not_inside };
-    [[nodiscard]] Excluded exclude(const void* begin, std::size_t bytes) noexcept;
+    enum class Noted { done, no_room, not_inside };
+    [[nodiscard]] Noted exclude(const void* begin, std::size_t bytes) noexcept;
+    // The same of what belongs to an array of the job.
+    [[nodiscard]] Noted declare(const ArrayPiece& piece) noexcept;
     // The symmetric object at the address; empty: none that is known.
     [[nodiscard]] AddressRange object_at(const void* address) const noexcept;
     // What a program may reach through a pointer to the address: the object, or all of heap or globals if that is not
@@ -114,7 +117,8 @@ public:
 private:
     [[nodiscard]] void* perform(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
     [[nodiscard]] void* allocate_scratch(std::size_t bytes) noexcept;
-    void include_again(const void* block, std::size_t bytes) noexcept;
+    void forget_notes(const void* block, std::size_t bytes) noexcept;
+    [[nodiscard]] bool is_inside_object(const void* begin, std::size_t bytes) const noexcept;
     void note_block(const HeapRecord& record) noexcept;
     [[nodiscard]] std::size_t marks_bytes() const noexcept {
         return heap_segment_.bytes() - live_.heap.bytes - notes_bytes_;
@@ -129,6 +133,7 @@ private:
     std::size_t notes_bytes_ = 0;
     LiveState live_;
     Exclusions* excluded_ = nullptr;  // live_.excluded
+    ArrayTable* arrays_ = nullptr;    // live_.arrays
 };
 
 }  // namespace sft

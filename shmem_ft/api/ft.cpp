@@ -1,8 +1,11 @@
 // The fault-tolerance calls of shmem_ft.h.
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "base/process_watch.hpp"
+#include "base/report.hpp"
 #include "include/shmem_ft.h"
 #include "shmem_ft/api/stamp.hpp"
 #include "shmem_ft/ops/collectives.hpp"
@@ -58,6 +61,41 @@ int exclude_memory(const void* memory, std::size_t bytes) noexcept {
     return bytes == 0 || e.heap->exclude(memory, bytes) ? SHMEM_FT_SUCCESS : SHMEM_FT_ERROR_OUT_OF_MEMORY;
 }
 
+// Ends the job if it is no name, or the numbers make no sense.
+void check_array(const char* routine, const char* name, const void* memory, const sft::ArrayShape& shape) noexcept {
+    if (name == nullptr || !sft::is_array_name(name)) {
+        sft::job::fail(sft::format("%s: \"%s\" is no name of an array: 1 to %zu letters without spaces", routine,
+                                   name == nullptr ? "(null)" : name, sft::ArrayPiece::kNameBytes - 1)
+                           .c_str());
+    }
+    std::size_t bytes = 0;
+    if (shape.element_bytes == 0 || __builtin_mul_overflow(shape.element_bytes, shape.count, &bytes) ||
+        shape.first > SIZE_MAX - shape.count) {
+        sft::report_bad_argument(routine, "element_bytes", static_cast<long long>(shape.element_bytes));
+    }
+    if (memory == nullptr && bytes != 0) {
+        sft::report_bad_argument(routine, "array", 0);
+    }
+}
+
+int declare_array(const char* name, const void* array, const sft::ArrayShape& shape) noexcept {
+    sft::Engine& e = sft::engine("shmem_ft_declare_array");
+    check_array("shmem_ft_declare_array", name, array, shape);
+    sft::ArrayPiece piece;
+    std::memcpy(piece.name, name, std::strlen(name));  // which fits: check_array()
+    piece.address = reinterpret_cast<std::uintptr_t>(array);
+    piece.element_bytes = shape.element_bytes;
+    piece.first = shape.first;
+    piece.count = shape.count;
+    return shape.count == 0 || e.heap->declare(piece) ? SHMEM_FT_SUCCESS : SHMEM_FT_ERROR_OUT_OF_MEMORY;
+}
+
+int load_array(const char* name, void* to, const sft::ArrayShape& shape) noexcept {
+    sft::FaultCalls& fault_calls = calls("shmem_ft_load_array");
+    check_array("shmem_ft_load_array", name, to, shape);
+    return shape.count == 0 || fault_calls.load_array(name, to, shape) ? SHMEM_FT_SUCCESS : SHMEM_FT_FAILURE;
+}
+
 int code_of(int status, FailureKind kind, int otherwise) noexcept {
     const FailureReason reason = FailureReason::from_status(status);
     return reason.kind == kind ? reason.code : otherwise;
@@ -108,6 +146,14 @@ SFT_ENTRY(int, shmem_ft_on_version, (shmem_ft_version_handler_t handler, void* c
           (calls("shmem_ft_on_version").on_version(handler, context) ? 0 : 1))
 SFT_ENTRY(int, shmem_ft_include, (void* memory, std::size_t bytes), (include_memory(memory, bytes)))
 SFT_ENTRY(int, shmem_ft_exclude, (const void* memory, std::size_t bytes), (exclude_memory(memory, bytes)))
+SFT_ENTRY(int, shmem_ft_declare_array,
+          (const char* name, const void* array, std::size_t element_bytes, std::size_t first, std::size_t count),
+          (declare_array(name, array, {element_bytes, first, count})))
+SFT_ENTRY(int, shmem_ft_load_array,
+          (const char* name, void* to, std::size_t element_bytes, std::size_t first, std::size_t count),
+          (load_array(name, to, {element_bytes, first, count})))
+SFT_ENTRY(std::size_t, shmem_ft_stored_elements, (const char* name),
+          (calls("shmem_ft_stored_elements").stored_elements(name)))
 SFT_ENTRY(jmp_buf*, shmem_ft_rollback_point, (void), (calls("shmem_ft_rollback_point").rollback_point()))
 SFT_ENTRY(int, shmem_ft_must_recover, (void), (calls("shmem_ft_must_recover").must_recover() ? 1 : 0))
 

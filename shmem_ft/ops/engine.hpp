@@ -9,6 +9,7 @@
 #include "shmem_ft/ops/copy.hpp"
 #include "shmem_ft/ops/handles.hpp"
 #include "shmem_ft/ops/nodes.hpp"
+#include "symheap/array_table.hpp"
 #include "symheap/exclusions.hpp"
 #include "transport/shm/channels.hpp"
 #include "transport/shm/peer_table.hpp"
@@ -53,6 +54,7 @@ struct Engine {
     std::uint64_t included_bytes = 0;
     std::uint64_t thread_level = 0;
     Exclusions excluded;  // of symmetric memory
+    ArrayTable arrays;    // the same
     HeldLocks held_locks;
     ContextTable contexts;
     HandleReplay replay;

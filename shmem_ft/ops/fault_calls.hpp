@@ -10,6 +10,13 @@
 
 namespace sft {
 
+// Elements of an array of the job.
+struct ArrayShape {
+    std::size_t element_bytes = 0;
+    std::size_t first = 0;
+    std::size_t count = 0;
+};
+
 class FaultCalls {
 public:
     virtual ~FaultCalls() = default;
@@ -33,6 +40,10 @@ public:
     [[nodiscard]] virtual bool may_include() noexcept = 0;
     // False: no memory for it. `place`: as many bytes of the symmetric heap, the same on all PEs.
     [[nodiscard]] virtual bool include(void* memory, void* place, std::size_t bytes) noexcept = 0;
+    // From the stored version that SHMEM_FT_LOAD names; why it failed has been told then.
+    [[nodiscard]] virtual bool load_array(const char* name, void* to, const ArrayShape& shape) noexcept = 0;
+    // 0: there is no such array, or no version.
+    [[nodiscard]] virtual std::size_t stored_elements(const char* name) noexcept = 0;
     // For setjmp in the caller's own frame: where a jump goes, from this thread.
     [[nodiscard]] virtual jmp_buf* rollback_point() noexcept = 0;
     // A substitute that has not joined has passed its rollback point: as if it had jumped there.

@@ -49,14 +49,22 @@ void HeapCalls::free(void* address) noexcept {
 }
 
 bool HeapCalls::exclude(const void* begin, std::size_t bytes) noexcept {
-    const SymmetricMemory::Excluded result = memory_.exclude(begin, bytes);
-    if (result == SymmetricMemory::Excluded::not_inside) {
-        job::fail(format("PE %d: shmem_ft_exclude was given %zu bytes at %p, which do not lie inside of one symmetric "
-                         "object",
-                         me_.value(), bytes, begin)
+    return is_done(memory_.exclude(begin, bytes), "shmem_ft_exclude", begin, bytes);
+}
+
+bool HeapCalls::declare(const ArrayPiece& piece) noexcept {
+    return is_done(memory_.declare(piece), "shmem_ft_declare_array", reinterpret_cast<const void*>(piece.address),
+                   piece.bytes());
+}
+
+bool HeapCalls::is_done(SymmetricMemory::Noted noted, const char* routine, const void* begin,
+                        std::size_t bytes) const noexcept {
+    if (noted == SymmetricMemory::Noted::not_inside) {
+        job::fail(format("PE %d: %s was given %zu bytes at %p, which do not lie inside of one symmetric object",
+                         me_.value(), routine, bytes, begin)
                       .c_str());
     }
-    return result == SymmetricMemory::Excluded::done;
+    return noted == SymmetricMemory::Noted::done;
 }
 
 // first and second as in HeapRecord.

@@ -29,6 +29,8 @@ public:
     void free(void* address) noexcept;
     // Local. False: there are too many pieces already. What is not inside of one object ends the job.
     [[nodiscard]] bool exclude(const void* begin, std::size_t bytes) noexcept;
+    // False: there are too many.
+    [[nodiscard]] bool declare(const ArrayPiece& piece) noexcept;
 
     // What a program may write to through a pointer to that symmetric address.
     [[nodiscard]] AddressRange reach_of_pointer(const void* address) const noexcept {
@@ -39,6 +41,8 @@ private:
     void* carry_out(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
     [[nodiscard]] void* replay(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
     [[nodiscard]] std::uint64_t offset_of(const void* address, const char* routine) const noexcept;
+    [[nodiscard]] bool is_done(SymmetricMemory::Noted noted, const char* routine, const void* begin,
+                               std::size_t bytes) const noexcept;
 
     Engine& engine_;
     SymmetricMemory& memory_;

@@ -78,6 +78,12 @@ public:
         return handlers_.add(handler, context);
     }
     [[nodiscard]] bool may_include() noexcept override;
+    [[nodiscard]] bool load_array(const char* name, void* to, const ArrayShape& shape) noexcept override {
+        return o_.storage->load_array(name, to, shape);
+    }
+    [[nodiscard]] std::size_t stored_elements(const char* name) noexcept override {
+        return o_.storage->stored_elements(name);
+    }
     [[nodiscard]] bool include(void* memory, void* place, std::size_t bytes) noexcept override
         SFT_EXCLUDES(calls_mutex_);
     [[nodiscard]] jmp_buf* rollback_point() noexcept override { return o_.fault_policy->rollback_point(); }

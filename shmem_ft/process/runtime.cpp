@@ -186,7 +186,8 @@ Result<> Runtime::create_memory() {
          .has_block_table = config_.check != CheckMode::off,
          .has_change_notes = may_checkpoint_ && config_.tracking != Tracking::off,
          .library = {reinterpret_cast<std::uintptr_t>(library), static_cast<std::size_t>(library_end - library)},
-         .excluded = &engine_.excluded});
+         .excluded = &engine_.excluded,
+         .arrays = &engine_.arrays});
 }
 
 Rendezvous::Own Runtime::own_for_others() {

@@ -64,6 +64,12 @@ Result<> Storage::open(const Options& options) {
         return fails("SHMEM_FT_RESTART: the program does not call shmem_checkpoint_all");
     }
     const Config& config = *o_.config;
+    if (!config.load.empty() && o_.is_first) {
+        const Locked lock(loads_);
+        if (const Result<ArrayLoader*> there = loader(); !there) {
+            return fails("SHMEM_FT_LOAD: " + there.error().line);
+        }
+    }
     if (config.store.empty() || !o_.may_checkpoint || !o_.is_first_life) {
         return {};
     }
@@ -112,6 +118,42 @@ Manifest Storage::about() const {
         about.settings.emplace_back(name, value_of(name, *o_.config));
     }
     return about;
+}
+
+// ---- arrays ----
+
+Result<ArrayLoader*> Storage::loader() {
+    if (!loader_) {
+        ArrayLoader loader;
+        if (Result<> opened = loader.open(o_.config->load); !opened) {
+            return fails(opened.error());
+        }
+        loader_ = std::move(loader);
+    }
+    return &*loader_;
+}
+
+bool Storage::load_array(const char* name, void* to, const ArrayShape& shape) noexcept {
+    const Locked lock(loads_);
+    if (o_.config->load.empty()) {
+        say("warning: shmem_ft_load_array(\"%s\"): SHMEM_FT_LOAD names no stored version", name);
+        return false;
+    }
+    const Result<ArrayLoader*> there = loader();
+    const Result<> done =
+        there ? (*there)->load(name, shape.element_bytes, shape.first, shape.count, static_cast<std::byte*>(to))
+              : Result<>(fails(there.error()));
+    if (!done) {
+        say("warning: shmem_ft_load_array(\"%s\"): %s", name, done.error().line.c_str());
+    }
+    return done.has_value();
+}
+
+std::size_t Storage::stored_elements(const char* name) noexcept {
+    const Locked lock(loads_);
+    const Result<ArrayLoader*> there = o_.config->load.empty() ? Result<ArrayLoader*>(fails("none")) : loader();
+    const StoredArray* const array = there ? (*there)->find(name) : nullptr;
+    return array == nullptr ? 0 : array->elements();
 }
 
 // ---- a job that goes on ----
@@ -193,6 +235,12 @@ Result<> Storage::load() {
 // ---- versions that go to files ----
 
 void Storage::choose(Version version) noexcept {
+    {
+        const Locked lock(loads_);
+        if (loader_) {
+            loader_->close();  // the program goes on to other things
+        }
+    }
     drain_.want(kNoVersion);  // what was wanted may not have been committed, and has the number of this one
     if (!drain_.is_open() || !pace_.asks(version)) {
         return;

@@ -6,7 +6,10 @@
 // loaded is replicated and committed as the first version, with the number that it had. A death before that is a death
 // before the first commit, which ends the job; the stored version is as it was.
 //
-// Threads: that of the collective calls.
+// Arrays that a program has declared it may load from a stored version of whatever job (SHMEM_FT_LOAD), which changes
+// nothing else of a job.
+//
+// Threads: that of the collective calls, where nothing else is said.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +19,12 @@
 #include "backup/protector.hpp"
 #include "base/config.hpp"
 #include "base/ids.hpp"
+#include "base/mutex.hpp"
 #include "base/own_pe.hpp"
 #include "base/result.hpp"
 #include "shmem_ft/ops/engine.hpp"
+#include "shmem_ft/ops/fault_calls.hpp"
+#include "storage/array_loader.hpp"
 #include "storage/drain.hpp"
 #include "storage/store_pace.hpp"
 #include "storage/stored_state.hpp"
@@ -57,6 +63,10 @@ public:
     [[nodiscard]] Result<> load_front(PeId pe);
     [[nodiscard]] Result<> load();
 
+    // Of the version that SHMEM_FT_LOAD names. A load that fails says why. Any thread.
+    [[nodiscard]] bool load_array(const char* name, void* to, const ArrayShape& shape) noexcept SFT_EXCLUDES(loads_);
+    [[nodiscard]] std::size_t stored_elements(const char* name) noexcept SFT_EXCLUDES(loads_);
+
     // Collective, in each checkpoint: whether this version is to be stored. A fault shows in what follows.
     void choose(Version version) noexcept;
     void resume() noexcept { pace_.resume(); }
@@ -65,6 +75,7 @@ private:
     [[nodiscard]] Result<> check(const Manifest& manifest) const;
     [[nodiscard]] Result<> check(const StoredHead& head, const Manifest& manifest, PeId pe) const;
     [[nodiscard]] Manifest about() const;
+    [[nodiscard]] Result<ArrayLoader*> loader() SFT_REQUIRES(loads_);
     [[nodiscard]] const LiveState& live() const noexcept { return o_.memory->live(); }
 
     Options o_;
@@ -73,6 +84,8 @@ private:
     StorePace pace_;
     Drain drain_;
     bool has_drain_ = false;
+    Mutex loads_{MutexRank::arrays};
+    std::optional<ArrayLoader> loader_ SFT_GUARDED_BY(loads_);  // from the first call on
 };
 
 }  // namespace sft

@@ -10,6 +10,10 @@ import sys
 TIMEOUT_S = 60 if os.environ.get("SFT_SANITIZE", "none") == "none" else 240
 
 
+# PE 0, when two versions are complete; without a spare that ends the job. Until then the job takes its time.
+LOST = "kill pe 0 at store_committed visit 2"
+UNHURRIED = ["--pace", "250"]
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 PYTHON = sys.executable
 

@@ -15,15 +15,13 @@ import sys
 import tempfile
 import time
 
-from jobs_bench import Bench, PYTHON, TIMEOUT_S, Wrong, check, check_refused, check_right, results
+from arrays_cases import not_to_be_loaded, regrouped
+from jobs_bench import Bench, LOST, PYTHON, TIMEOUT_S, UNHURRIED, Wrong, check, check_refused, check_right, results
 from processes import any_process_with, await_child
 
 JACOBI = ["jacobi1d", "--cells", "6000", "--steps", "480", "--halo", "16", "--pace", "4"]
 LONG = [*JACOBI[:-1], "60"]
 SLOW = [*JACOBI[:-1], "20"]
-# PE 0, when two versions are complete; without a spare that ends the job. Until then the job takes its time.
-LOST = "kill pe 0 at store_committed visit 2"
-UNHURRIED = ["--pace", "250"]
 
 # --- a job that goes on ---
 
@@ -396,6 +394,8 @@ CASES = {
     "failures-in-storing": failures_in_storing,
     "full-disk": full_disk,
     "compressed": compressed,
+    "regrouped": regrouped,
+    "not-to-be-loaded": not_to_be_loaded,
     "at-random": at_random,
     "damaged": damaged,
     "bad-input": bad_input,

@@ -27,6 +27,8 @@ Manifest example() {
     manifest.version = Version(42);
     manifest.stored = 1'795'783'433;
     manifest.image_sums = {1, 0xffffffffffffffff, 3};
+    manifest.arrays = {{"a[\"1\"].x", 24, {{PeId(2), 0x200001021080, 1000, 7}}},
+                       {"u", 8, {{PeId(0), 0x1000, 0, 500}, {PeId(2), 0x1000, 500, 499}}}};
     return manifest;
 }
 
@@ -51,13 +53,19 @@ TEST(Manifest, NamesTheKeyThatIsWrong) {
         const auto read = read_manifest(folder.path());
         return read ? "nothing" : read.error().line.substr(folder.path().size() + 1);
     };
-    EXPECT_EQ(error_of("layout = 3", "layout = 4"), "manifest.toml: layout 4: this library reads layout 3");
+    EXPECT_EQ(error_of("layout = 4", "layout = 3"), "manifest.toml: layout 3: this library reads layout 4");
     EXPECT_EQ(error_of("version = 42", "version = 0"), "manifest.toml: version: must not be 0");
     EXPECT_EQ(error_of("version = 42", "version = -1"), "manifest.toml:3: version: out of range");
     EXPECT_EQ(error_of("pes = 3", "pes = \"3\""), "manifest.toml:4: pes: of another type than it should be");
     EXPECT_EQ(error_of("pes = 3", "pes = 4"), "manifest.toml: pe-00003: missing");
     EXPECT_EQ(error_of("library", "librarz"), "manifest.toml: library: missing");
-    EXPECT_EQ(error_of("ffffffffffffffff", "fffffffffffffffg"), "manifest.toml:17: pe-00001: not a hexadecimal number");
+    EXPECT_EQ(error_of("ffffffffffffffff", "fffffffffffffffg"), "manifest.toml:30: pe-00001: not a hexadecimal number");
+    EXPECT_EQ(error_of("[0, 0, 500,", "[3, 0, 500,"),
+              "manifest.toml:24: u: not a PE, its first element, how many, and an address");
+    EXPECT_EQ(error_of("[0, 0, 500,", "[0, 0, 0,"),
+              "manifest.toml:24: u: not a PE, its first element, how many, and an address");
+    EXPECT_EQ(error_of("element_bytes = 8", "element_bytes = 0"),
+              "manifest.toml:21: u: not an array with element_bytes and pieces");
     EXPECT_EQ(error_of("[checksums]", "[checksum]"), "manifest.toml: checksums: missing");
     EXPECT_NE(error_of("[settings]", "[settings"), "nothing");
 }

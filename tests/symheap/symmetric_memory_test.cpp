@@ -115,9 +115,34 @@ TEST(SymmetricMemory, TheTableFollowsTheHeapCalls) {
     EXPECT_EQ(block_at(moved)->is_freed, 1U);
 }
 
+TEST(SymmetricMemory, TheFirstObjectIsOneAsOthersAre) {
+    Exclusions excluded;
+    ArrayTable arrays;
+    SymmetricMemory::Options options = with_everything();
+    options.excluded = &excluded;
+    options.arrays = &arrays;
+    Created memory(options);
+    std::byte* const first = memory.allocate(3 * kBlockBytes);
+    EXPECT_EQ(memory.exclude(first, 3 * kBlockBytes), SymmetricMemory::Noted::done);
+    EXPECT_EQ(excluded.n_runs(), 1U);
+    ArrayPiece piece;
+    piece.name[0] = 'a';
+    piece.address = number(first);
+    piece.element_bytes = 1;
+    piece.count = 3 * kBlockBytes;
+    EXPECT_EQ(memory.declare(piece), SymmetricMemory::Noted::done);
+    piece.count = 5 * kBlockBytes;
+    EXPECT_EQ(memory.declare(piece), SymmetricMemory::Noted::not_inside);
+    EXPECT_EQ(arrays.size(), 1U);
+    EXPECT_EQ(arrays[0].count, 3 * kBlockBytes);
+    memory.free(first);
+    EXPECT_EQ(arrays.size(), 0U);
+    EXPECT_EQ(excluded.n_runs(), 0U);
+}
+
 // By the numbers of whole blocks that lie in the object.
 TEST(SymmetricMemory, WhatIsLeftOutEndsWithItsObject) {
-    using Excluded = SymmetricMemory::Excluded;
+    using Noted = SymmetricMemory::Noted;
     Exclusions excluded;
     SymmetricMemory::Options options = with_everything();
     options.excluded = &excluded;
@@ -134,14 +159,14 @@ TEST(SymmetricMemory, WhatIsLeftOutEndsWithItsObject) {
     std::byte* const plain_block = memory.allocate(5 * kBlockBytes);
     EXPECT_FALSE(is_out(block_of(plain_block + 2 * kBlockBytes)));
 
-    EXPECT_EQ(memory.exclude(plain_block + 1, 4 * kBlockBytes), Excluded::done);
+    EXPECT_EQ(memory.exclude(plain_block + 1, 4 * kBlockBytes), Noted::done);
     EXPECT_FALSE(is_out(block_of(plain_block)));
     EXPECT_TRUE(is_out(block_of(plain_block + 2 * kBlockBytes)));
     EXPECT_FALSE(is_out(block_of(plain_block + 4 * kBlockBytes + 1))) << "it is in there by a part";
-    EXPECT_EQ(memory.exclude(plain_block, 1), Excluded::done) << "which changes nothing";
-    EXPECT_EQ(memory.exclude(plain_block, 6 * kBlockBytes), Excluded::not_inside);
-    EXPECT_EQ(memory.exclude(&excluded, 1), Excluded::not_inside);
-    EXPECT_EQ(memory.exclude(reinterpret_cast<void*>(memory.heap().begin), 64), Excluded::not_inside);
+    EXPECT_EQ(memory.exclude(plain_block, 1), Noted::done) << "which changes nothing";
+    EXPECT_EQ(memory.exclude(plain_block, 6 * kBlockBytes), Noted::not_inside);
+    EXPECT_EQ(memory.exclude(&excluded, 1), Noted::not_inside);
+    EXPECT_EQ(memory.exclude(reinterpret_cast<void*>(memory.heap().begin), 64), Noted::not_inside);
 
     memory.free(scratch);
     EXPECT_FALSE(is_out(block_of(scratch)));

@@ -321,8 +321,11 @@ std::optional<Refusal> settle_restart(Options& options) {
     }
     const int n_pes = point->manifest.n_pes;
     if (options.pes != 0 && options.pes != n_pes) {
-        return Refusal{kExitUsage, fmt::format("--restart: {} was stored by {} PEs: -n {} instead of -n {}",
-                                               point->folder, n_pes, n_pes, options.pes)};
+        return Refusal{kExitUsage, fmt::format("--restart: {} was stored by {} PEs: -n {} instead of -n {}{}",
+                                               point->folder, n_pes, n_pes, options.pes,
+                                               point->manifest.arrays.empty()
+                                                   ? ""
+                                                   : ", or load its arrays (SHMEM_FT_LOAD instead of --restart)")};
     }
     options.pes = n_pes;
     set_restart_point(*point);

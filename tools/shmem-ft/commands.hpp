@@ -57,8 +57,9 @@ struct StatusCommand {
 // list, show, verify, remove, extract.
 struct StoredCommand {
     std::string path;     // a folder of versions, or of one
-    int pe = 0;           // extract:
+    int pe = -1;          // extract: of this one, 0 if nothing is said, or, of an array, of all
     std::string global;   // its name, or
+    std::string array;    // of one that was declared, or
     std::string range;    // "ADDRESS:BYTES"
     std::string program;  // empty: as the manifest says
     std::string type;     // of NumPy; empty: raw bytes

@@ -46,6 +46,8 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
     --global NAME        that variable; --program FILE: if the program lies elsewhere now
     --range ADDRESS:BYTES
                          that piece of heap or globals
+    --array NAME         what all PEs, or the one of --pe, have of an array of the job
+                         (shmem_ft_declare_array)
     --type TYPE          as a file of NumPy: <f8, <i4, <u8
   lab [OPTIONS] -- PROGRAM...
                        run a program under a campaign of faults and compare what it prints
@@ -139,6 +141,7 @@ void describe_to(CLI::App& app, Commands& commands) {
             stored->add_option("--pe", commands.stored.pe)->check(CLI::Range(0, kProcessesMax));
             stored->add_option("--global", commands.stored.global);
             stored->add_option("--range", commands.stored.range);
+            stored->add_option("--array", commands.stored.array);
             stored->add_option("--program", commands.stored.program);
             stored->add_option("--type", commands.stored.type);
             stored->add_option("--output", commands.stored.output);

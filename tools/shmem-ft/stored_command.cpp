@@ -9,12 +9,14 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/config.hpp"
+#include "storage/array_loader.hpp"
 #include "storage/manifest.hpp"
 #include "storage/stored_state.hpp"
 #include "symheap/elf_image.hpp"
@@ -145,6 +147,10 @@ int show(const std::string& folder) {
     print_part("heap", head->heap);
     print_part("globals", head->globals);
     print_part("library", head->library);
+    for (const StoredArray& array : manifest->arrays) {
+        fmt::print("array {} {:>12} elements of {} bytes, in {} pieces\n", array.name, array.elements(),
+                   array.element_bytes, array.pieces.size());
+    }
     return EXIT_SUCCESS;
 }
 
@@ -228,9 +234,61 @@ Result<std::string> header_for(const StoredCommand& command, std::uint64_t bytes
     return npy_header(command.type, bytes / *item);
 }
 
+// What there is of an array: from its first element to its last one, or the pieces of one PE in their order.
+std::vector<StoredArray::Piece> wanted_of(const StoredArray& array, int pe) {
+    if (pe < 0) {
+        return {{.first = 0, .count = array.elements()}};
+    }
+    std::vector<StoredArray::Piece> pieces;
+    std::copy_if(array.pieces.begin(), array.pieces.end(), std::back_inserter(pieces),
+                 [&](const StoredArray::Piece& piece) { return piece.pe == PeId(pe); });
+    std::sort(pieces.begin(), pieces.end(),
+              [](const StoredArray::Piece& a, const StoredArray::Piece& b) { return a.first < b.first; });
+    return pieces;
+}
+
+int extract_array(const StoredCommand& command, const std::string& folder) {
+    constexpr std::uint64_t kAtOnce = std::uint64_t{16} << 20;
+    ArrayLoader loader;
+    if (const Result<> opened = loader.open(folder); !opened) {
+        return failed(opened.error().line);
+    }
+    const StoredArray* const array = loader.find(command.array);
+    if (array == nullptr) {
+        return refuse(fmt::format("--array {}: no array of that name was declared (shmem-ft show)", command.array));
+    }
+    const std::vector<StoredArray::Piece> wanted = wanted_of(*array, command.pe);
+    std::uint64_t count = 0;
+    for (const StoredArray::Piece& piece : wanted) {
+        count += piece.count;
+    }
+    const Result<std::string> header = header_for(command, count * array->element_bytes);
+    if (!header) {
+        return refuse(header.error().line);
+    }
+    std::ofstream file(command.output, std::ios::binary | std::ios::trunc);
+    file << *header;
+    const std::uint64_t most = std::max<std::uint64_t>(1, kAtOnce / array->element_bytes);
+    std::vector<std::byte> some;
+    for (const StoredArray::Piece& piece : wanted) {
+        for (std::uint64_t next = piece.first; next < piece.end() && file; next += most) {
+            const std::uint64_t n = std::min(most, piece.end() - next);
+            some.resize(n * array->element_bytes);
+            if (const Result<> read = loader.load(array->name, array->element_bytes, next, n, some.data()); !read) {
+                return failed(read.error().line);
+            }
+            file.write(reinterpret_cast<const char*>(some.data()), static_cast<std::streamsize>(some.size()));
+        }
+    }
+    file.close();
+    return file ? EXIT_SUCCESS : failed(command.output + ": cannot be written");
+}
+
 int extract(const StoredCommand& command, const std::string& folder) {
-    if (command.global.empty() == command.range.empty() || command.output.empty()) {
-        return refuse("extract: wants --global NAME or --range ADDRESS:BYTES, and --output FILE");
+    const int n_whats =
+        (command.global.empty() ? 0 : 1) + (command.range.empty() ? 0 : 1) + (command.array.empty() ? 0 : 1);
+    if (n_whats != 1 || command.output.empty()) {
+        return refuse("extract: wants --global NAME, --range ADDRESS:BYTES or --array NAME, and --output FILE");
     }
     const Result<Manifest> manifest = read_manifest(folder);
     if (!manifest) {
@@ -239,8 +297,12 @@ int extract(const StoredCommand& command, const std::string& folder) {
     if (command.pe >= manifest->n_pes) {
         return refuse(fmt::format("--pe {}: the version has {} PEs", command.pe, manifest->n_pes));
     }
+    if (!command.array.empty()) {
+        return extract_array(command, folder);
+    }
     StoredState state;
-    if (const Result<> read = state.open(state_file(folder, PeId(command.pe))).then([&] { return state.verify(); });
+    if (const Result<> read =
+            state.open(state_file(folder, PeId(std::max(command.pe, 0)))).then([&] { return state.verify(); });
         !read) {
         return failed(read.error().line);
     }
