@@ -246,12 +246,8 @@ private:
             used = end;
         });
         // Of the heap nothing counts from here on, in the far image; a local copy may have it still.
-        if (shipping_.local != nullptr) {
-            const std::size_t ends =
-                &region == &image_.heap_ ? shipping_.local->header_->heap_blocks : blocks_of(region.bytes);
-            for (std::size_t hole = used; hole < ends; ++hole) {
-                note_gone(begin + hole);
-            }
+        for (std::size_t hole = used; hole < local_blocks(region); ++hole) {
+            note_gone(begin + hole);
         }
         return used;
     }
@@ -260,12 +256,13 @@ private:
     [[nodiscard]] std::size_t named(const Region& region, const SparseMemory& live, std::size_t known_blocks,
                                     Consider&& consider_block) {
         const std::size_t begin = image_.first_block(region);
+        const std::size_t most = std::max(known_blocks, local_blocks(region));  // from here on nobody has had anything
         std::size_t used = known_blocks;
         names_.each_run(begin, begin + blocks_of(region.bytes), [&](std::size_t from, std::size_t to) {
             const std::size_t end = to - begin;
             for (std::size_t next = from - begin; next < end;) {
                 const std::size_t block = std::min(end, next_existing_block(live, next));
-                for (std::size_t hole = next; hole < block; ++hole) {
+                for (std::size_t hole = next; hole < std::min(block, most); ++hole) {
                     if (hole < used) {
                         leave_out(begin + hole, true);
                     } else {
@@ -285,6 +282,12 @@ private:
         return used;
     }
 
+    // That the local copy may have.
+    [[nodiscard]] std::size_t local_blocks(const Region& region) const {
+        return shipping_.local == nullptr ? 0
+               : &region == &image_.heap_ ? shipping_.local->header_->heap_blocks
+                                          : blocks_of(region.bytes);
+    }
     void leave_out(std::size_t number, bool is_known) {
         enter(number, kAbsent, is_known);
         note_gone(number);

@@ -208,8 +208,9 @@ public:
     // the call.
     enum class Touched { more, skipped, end, busy, refused };
     [[nodiscard]] Touched touch(TouchPlace& place, std::size_t blocks, const LiveState& live);
-    // While this stays the same, and is known, nothing has come that a look which went to the end has not seen. Costs
-    // two system calls, and no lock that others wait for, which a look does.
+    // While this stays the same, and is known, nothing has come that a look which went to the end has not seen, but for
+    // pages that have come in place of as many that went: those are left to the next look, or the checkpoint. Costs two
+    // system calls, and no lock that others wait for, which a look does.
     struct TouchSign {
         std::int64_t heap = -1;  // memory of the file that it is in, also others' there; -1: not known
         std::int64_t globals = -1;
