@@ -65,7 +65,7 @@ class Bench:
     def complete(self):
         found = os.listdir(self.folder) if os.path.isdir(self.folder) else []
         return sorted(int(name[8:]) for name in found
-                      if os.path.exists(os.path.join(self.folder, name, "manifest.toml")))
+                      if name[8:].isdigit() and os.path.exists(os.path.join(self.folder, name, "manifest.toml")))
 
     def version(self, number):
         return os.path.join(self.folder, f"version-{number:08}")

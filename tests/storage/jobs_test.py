@@ -292,14 +292,7 @@ def damaged(bench):
     expected = results(bench.run("-n", "3", JACOBI))
     older, newer = bench.complete()[-2:]
     path = os.path.join(bench.version(newer), "pe-00001.state")
-    with open(path, "r+b") as file:
-        file.seek(0)
-        head = file.read(160)
-        globals_offset = int.from_bytes(head[72:80], "little")
-        file.seek(globals_offset + 200)
-        byte = file.read(1)
-        file.seek(globals_offset + 200)
-        file.write(bytes([byte[0] ^ 1]))
+    damage(bench, newer)
     check_refused(bench.shmem_ft("verify", bench.folder), rf"{path}: block 0 of the globals does not fit its checksum")
     check_refused(bench.run("--restart", bench.folder, JACOBI, SHMEM_FT_STORE=""),
                   r"version-\d+, PE 1: block 0 of the globals does not fit its checksum")
@@ -308,6 +301,47 @@ def damaged(bench):
     check_refused(bench.run("--restart", bench.folder, JACOBI), r"pe-00001.state: has 1000 bytes instead of \d+")
     os.remove(os.path.join(bench.version(newer), "manifest.toml"))
     check_refused(bench.run("--restart", bench.version(newer), JACOBI), "has not been stored completely")
+
+
+def damaged_and_retried(bench):
+    """An attempt that meets a damaged version is followed by one from the version before, or from the beginning."""
+    expected = results(bench.run("-n", "3", JACOBI))
+    bench.run("-n", "3", [*JACOBI, *UNHURRIED], SHMEM_FT_FAULTS=LOST, **bench.store())
+    older, newer = bench.complete()[-2:]
+    damage(bench, newer)
+    again = bench.run("--restart", bench.folder, "--retries", "1", JACOBI, SHMEM_FT_STORE=bench.folder)
+    check_right(again, expected)
+    aside = bench.version(newer) + ".damaged"
+    check(os.path.isdir(aside) and f"{bench.version(newer)} is damaged: it is {aside} from now on" in again.stderr,
+          "the damaged one is not put aside", again)
+    check(f"starts the job again (1 of 1), from version {older}, stored" in again.stderr, "not from the one before", again)
+    bench.check_stored()
+    shutil.rmtree(bench.folder)
+    bench.run("-n", "3", [*JACOBI, *UNHURRIED], SHMEM_FT_FAULTS=LOST, **bench.store())
+    stored = bench.complete()
+    for number in stored:
+        damage(bench, number)
+    too_often = bench.run("--restart", bench.folder, "--retries", str(len(stored) - 1), JACOBI)
+    check_refused(too_often, f"the job was lost {len(stored)} times: --retries {len(stored) - 1} allows no more")
+    check(not bench.complete(), f"{bench.complete()} are left", too_often)
+    bench.run("-n", "3", [*JACOBI, *UNHURRIED], SHMEM_FT_FAULTS=LOST, **bench.store())
+    stored = bench.complete()
+    for number in stored:
+        damage(bench, number)
+    anew = bench.run("--restart", bench.folder, "--retries", str(len(stored)), JACOBI)
+    check_right(anew, expected)
+    check(f"version-{stored[-1]:08}.damaged-2 from now on" in anew.stderr, "it has another's name", anew)
+    check("from the beginning: no version was stored" in anew.stderr, "not from the beginning", anew)
+
+
+def damage(bench, number):
+    """A bit of the globals of PE 1."""
+    with open(os.path.join(bench.version(number), "pe-00001.state"), "r+b") as file:
+        place = int.from_bytes(file.read(160)[72:80], "little") + 200
+        file.seek(place)
+        byte = file.read(1)
+        file.seek(place)
+        file.write(bytes([byte[0] ^ 1]))
 
 
 def two_at_once(bench):
@@ -398,6 +432,7 @@ CASES = {
     "not-to-be-loaded": not_to_be_loaded,
     "at-random": at_random,
     "damaged": damaged,
+    "damaged-and-retried": damaged_and_retried,
     "bad-input": bad_input,
     "two-at-once": two_at_once,
     "python": python,

@@ -21,6 +21,7 @@
 #include <new>
 #include <optional>
 
+#include "tools/common/exit_codes.hpp"
 #include "tools/common/fd.hpp"
 #include "tools/common/text.hpp"
 #include "tools/oshrun/front.hpp"
@@ -94,6 +95,44 @@ int await_attempt(pid_t child, const Fd& signals, bool& has_told) {
     }
 }
 
+// What an attempt that goes on from a version goes on from; empty: it begins.
+std::string restart_folder() {
+    const char* const folder = std::getenv("SHMEM_FT_RESTART");
+    return folder == nullptr ? "" : without_last_slash(folder);
+}
+
+// All of its checksums are looked at, by the tool beside this one, which says what is wrong on stderr.
+bool is_damaged(const std::string& folder, const sigset_t& before) {
+    std::error_code ignored;
+    const std::string tool =
+        (std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "shmem-ft").string();
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sigprocmask(SIG_SETMASK, &before, nullptr);
+        const Fd nothing(open("/dev/null", O_WRONLY | O_CLOEXEC));
+        dup2(nothing.get(), STDOUT_FILENO);
+        execl(tool.c_str(), tool.c_str(), "verify", folder.c_str(), nullptr);
+        _exit(EXIT_SUCCESS);  // nobody can say
+    }
+    int status = 0;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == kExitFailed;
+}
+
+// So that the version before is the newest one. It is kept, for people.
+bool put_aside(const std::string& folder) {
+    std::string aside = folder + ".damaged";
+    for (int n = 2; access(aside.c_str(), F_OK) == 0; ++n) {
+        aside = fmt::format("{}.damaged-{}", folder, n);
+    }
+    if (rename(folder.c_str(), aside.c_str()) != 0) {
+        print_line(fmt::format("oshrun: {} is damaged, and cannot be renamed: {}", folder, strerrordesc_np(errno)));
+        return false;
+    }
+    print_line(fmt::format("oshrun: {} is damaged: it is {} from now on", folder, aside));
+    return true;
+}
+
 // What the next attempt begins with is in the environment then. The failure says why there is none.
 Result<std::string> choose_restart_point() {
     const char* store = std::getenv("SHMEM_FT_STORE");
@@ -107,6 +146,9 @@ Result<std::string> choose_restart_point() {
         return fails((newest ? point.error() : newest.error()).line);
     }
     if (point->folder.empty()) {
+        if (!restart_folder().empty()) {
+            set_for_job("SHMEM_FT_RESTART", "");
+        }
         return "from the beginning: no version was stored";
     }
     set_restart_point(*point);
@@ -174,8 +216,14 @@ int run_with_retries(int retries, const std::function<int(int attempt, RetryNote
         }
         const int status = await_attempt(child, signals, has_told);
         const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        if (code == 0 || has_told || !note.is_worth_retry.load()) {
+        if (code == 0 || has_told) {
             return code;
+        }
+        if (!note.is_worth_retry.load()) {
+            const std::string from = restart_folder();
+            if (from.empty() || !is_damaged(from, before) || !put_aside(from)) {
+                return code;
+            }
         }
         if (number == retries) {
             print_line(
