@@ -13,7 +13,7 @@ namespace {
 // A program loads one array after the other, each from the same few files.
 constexpr std::size_t kStatesMost = 4;
 
-// Where a piece of memory lies in a state, and the number of its first block; bytes: 0: in no part of it.
+// The part of a state in which a piece of memory lies, null: none, and the number of the part's first block.
 struct Place {
     const StoredPart* part = nullptr;
     std::size_t first_block = 0;
@@ -49,7 +49,15 @@ Result<> ArrayLoader::open(const std::string& folder) {
         return fails(manifest.error());
     }
     manifest_ = std::move(*manifest);
+    for (StoredArray& array : manifest_.arrays) {
+        std::stable_sort(array.pieces.begin(), array.pieces.end(),
+                         [](const StoredArray::Piece& a, const StoredArray::Piece& b) { return a.first < b.first; });
+    }
     return {};
+}
+
+bool ArrayLoader::is_open(PeId pe) const noexcept {
+    return std::any_of(states_.begin(), states_.end(), [&](const Open& one) { return one.pe == pe; });
 }
 
 const StoredArray* ArrayLoader::find(const std::string& name) const noexcept {
@@ -119,14 +127,16 @@ Result<> ArrayLoader::load(const std::string& name, std::uint64_t element_bytes,
                             static_cast<unsigned long long>(element_bytes)));
     }
     const std::uint64_t end = first + count;
+    auto piece = array->pieces.begin();
+    const StoredArray::Piece* best = nullptr;  // of those that begin here or before: that goes on longest
     for (std::uint64_t next = first; next < end;) {
-        const StoredArray::Piece* best = nullptr;  // that has the next element, and most behind it
-        for (const StoredArray::Piece& piece : array->pieces) {
-            if (piece.first <= next && next < piece.end() && (best == nullptr || piece.end() > best->end())) {
-                best = &piece;
+        for (; piece != array->pieces.end() && piece->first <= next; ++piece) {
+            if (best == nullptr || piece->end() > best->end() ||
+                (piece->end() == best->end() && is_open(piece->pe) && !is_open(best->pe))) {
+                best = &*piece;
             }
         }
-        if (best == nullptr) {
+        if (best == nullptr || best->end() <= next) {
             return fails(format("%s: element %llu of the array %s is in no piece that was declared", folder_.c_str(),
                                 static_cast<unsigned long long>(next), name.c_str()));
         }

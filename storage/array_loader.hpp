@@ -38,12 +38,13 @@ private:
         PeId pe = kNoPe;
         std::unique_ptr<StoredState> state;
     };
+    [[nodiscard]] bool is_open(PeId pe) const noexcept;
     [[nodiscard]] Result<const StoredState*> state_of(PeId pe);
     [[nodiscard]] Result<> copy(const StoredState& state, const StoredArray& array, const StoredArray::Piece& piece,
                                 std::uint64_t first, std::uint64_t count, std::byte* to) const;
 
     std::string folder_;
-    Manifest manifest_;
+    Manifest manifest_;         // with the pieces of each array in the order of their elements
     std::vector<Open> states_;  // the last one that was used is the last
 };
 

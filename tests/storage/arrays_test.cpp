@@ -115,6 +115,30 @@ TEST_F(LoadedArrays, ComeInWhateverPieces) {
     EXPECT_EQ(step, 77U);
 }
 
+// A piece is used to its end; then the one that goes on longest.
+TEST_F(LoadedArrays, MayOverlapAndHaveGaps) {
+    const auto place = [&](std::size_t pe) { return jobs[pe]->live.heap.address() + kPlaces[pe]; };
+    ASSERT_TRUE(tables[0].add(piece_of("w", place(0), 0, 100)));
+    ASSERT_TRUE(tables[0].add(piece_of("w", place(0) + 4 * 200, 10, 5)));
+    ASSERT_TRUE(tables[1].add(piece_of("w", place(1), 50, 100)));
+    ASSERT_TRUE(tables[1].add(piece_of("w", place(1) + 4 * 300, 200, 10)));
+    store();
+    ArrayLoader loader;
+    ASSERT_TRUE(good(loader.open(folder.path())));
+    EXPECT_EQ(loader.find("w")->elements(), 210U);
+    std::vector<Element> got(150);
+    auto* const to = reinterpret_cast<std::byte*>(got.data());
+    ASSERT_TRUE(good(loader.load("w", sizeof(Element), 0, 150, to)));
+    EXPECT_EQ(got[12], 1012U);
+    EXPECT_EQ(got[99], 1099U);
+    EXPECT_EQ(got[100], 6050U);
+    EXPECT_EQ(got[149], 6099U);
+    ASSERT_TRUE(good(loader.load("w", sizeof(Element), 205, 5, to)));
+    EXPECT_EQ(got[0], 6305U);
+    const Result<> gap = loader.load("w", sizeof(Element), 140, 61, to);
+    EXPECT_NE(gap.error().line.find("element 150 of the array w is in no piece"), std::string::npos);
+}
+
 TEST_F(LoadedArrays, WhatIsWrongHasItsLine) {
     store();
     ArrayLoader loader;
