@@ -320,6 +320,7 @@ TEST_F(ConfigTest, ValuesArePrintedInTheFormInWhichTheyAreRead) {
                             "100M",
                             "zstd:7",
                             "/tmp/versions/version-00000012",
+                            "/tmp/others",
                             "8M",
                             "0",
                             "abort",

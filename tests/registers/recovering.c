@@ -96,6 +96,12 @@ int main(int argc, char** argv) {
     if (shmem_ft_exclude(scratch, sizeof scratch) != SHMEM_FT_SUCCESS) {
         app_fail(kProgram, "scratch space is not left out");
     }
+    /* There is no version to load from, which a line says. */
+    if (shmem_ft_declare_array("scratch", scratch, 1, 0, sizeof scratch) != SHMEM_FT_SUCCESS ||
+        shmem_ft_stored_elements("scratch") != 0 ||
+        shmem_ft_load_array("scratch", scratch, 1, 0, 1) != SHMEM_FT_FAILURE) {
+        app_fail(kProgram, "an array is not as it should be");
+    }
     char* const heap = shmem_malloc((size_t)PAGES * PAGE);
     const bool is_first = shmem_ft_algo_init() != 0;
     volatile bool has_joined = is_first;
