@@ -34,16 +34,6 @@ Place place_of(const StoredHead& head, std::uint64_t address, std::uint64_t byte
 
 Result<> ArrayLoader::open(const std::string& folder) {
     folder_ = without_last_slash(folder);
-    if (version_of_folder(folder_.substr(folder_.find_last_of('/') + 1)) == kNoVersion) {
-        const Result<StoredVersion> newest = newest_complete(folder_);
-        if (!newest) {
-            return fails(newest.error());
-        }
-        if (newest->version == kNoVersion) {
-            return fails(folder_ + ": there is no complete version in it");
-        }
-        folder_ = newest->folder;
-    }
     Result<Manifest> manifest = read_manifest(folder_);
     if (!manifest) {
         return fails(manifest.error());

@@ -21,7 +21,7 @@ namespace sft {
 
 class ArrayLoader {
 public:
-    // Of a version, or of versions, of which the newest complete one counts. The failure names what is wrong.
+    // Of a version. The failure names what is wrong.
     [[nodiscard]] Result<> open(const std::string& folder);
     // Gives back what is kept of files.
     void close() noexcept { states_.clear(); }

@@ -14,6 +14,7 @@
 #include "base/faults/fault_points.hpp"
 #include "base/report.hpp"
 #include "shmem_ft/ops/ask_first.hpp"
+#include "shmem_ft/ops/job.hpp"
 
 namespace sft {
 namespace {
@@ -29,6 +30,11 @@ std::string value_of(std::string_view name, const Config& config) {
     return found == all.end() ? "" : setting_value(*found, config);
 }
 
+Version version_in(const std::string& path) {
+    const std::string folder = without_last_slash(path);
+    return version_of_folder(folder.substr(folder.rfind('/') + 1));
+}
+
 }  // namespace
 
 Result<> Storage::read(const Config& config) {
@@ -37,11 +43,16 @@ Result<> Storage::read(const Config& config) {
             "SHMEM_FT_STORE: files are written from the PEs' own copies: it needs "
             "SHMEM_FT_BACKUP_MODE=double or replica:K");
     }
+    // All PEs have to mean the same version, and the newest one may become another one meanwhile.
+    if (!config.load.empty() && version_in(config.load) == kNoVersion) {
+        return fails(
+            format("SHMEM_FT_LOAD=%s: no folder of a version (version-00000012, say): oshrun finds the newest one",
+                   config.load.c_str()));
+    }
     if (config.restart.empty()) {
         return {};
     }
-    const std::string folder = without_last_slash(config.restart);
-    begins_with_ = version_of_folder(folder.substr(folder.rfind('/') + 1));
+    begins_with_ = version_in(config.restart);
     if (begins_with_ == kNoVersion) {
         return fails(
             format("SHMEM_FT_RESTART=%s: no folder of a version (version-00000012, say): oshrun --restart "
@@ -151,8 +162,14 @@ bool Storage::load_array(const char* name, void* to, const ArrayShape& shape) no
 
 std::size_t Storage::stored_elements(const char* name) noexcept {
     const Locked lock(loads_);
-    const Result<ArrayLoader*> there = o_.config->load.empty() ? Result<ArrayLoader*>(fails("none")) : loader();
-    const StoredArray* const array = there ? (*there)->find(name) : nullptr;
+    if (o_.config->load.empty()) {
+        return 0;
+    }
+    const Result<ArrayLoader*> there = loader();
+    if (!there) {  // 0 would have this PE begin, and others go on
+        job::fail(format("PE %d: SHMEM_FT_LOAD: %s", o_.me->value(), there.error().line.c_str()).c_str());
+    }
+    const StoredArray* const array = (*there)->find(name);
     return array == nullptr ? 0 : array->elements();
 }
 

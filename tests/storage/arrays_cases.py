@@ -3,8 +3,9 @@
 import os
 import re
 import shutil
+import subprocess
 
-from jobs_bench import LOST, UNHURRIED, check, check_refused, check_right, results
+from jobs_bench import LOST, TIMEOUT_S, UNHURRIED, check, check_refused, check_right, results
 
 
 def regrouped(bench):
@@ -59,9 +60,13 @@ def whole_array(bench, version):
 
 def not_to_be_loaded(bench):
     """Whatever is wrong with a version or a call has its line, and nothing is taken for good."""
-    check_refused(bench.run("-n", "2", ["regrouped"], SHMEM_FT_LOAD=bench.folder), r"SHMEM_FT_LOAD: .*no complete version in it")
+    check_refused(bench.run("-n", "2", ["regrouped"], SHMEM_FT_LOAD=bench.folder), "SHMEM_FT_LOAD: .*No such file or directory")
+    os.makedirs(bench.folder)
+    check_refused(bench.run("-n", "2", ["regrouped"], SHMEM_FT_LOAD=bench.folder),
+                  f"SHMEM_FT_LOAD: {bench.folder}: no complete version is in there")
     bench.run("-n", "3", ["regrouped", *UNHURRIED], SHMEM_FT_FAULTS=LOST, **bench.store())
     version = bench.version(bench.complete()[-1])
+    load = {"SHMEM_FT_LOAD": version}
     path = os.path.join(version, "pe-00002.state")
     manifest = os.path.join(version, "manifest.toml")
     with open(manifest, encoding="utf-8") as file:
@@ -72,7 +77,11 @@ def not_to_be_loaded(bench):
         place = int(re.search(r"\[2, \d+, \d+, (0x[0-9a-f]+)\]", text)[1], 16) - heap_address + heap_offset
         file.seek(place)
         file.write(bytes([data[place] ^ 1]))
-    outcome = bench.run("-n", "2", ["regrouped"], SHMEM_FT_LOAD=version)
+    unseen = subprocess.run([bench.oshrun, "-n", "2", "sh", "-c", 'test "$PMIX_RANK" = 0 || SHMEM_FT_LOAD=/nowhere/version-00000004; exec "$0"',
+                             os.path.join(bench.programs, "tests/fault/regrouped")], env=bench.environment(load),
+                            capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    check_refused(unseen, "PE 1: SHMEM_FT_LOAD: /nowhere/version-00000004/manifest.toml: there is none")
+    outcome = bench.run("-n", "2", ["regrouped"], **load)
     check(outcome.returncode == 3, f"exit code {outcome.returncode}", outcome)
     check(re.search(rf'warning: shmem_ft_load_array\("cells"\): {path}: block \d+ of the heap does not fit its checksum',
                     outcome.stderr), "no line names the block", outcome)
@@ -80,7 +89,7 @@ def not_to_be_loaded(bench):
         file.write(data)
         file.seek(200)
         file.write(b"x")
-    outcome = bench.run("-n", "2", ["regrouped"], SHMEM_FT_LOAD=version)
+    outcome = bench.run("-n", "2", ["regrouped"], **load)
     check_right(outcome, results(bench.run("-n", "2", ["regrouped"])))  # the manifest has it as well
     check_refused(bench.shmem_ft("verify", version), f"{path}: its list of arrays does not fit its checksum")
     for before, after, line in (
@@ -89,5 +98,4 @@ def not_to_be_loaded(bench):
             ("layout = 4", "layout = 3", "layout 3: this library reads layout 4")):
         with open(manifest, "w", encoding="utf-8") as file:
             file.write(text.replace(before, after, 1))
-        check_refused(bench.run("-n", "2", ["regrouped"], SHMEM_FT_LOAD=version), "SHMEM_FT_LOAD: .*" + line)
-    check_refused(bench.run("-n", "2", ["regrouped"], SHMEM_FT_LOAD="/no/such/folder"), "SHMEM_FT_LOAD: /no/such/folder: there is no complete")
+        check_refused(bench.run("-n", "2", ["regrouped"], **load), "SHMEM_FT_LOAD: .*" + line)

@@ -94,7 +94,7 @@ protected:
 TEST_F(LoadedArrays, ComeInWhateverPieces) {
     store();
     ArrayLoader loader;
-    ASSERT_TRUE(good(loader.open(folder.path() + "/")));
+    ASSERT_TRUE(good(loader.open(version_folder(folder.path(), Version(1)) + "/")));
     ASSERT_NE(loader.find("u"), nullptr);
     EXPECT_EQ(loader.find("u")->elements(), kAll);
     EXPECT_EQ(loader.find("v"), nullptr);
@@ -124,7 +124,7 @@ TEST_F(LoadedArrays, MayOverlapAndHaveGaps) {
     ASSERT_TRUE(tables[1].add(piece_of("w", place(1) + 4 * 300, 200, 10)));
     store();
     ArrayLoader loader;
-    ASSERT_TRUE(good(loader.open(folder.path())));
+    ASSERT_TRUE(good(loader.open(version_folder(folder.path(), Version(1)))));
     EXPECT_EQ(loader.find("w")->elements(), 210U);
     std::vector<Element> got(150);
     auto* const to = reinterpret_cast<std::byte*>(got.data());
@@ -142,7 +142,7 @@ TEST_F(LoadedArrays, MayOverlapAndHaveGaps) {
 TEST_F(LoadedArrays, WhatIsWrongHasItsLine) {
     store();
     ArrayLoader loader;
-    EXPECT_NE(loader.open(folder.path() + "/nothing").error().line.find("there is no complete version"),
+    EXPECT_NE(loader.open(folder.path() + "/nothing").error().line.find("has not been stored completely"),
               std::string::npos);
     ASSERT_TRUE(good(loader.open(version_folder(folder.path(), Version(1)))));
     std::vector<std::byte> to(kAll * 8);
@@ -174,7 +174,7 @@ TEST_F(LoadedArrays, ElementsOfTwoSizesAreLeftOut) {
     ASSERT_TRUE(tables[1].add(piece_of("step", place, 1, 1, 8)));
     store();
     ArrayLoader loader;
-    ASSERT_TRUE(good(loader.open(folder.path()))) << "the version is complete";
+    ASSERT_TRUE(good(loader.open(version_folder(folder.path(), Version(1))))) << "the version is complete";
     EXPECT_EQ(loader.find("step")->elements(), 1U);
     EXPECT_EQ(loader.find("u")->elements(), kAll);
 }

@@ -321,11 +321,10 @@ std::optional<Refusal> settle_restart(Options& options) {
     }
     const int n_pes = point->manifest.n_pes;
     if (options.pes != 0 && options.pes != n_pes) {
+        const char* const way =
+            point->manifest.arrays.empty() ? "" : ", or load its arrays (SHMEM_FT_LOAD instead of --restart)";
         return Refusal{kExitUsage, fmt::format("--restart: {} was stored by {} PEs: -n {} instead of -n {}{}",
-                                               point->folder, n_pes, n_pes, options.pes,
-                                               point->manifest.arrays.empty()
-                                                   ? ""
-                                                   : ", or load its arrays (SHMEM_FT_LOAD instead of --restart)")};
+                                               point->folder, n_pes, n_pes, options.pes, way)};
     }
     options.pes = n_pes;
     set_restart_point(*point);
@@ -339,6 +338,9 @@ std::optional<Refusal> look_round(Options& options, Found& found) {
     apply_exports(options);
     if (auto refusal = settle_restart(options)) {
         return refusal;
+    }
+    if (const Result<> one = settle_load(); !one) {
+        return Refusal{kExitUsage, one.error().line};
     }
     if (auto refusal = find_hosts(options, found.hosts)) {
         return refusal;

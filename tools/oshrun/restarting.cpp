@@ -194,6 +194,19 @@ void set_restart_point(const RestartPoint& point) {
     }
 }
 
+Result<> settle_load() {
+    const char* const folder = std::getenv("SHMEM_FT_LOAD");
+    if (folder == nullptr || *folder == '\0') {
+        return {};
+    }
+    const Result<RestartPoint> point = find_restart_point(folder);
+    if (!point) {
+        return fails("SHMEM_FT_LOAD: " + point.error().line);
+    }
+    set_for_job("SHMEM_FT_LOAD", point->folder);
+    return {};
+}
+
 int run_with_retries(int retries, const std::function<int(int attempt, RetryNote& note)>& attempt) {
     void* const shared = mmap(nullptr, sizeof(RetryNote), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {

@@ -27,6 +27,9 @@ struct RestartPoint {
 // and that it goes on storing in the same folder.
 void set_restart_point(const RestartPoint& point);
 
+// SHMEM_FT_LOAD names one version then, which is the same for all PEs, if it is set.
+[[nodiscard]] Result<> settle_load();
+
 // attempt: oshrun as without retries; runs in a child, whose exit status is its result. Returns the exit status of the
 // last attempt.
 [[nodiscard]] int run_with_retries(int retries, const std::function<int(int attempt, RetryNote& note)>& attempt);
