@@ -192,7 +192,8 @@ int shmem_ft_declare_array(const char *name, const void *array, size_t element_b
 int shmem_ft_load_array(const char *name, void *to, size_t element_bytes, size_t first, size_t count);
 
 /* Local. How many elements the array `name` has in the version that SHMEM_FT_LOAD names: one more than the number of
- * the last one. 0: there is no such array, or no version. */
+ * the last one. 0: there is no such array, or SHMEM_FT_LOAD is not set. A version that this PE cannot read ends the
+ * job. */
 size_t shmem_ft_stored_elements(const char *name);
 
 /* A hint for shmem_malloc_with_hints: as if shmem_ft_exclude were called for all of it. */

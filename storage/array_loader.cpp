@@ -81,8 +81,13 @@ Result<const StoredState*> ArrayLoader::state_of(PeId pe) {
     return static_cast<const StoredState*>(states_.back().state.get());
 }
 
-Result<> ArrayLoader::copy(const StoredState& state, const StoredArray& array, const StoredArray::Piece& piece,
-                           std::uint64_t first, std::uint64_t count, std::byte* to) const {
+Result<> ArrayLoader::load_from(const StoredArray& array, const StoredArray::Piece& piece, std::uint64_t first,
+                                std::uint64_t count, std::byte* to) {
+    const Result<const StoredState*> opened = state_of(piece.pe);
+    if (!opened) {
+        return fails(opened.error());
+    }
+    const StoredState& state = **opened;
     SFT_ASSERT(first >= piece.first && count <= piece.count - (first - piece.first));
     const std::uint64_t address = piece.address + (first - piece.first) * array.element_bytes;
     const std::uint64_t bytes = count * array.element_bytes;
@@ -130,12 +135,8 @@ Result<> ArrayLoader::load(const std::string& name, std::uint64_t element_bytes,
             return fails(format("%s: element %llu of the array %s is in no piece that was declared", folder_.c_str(),
                                 static_cast<unsigned long long>(next), name.c_str()));
         }
-        const Result<const StoredState*> state = state_of(best->pe);
-        if (!state) {
-            return fails(state.error());
-        }
         const std::uint64_t some = std::min(end, best->end()) - next;
-        if (Result<> done = copy(**state, *array, *best, next, some, to + (next - first) * element_bytes); !done) {
+        if (Result<> done = load_from(*array, *best, next, some, to + (next - first) * element_bytes); !done) {
             return done;
         }
         next += some;

@@ -32,6 +32,9 @@ public:
     // Some of the bytes in `to` may have changed, too, if that fails.
     [[nodiscard]] Result<> load(const std::string& name, std::uint64_t element_bytes, std::uint64_t first,
                                 std::uint64_t count, std::byte* to);
+    // The same of elements that this piece of the array has, from its PE, whoever else has them.
+    [[nodiscard]] Result<> load_from(const StoredArray& array, const StoredArray::Piece& piece, std::uint64_t first,
+                                     std::uint64_t count, std::byte* to);
 
 private:
     struct Open {
@@ -40,8 +43,6 @@ private:
     };
     [[nodiscard]] bool is_open(PeId pe) const noexcept;
     [[nodiscard]] Result<const StoredState*> state_of(PeId pe);
-    [[nodiscard]] Result<> copy(const StoredState& state, const StoredArray& array, const StoredArray::Piece& piece,
-                                std::uint64_t first, std::uint64_t count, std::byte* to) const;
 
     std::string folder_;
     Manifest manifest_;         // with the pieces of each array in the order of their elements

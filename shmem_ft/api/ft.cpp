@@ -68,10 +68,14 @@ void check_array(const char* routine, const char* name, const void* memory, cons
                                    name == nullptr ? "(null)" : name, sft::ArrayPiece::kNameBytes - 1)
                            .c_str());
     }
+    constexpr std::size_t kMost = INT64_MAX;  // that a manifest can say
     std::size_t bytes = 0;
-    if (shape.element_bytes == 0 || __builtin_mul_overflow(shape.element_bytes, shape.count, &bytes) ||
-        shape.first > SIZE_MAX - shape.count) {
-        sft::report_bad_argument(routine, "element_bytes", static_cast<long long>(shape.element_bytes));
+    if (shape.element_bytes == 0) {
+        sft::report_bad_argument(routine, "element_bytes", 0);
+    }
+    if (__builtin_mul_overflow(shape.element_bytes, shape.count, &bytes) || bytes > kMost ||
+        shape.first > kMost - shape.count) {
+        sft::report_bad_argument(routine, "count", static_cast<long long>(shape.count));
     }
     if (memory == nullptr && bytes != 0) {
         sft::report_bad_argument(routine, "array", 0);

@@ -70,27 +70,18 @@ void tell_bytes(benchmark::State& state, std::size_t bytes) {
 
 // ---- copies ----
 
-void plain_memcpy(benchmark::State& state) {
+void copy(benchmark::State& state, void (*copy_bytes)(std::byte* to, const std::byte* from, std::size_t bytes)) {
     const auto bytes = static_cast<std::size_t>(state.range(0));
     const Memory from(bytes);
     const Memory to(bytes);
     for (auto _ : state) {
-        std::memcpy(to.get(), from.get(), bytes);
+        copy_bytes(to.get(), from.get(), bytes);
         benchmark::ClobberMemory();
     }
     tell_bytes(state, bytes);
 }
-
-void copy_of_blocks(benchmark::State& state) {
-    const auto bytes = static_cast<std::size_t>(state.range(0));
-    const Memory from(bytes);
-    const Memory to(bytes);
-    for (auto _ : state) {
-        raw_copy(to.get(), from.get(), bytes);
-        benchmark::ClobberMemory();
-    }
-    tell_bytes(state, bytes);
-}
+void by_memcpy(std::byte* to, const std::byte* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+void as_blocks(std::byte* to, const std::byte* from, std::size_t bytes) { raw_copy(to, from, bytes); }
 
 void comparison(benchmark::State& state) {
     const auto bytes = static_cast<std::size_t>(state.range(0));
@@ -280,8 +271,8 @@ void place(benchmark::State& state, const Backup& backup) {
 
 void register_all() {
     for (const std::int64_t bytes : kSizes) {
-        benchmark::RegisterBenchmark("memcpy", plain_memcpy)->Arg(bytes);
-        benchmark::RegisterBenchmark("copy", copy_of_blocks)->Arg(bytes);
+        benchmark::RegisterBenchmark("memcpy", copy, by_memcpy)->Arg(bytes);
+        benchmark::RegisterBenchmark("copy", copy, as_blocks)->Arg(bytes);
         benchmark::RegisterBenchmark("compare", comparison)->Arg(bytes);
         benchmark::RegisterBenchmark("checksum", checksum_of_pages)->Arg(bytes);
     }

@@ -54,6 +54,8 @@ def whole_array(bench, version):
         check(done.returncode == 0, "a piece was not extracted", done)
         with open(output, "rb") as file:
             parts.append(file.read())
+    wrong = bench.shmem_ft("extract", version, "--array", "none", "--output", output)
+    check_refused(wrong, "--array none: no array of that name was declared")
     os.remove(output)
     check(b"".join(parts) == cells and len(set(parts)) == 3, "the pieces are not the whole")
 

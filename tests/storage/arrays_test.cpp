@@ -135,6 +135,11 @@ TEST_F(LoadedArrays, MayOverlapAndHaveGaps) {
     EXPECT_EQ(got[149], 6099U);
     ASSERT_TRUE(good(loader.load("w", sizeof(Element), 205, 5, to)));
     EXPECT_EQ(got[0], 6305U);
+    const StoredArray& w = *loader.find("w");
+    const auto of_pe_1 =
+        std::find_if(w.pieces.begin(), w.pieces.end(), [](const auto& one) { return one.pe == PeId(1); });
+    ASSERT_TRUE(good(loader.load_from(w, *of_pe_1, 60, 10, to)));
+    EXPECT_EQ(got[0], 6010U) << "PE 0 has that, too";
     const Result<> gap = loader.load("w", sizeof(Element), 140, 61, to);
     EXPECT_NE(gap.error().line.find("element 150 of the array w is in no piece"), std::string::npos);
 }

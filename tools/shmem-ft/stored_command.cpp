@@ -234,19 +234,6 @@ Result<std::string> header_for(const StoredCommand& command, std::uint64_t bytes
     return npy_header(command.type, bytes / *item);
 }
 
-// What there is of an array: from its first element to its last one, or the pieces of one PE in their order.
-std::vector<StoredArray::Piece> wanted_of(const StoredArray& array, int pe) {
-    if (pe < 0) {
-        return {{.first = 0, .count = array.elements()}};
-    }
-    std::vector<StoredArray::Piece> pieces;
-    std::copy_if(array.pieces.begin(), array.pieces.end(), std::back_inserter(pieces),
-                 [&](const StoredArray::Piece& piece) { return piece.pe == PeId(pe); });
-    std::sort(pieces.begin(), pieces.end(),
-              [](const StoredArray::Piece& a, const StoredArray::Piece& b) { return a.first < b.first; });
-    return pieces;
-}
-
 int extract_array(const StoredCommand& command, const std::string& folder) {
     constexpr std::uint64_t kAtOnce = std::uint64_t{16} << 20;
     ArrayLoader loader;
@@ -257,10 +244,21 @@ int extract_array(const StoredCommand& command, const std::string& folder) {
     if (array == nullptr) {
         return refuse(fmt::format("--array {}: no array of that name was declared (shmem-ft show)", command.array));
     }
-    const std::vector<StoredArray::Piece> wanted = wanted_of(*array, command.pe);
+    // All of it, or the pieces of one PE, in the order of their elements.
+    const bool is_whole = command.pe < 0;
+    std::vector<StoredArray::Piece> wanted;
+    if (is_whole) {
+        wanted.push_back({.first = 0, .count = array->elements()});
+    } else {
+        std::copy_if(array->pieces.begin(), array->pieces.end(), std::back_inserter(wanted),
+                     [&](const StoredArray::Piece& piece) { return piece.pe == PeId(command.pe); });
+    }
     std::uint64_t count = 0;
     for (const StoredArray::Piece& piece : wanted) {
         count += piece.count;
+    }
+    if (count == 0) {
+        return refuse(fmt::format("--pe {}: has nothing of the array {}", command.pe, command.array));
     }
     const Result<std::string> header = header_for(command, count * array->element_bytes);
     if (!header) {
@@ -274,7 +272,9 @@ int extract_array(const StoredCommand& command, const std::string& folder) {
         for (std::uint64_t next = piece.first; next < piece.end() && file; next += most) {
             const std::uint64_t n = std::min(most, piece.end() - next);
             some.resize(n * array->element_bytes);
-            if (const Result<> read = loader.load(array->name, array->element_bytes, next, n, some.data()); !read) {
+            const Result<> read = is_whole ? loader.load(array->name, array->element_bytes, next, n, some.data())
+                                           : loader.load_from(*array, piece, next, n, some.data());
+            if (!read) {
                 return failed(read.error().line);
             }
             file.write(reinterpret_cast<const char*>(some.data()), static_cast<std::streamsize>(some.size()));
