@@ -30,13 +30,14 @@ from node_scenario import BOUND_MS, HOSTS, PROCESSES, Scenario, draw, draw_at_on
 SKIPPED = 77
 RECOVERED, UNTOUCHED, NAMED_ERROR, WRONG, HANG = "recovered", "nothing to repair", "named error", "WRONG", "HANG"
 
-# Reasons for which a job may end, and how the line says so.
+# Reasons for which a job may end, and how the line says so. oshrun says "lost with its host" of a PE whose end it does not
+# know when the others have ended well.
 TEXTS = {
-    "before the first commit": "before the first checkpoint was committed",
-    "after the last commit": "after the last shmem_checkpoint_all",
-    "copies lost": "the data is lost",
-    "no spare": "no spare left to take over",
-    "no majority": "majority",
+    "before the first commit": ("before the first checkpoint was committed",),
+    "after the last commit": ("after the last shmem_checkpoint_all", "was lost with its host"),
+    "copies lost": ("the data is lost",),
+    "no spare": ("no spare left to take over",),
+    "no majority": ("majority",),
 }
 
 
@@ -209,7 +210,7 @@ def judge(scenario: Scenario, outcome: Outcome, reference: Reference) -> tuple:
     if not errors:
         return WRONG, f"exit code {outcome.exit_code} without an error message"
     for reason in reasons:
-        if any(TEXTS[reason] in line for line in errors):
+        if any(text in line for text in TEXTS[reason] for line in errors):
             return NAMED_ERROR, f"{reason}: {errors[0]}"
     return WRONG, f"exit code {outcome.exit_code} without need ({', '.join(reasons) or 'no reason'}): {errors[0]}"
 
