@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "base/assert.hpp"
+#include "base/memory_domain.hpp"
 #include "base/pages.hpp"
 
 namespace sft {
@@ -54,6 +55,13 @@ Result<> NodeMemory::use(ProcId self) {
     is_used_ = true;
     control_.header().records_begin.store(file.records());
     return records_.open(fd(), layout().records(), control_.n_slots(), self);
+}
+
+void NodeMemory::place_copies(PeId pe, DomainId own, DomainId of_keeper) const noexcept {
+    SFT_ASSERT(is_used_);
+    const NodeFile file = layout();
+    static_cast<void>(place_in_domain(fd(), file.local(pe), file.local_bytes, own));
+    static_cast<void>(place_in_domain(fd(), file.shadow(pe), file.shadow_bytes, of_keeper));
 }
 
 // Refused: the pages stay until the job ends.

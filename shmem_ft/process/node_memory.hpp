@@ -42,6 +42,9 @@ public:
     // Copies are there from now on, and records.
     [[nodiscard]] Result<> use(ProcId self);
     [[nodiscard]] bool is_used() const noexcept { return is_used_; }
+    // Whose pages come from where, as far as nobody has touched them: the PE's own copy, and the one that others have.
+    // kNoDomain: as the system likes.
+    void place_copies(PeId pe, DomainId own, DomainId of_keeper) const noexcept;
     // Whoever becomes a PE later has the heap of the one before. Others find it there before they show it as the PE's.
     [[nodiscard]] Result<> take_heap_over(ProcId self, PeId pe);
     // Gives the pages back of a PE that is on another node now, or of a shadow that is kept elsewhere.

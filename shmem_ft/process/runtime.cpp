@@ -136,16 +136,26 @@ Result<> Runtime::meet_others(int generation) {
     return met;
 }
 
-// Not in several memory domains: there copies are to be where their keepers are. On several nodes it is in use since
-// this process serves what it keeps (open_links).
+// On several nodes it is in use since this process serves what it keeps (open_links).
 Result<> Runtime::use_node_memory() {
-    if (node_memory_.fd() < 0 || node_memory_.is_used() || rendezvous_.domains() != nullptr) {
+    if (node_memory_.fd() < 0 || node_memory_.is_used()) {
         return {};
     }
     return node_memory_.use(self());
 }
 
-// Not with one PE, or in several memory domains of one node.
+// In several memory domains of one node: before anybody has touched the copies.
+void Runtime::place_copies(PeId pe) const noexcept {
+    const DomainMap* const domains = rendezvous_.domains();
+    if (domains == nullptr || !node_memory_.is_used()) {
+        return;
+    }
+    const ProcId keeper = first_holder(targets_of(coordinator_->shape(), coordinator_->state(), pe));
+    node_memory_.place_copies(pe, domains->domain_of(self()),
+                              keeper == kNoProc ? kNoDomain : domains->domain_of(keeper));
+}
+
+// Not with one PE.
 bool Runtime::is_to_track() noexcept { return memory_.change_notes().is_set() && node_memory_.is_used(); }
 
 Result<> Runtime::track_changes() {
@@ -316,6 +326,9 @@ Result<> Runtime::take_pe(PeId pe) {
         if (Result<> shown = actions_.show_first_holders(); !shown) {
             return shown;
         }
+    }
+    if (!me_.is_substitute()) {
+        place_copies(pe);
     }
     peers_.retire_dead();  // whose deaths came before their memory was mapped
     engine_links_.connect_channels();

@@ -78,6 +78,7 @@ private:
     [[nodiscard]] Result<> open_links(const JobCard& first);
     [[nodiscard]] Result<Rendezvous::File> make_node_file(std::int32_t n_pes);
     [[nodiscard]] Result<> use_node_memory();
+    void place_copies(PeId pe) const noexcept;
     [[nodiscard]] bool is_to_track() noexcept;
     [[nodiscard]] Result<> track_changes();
     void tell_if_not_tracked(const Result<>& tracks) const;
