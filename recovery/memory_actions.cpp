@@ -1,6 +1,7 @@
 #include "recovery/memory_actions.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::int64_t kUntilHeardNs = 60'000'000'000;  // of one that is gone for certain
 constexpr int kUntilEnded_ms = 10'000;
+constexpr FailureReason kMemoryError{FailureKind::signal, SIGBUS};
 
 }  // namespace
 
@@ -181,6 +183,28 @@ void MemoryActions::end_the_dead_here(const JobState& state) {
     }
 }
 
+// An error of memory that could not be corrected ends whoever touches the page, and would end one substitute after the
+// other. What cannot be read is bad from now on like any other block, and mended from the other copy.
+void MemoryActions::drop_unreadable(const JobState& state) {
+    const auto is_me = [this](const FailedPe& failed) { return failed.pe == me() && failed.reason == kMemoryError; };
+    const auto is_here = [this](const Death& death) {
+        return death.reason == kMemoryError && !o_.is_remote(death.process);
+    };
+    if (o_.coordinator->shape().memory->dies_with_process(Memory::kept_shadows) || has_dropped_ ||
+        std::none_of(state.deaths.begin(), state.deaths.end(), is_here) ||
+        (std::none_of(state.failed.begin(), state.failed.end(), is_me) &&
+         std::none_of(state.further.begin(), state.further.end(), is_me))) {
+        return;
+    }
+    const std::size_t n_pages = o_.drop_unreadable_of(me(), state.version);
+    has_dropped_ = n_pages != 0;
+    if (has_dropped_) {
+        say("warning: PE %d: %zu page%s of its memory cannot be read any more (an error of the machine's memory): what "
+            "was there is taken from the other copy",
+            me().value(), n_pages, n_pages == 1 ? "" : "s");
+    }
+}
+
 CheckpointActions::Outcome MemoryActions::restore(const JobState& state) {
     fault_point(FaultPoint::restore_begin);
     retire_dead_peers();
@@ -230,6 +254,9 @@ CheckpointActions::Outcome MemoryActions::protect(const JobState& state) {
 }
 
 CheckpointActions::Outcome MemoryActions::is_protected(const JobState& state) {
+    if (std::exchange(has_dropped_, false) && !o_.protector->store().mend(o_.protector->live())) {
+        say("warning: PE %d: %s", me().value(), o_.protector->store().explanation().c_str());
+    }
     o_.reset_channels(state);
     recovered_from_ = state;
     has_moved_ = true;
@@ -289,6 +316,7 @@ bool MemoryActions::fetch_front(std::size_t heap_bytes) {
         if (state.stage == Stage::ended) {
             return false;
         }
+        drop_unreadable(state);
         const std::vector<Share> sources = sources_of(o_.coordinator->shape(), state, me());
         if (sources.empty() && !is_in_group()) {
             o_.end_job(lost_copy(o_.coordinator->shape(), state, me()) + ": the data is lost");

@@ -47,6 +47,9 @@ public:
         // The heap of a PE on this node whose holder has died becomes that of this process; in jobs whose nodes hold
         // it.
         std::function<Result<>(PeId pe)> take_heap_over = {};
+        // In such jobs too, of what this node has of a PE, with copies of that version: pages that cannot be read any
+        // more become zeros. How many.
+        std::function<std::size_t(PeId pe, Version version)> drop_unreadable_of = {};
         // In such jobs on several nodes: what this node has of a PE that is elsewhere, and of one that it does not keep
         // for.
         std::function<void(PeId pe)> free_memory_of = {};
@@ -97,6 +100,7 @@ private:
                                                   std::size_t heap_bytes);
     [[nodiscard]] bool is_in_group() const noexcept;
     [[nodiscard]] Outcome is_protected(const JobState& state);
+    void drop_unreadable(const JobState& state);
     // Of checkpoints and recoveries, in the order of time; attempt 0: a checkpoint.
     [[nodiscard]] static std::uint32_t round_of(const JobState& state, std::uint32_t attempt) noexcept;
     [[nodiscard]] Result<> roll_back(const JobState& state);
@@ -114,6 +118,7 @@ private:
 
     Options o_;
     std::string why_lost_;
+    bool has_dropped_ = false;  // drop_unreadable() did, and copies were not mended yet
     JobState recovered_from_;
     bool has_moved_ = false;  // there was a recovery, and what it has left behind was not looked for yet
 };

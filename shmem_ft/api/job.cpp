@@ -81,8 +81,6 @@ void finalize() {
     }
 }
 
-std::uint64_t bits(int value) noexcept { return static_cast<std::uint64_t>(std::int64_t{value}); }
-
 // For the record of the start-up; calls for nothing do nothing.
 sft::StartupCall allocates(const sft::StartupCall& told, const sft::StartupCall::Allocation& made) noexcept {
     return made.bytes == 0 ? told : told.allocating(made);
@@ -118,9 +116,9 @@ SFT_ENTRY(int, shmem_my_pe, (void), my_pe("shmem_my_pe"))
 SFT_ENTRY(int, shmem_n_pes, (void), n_pes("shmem_n_pes"))
 SFT_ENTRY(int, _my_pe, (void), my_pe("_my_pe"))
 SFT_ENTRY(int, _num_pes, (void), n_pes("_num_pes"))
-SFT_TOLD_ENTRY(int, shmem_pe_accessible, (int pe), told.with(bits(pe)),
+SFT_TOLD_ENTRY(int, shmem_pe_accessible, (int pe), told.with(sft::bits(pe)),
                sft::pe_accessible(sft::engine("shmem_pe_accessible"), pe) ? 1 : 0)
-SFT_TOLD_ENTRY(int, shmem_addr_accessible, (const void* addr, int pe), told.with_symmetric(e, addr).with(bits(pe)),
+SFT_TOLD_ENTRY(int, shmem_addr_accessible, (const void* addr, int pe), told.with_symmetric(e, addr).with(sft::bits(pe)),
                sft::addr_accessible(sft::engine("shmem_addr_accessible"), addr, pe) ? 1 : 0)
 SFT_TOLD_ENTRY(void*, shmem_ptr, (const void* dest, int pe), told.pointing(e, dest, pe),
                sft::pointer_to(sft::engine("shmem_ptr"), dest, pe))

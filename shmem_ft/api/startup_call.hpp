@@ -2,12 +2,16 @@
 // substitute, delivered from the record (ops/startup.hpp). Reached only from the branch for calls that are looked at.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "shmem_ft/api/fault_action.hpp"
 #include "shmem_ft/ops/startup.hpp"
 
 namespace sft {
+
+// An argument as it is recorded, and as PEs compare it.
+[[nodiscard]] inline std::uint64_t bits(int value) noexcept { return static_cast<std::uint64_t>(std::int64_t{value}); }
 
 // Whether the entry is one where a fault is met.
 enum class MeetsFault { no, yes };

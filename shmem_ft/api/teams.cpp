@@ -51,8 +51,6 @@ int get_config(shmem_team_t team, long mask, shmem_team_config_t* config) noexce
     return 0;
 }
 
-std::uint64_t bits(int value) noexcept { return static_cast<std::uint64_t>(std::int64_t{value}); }
-
 // The engine for a call that all members of a team make with the same arguments.
 sft::Engine& engine_of_members(const char* routine, shmem_team_t team,
                                std::initializer_list<sft::CommonArgument> arguments) noexcept {
@@ -68,9 +66,9 @@ sft::Engine& engine_of_members(const char* routine, shmem_team_t team,
 int split_strided(shmem_team_t parent, sft::Triplet triplet, int contexts, shmem_team_t* team) noexcept {
     constexpr auto kSigned = sft::CommonArgument::Form::signed_number;
     sft::Engine& e = engine_of_members("shmem_team_split_strided", parent,
-                                       {{"start", bits(triplet.start), kSigned},
-                                        {"stride", bits(triplet.stride), kSigned},
-                                        {"size", bits(triplet.size), kSigned}});
+                                       {{"start", sft::bits(triplet.start), kSigned},
+                                        {"stride", sft::bits(triplet.stride), kSigned},
+                                        {"size", sft::bits(triplet.size), kSigned}});
     sft::TeamId id;
     const bool ok = sft::split_strided(e, sft::team_id(parent), triplet, contexts, &id);
     *team = sft::team_handle(id);
@@ -80,7 +78,7 @@ int split_strided(shmem_team_t parent, sft::Triplet triplet, int contexts, shmem
 int split_2d(shmem_team_t parent, int xrange, int contexts_x, shmem_team_t* x, int contexts_y,
              shmem_team_t* y) noexcept {
     sft::Engine& e = engine_of_members("shmem_team_split_2d", parent,
-                                       {{"xrange", bits(xrange), sft::CommonArgument::Form::signed_number}});
+                                       {{"xrange", sft::bits(xrange), sft::CommonArgument::Form::signed_number}});
     sft::AxisTeams axes{.num_contexts_x = contexts_x, .num_contexts_y = contexts_y};
     const bool ok = sft::split_2d(e, sft::team_id(parent), xrange, &axes);
     *x = sft::team_handle(axes.x);
@@ -199,14 +197,14 @@ SFT_ENTRY(int, shmem_team_translate_pe, (shmem_team_t src_team, int src_pe, shme
 SFT_WAITING_TOLD_ENTRY(int, shmem_team_split_strided,
                        (shmem_team_t parent_team, int start, int stride, int size, const shmem_team_config_t* config,
                         long config_mask, shmem_team_t* new_team),
-                       told.making(new_team).with(bits(start)).with(bits(stride)).with(bits(size)),
+                       told.making(new_team).with(sft::bits(start)).with(sft::bits(stride)).with(sft::bits(size)),
                        split_strided(parent_team, {start, stride, size}, contexts_wanted(config, config_mask),
                                      new_team))
 SFT_WAITING_TOLD_ENTRY(int, shmem_team_split_2d,
                        (shmem_team_t parent_team, int xrange, const shmem_team_config_t* xaxis_config, long xaxis_mask,
                         shmem_team_t* xaxis_team, const shmem_team_config_t* yaxis_config, long yaxis_mask,
                         shmem_team_t* yaxis_team),
-                       told.making(xaxis_team, yaxis_team).with(bits(xrange)),
+                       told.making(xaxis_team, yaxis_team).with(sft::bits(xrange)),
                        split_2d(parent_team, xrange, contexts_wanted(xaxis_config, xaxis_mask), xaxis_team,
                                 contexts_wanted(yaxis_config, yaxis_mask), yaxis_team))
 SFT_WAITING_ENTRY(void, shmem_team_destroy, (shmem_team_t team), destroy_team(team))

@@ -5,6 +5,7 @@
 #include "base/assert.hpp"
 #include "base/memory_domain.hpp"
 #include "base/pages.hpp"
+#include "symheap/unreadable_pages.hpp"
 
 namespace sft {
 
@@ -71,6 +72,21 @@ void NodeMemory::free_pages(std::size_t begin, std::size_t bytes) const noexcept
         static_cast<void>(::fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
                                       static_cast<off_t>(bytes)));
     }
+}
+
+// Not of parity, which would be wrong and not bad: nothing says what it should be.
+std::size_t NodeMemory::drop_unreadable_of(PeId pe, Version version) const {
+    SFT_ASSERT(is_used_);
+    const NodeFile file = layout();
+    const std::size_t slot_bytes = file.shadow_bytes / 2;
+    const std::size_t other = file.shadow(pe) + (version.value() + 1) % 2 * slot_bytes;
+    const std::size_t n_of_other = drop_unreadable(fd(), other, slot_bytes);
+    if (n_of_other != 0) {
+        free_pages(other, slot_bytes);
+    }
+    return n_of_other + drop_unreadable(fd(), file.shadow(pe) + version.value() % 2 * slot_bytes, slot_bytes) +
+           drop_unreadable(fd(), file.heap(pe), file.heap_bytes) +
+           drop_unreadable(fd(), file.local(pe), file.local_bytes);
 }
 
 void NodeMemory::free_memory_of(PeId pe) const noexcept {

@@ -47,6 +47,10 @@ public:
     void place_copies(PeId pe, DomainId own, DomainId of_keeper) const noexcept;
     // Whoever becomes a PE later has the heap of the one before. Others find it there before they show it as the PE's.
     [[nodiscard]] Result<> take_heap_over(ProcId self, PeId pe);
+    // Of what is the PE's there: pages that cannot be read any more read as zeros from now on. How many these were. So
+    // blocks of `version`, the committed one, are bad, as their checksums say; a slot of another version that has such
+    // pages begins anew.
+    [[nodiscard]] std::size_t drop_unreadable_of(PeId pe, Version version) const;
     // Gives the pages back of a PE that is on another node now, or of a shadow that is kept elsewhere.
     void free_memory_of(PeId pe) const noexcept;
     void free_shadow_of(PeId pe) const noexcept;

@@ -156,6 +156,8 @@ void Runtime::open_actions() {
                    .is_remote = [this](ProcId process) { return links_.is_remote(process); },
                    .before_replicating = [this] { program_start_.close(); },
                    .take_heap_over = [this](PeId pe) { return node_memory_.take_heap_over(self(), pe); },
+                   .drop_unreadable_of =
+                       [this](PeId pe, Version version) { return node_memory_.drop_unreadable_of(pe, version); },
                    .free_memory_of = [this](PeId pe) { node_memory_.free_memory_of(pe); },
                    .free_shadow_of = [this](PeId pe) { node_memory_.free_shadow_of(pe); },
                    .committed = [this](Version version) { program_start_.end(version); },

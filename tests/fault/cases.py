@@ -27,6 +27,7 @@ from job_watch import Launcher  # noqa: E402
 import crowded_cases  # noqa: E402
 import handle_cases  # noqa: E402
 import interval_cases  # noqa: E402
+import memory_error_cases  # noqa: E402
 import parity_cases  # noqa: E402
 import program_cases  # noqa: E402
 import roomy_cases  # noqa: E402
@@ -367,7 +368,7 @@ CASES |= {
 }
 CASES |= POLICY_CASES | stop_cases.CASES | schedule_cases.CASES | handle_cases.CASES | scarce_cases.CASES
 CASES |= roomy_cases.CASES | crowded_cases.CASES | interval_cases.CASES | version_cases.CASES
-CASES |= program_cases.CASES | parity_cases.CASES
+CASES |= program_cases.CASES | parity_cases.CASES | memory_error_cases.CASES
 
 
 def report_failure(name, error) -> None:
