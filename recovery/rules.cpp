@@ -112,7 +112,7 @@ std::vector<FailedPe> JobRules::note_deaths(JobState& state, std::span<const Dea
         note_unprotected(state);
     }
     if (is_among(state.deaths, state.witness)) {
-        SFT_ASSERT(shape_.n_pes == 1);
+        SFT_ASSERT(shape_.has_witness());
         state.witness = kNoProc;
     }
     SFT_ASSERT_SLOW(std::is_sorted(state.unprotected.begin(), state.unprotected.end()));
@@ -310,7 +310,7 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
         case Goal::restore:
             SFT_ASSERT(state.stage == Stage::planned);
             next.stage = Stage::restored;
-            if (shape_.n_pes == 1) {
+            if (shape_.has_witness()) {
                 // The old witness may have become the PE: its share needs another place.
                 next.witness = shape_.scheme->witness_for(shape_, state);
                 if (next.witness == kNoProc || next.witness != state.witness) {
@@ -331,7 +331,7 @@ JobState JobRules::after_ready(const JobState& state, Goal goal) const {
             next.attempt = 0;
             next.unprotected.clear();
             next.protected_layout = next.replacements;
-            if (shape_.n_pes == 1 && state.witness == kNoProc) {
+            if (shape_.has_witness() && state.witness == kNoProc) {
                 next.unprotected = {PeId(0)};
             }
             next.failed.clear();
@@ -367,7 +367,7 @@ std::optional<JobState> JobRules::after_deaths(const JobState& state, std::span<
     JobState probe = state;
     const bool has_any_failed = !note_deaths(probe, dead).empty();
     const bool can_go_on = shape_.scheme->can_go_on(state, probe);
-    const bool is_anybody_left = shape_.n_pes > 1 || !is_among(probe.deaths, shape_.holder(probe, PeId(0)));
+    const bool is_anybody_left = !shape_.has_witness() || !is_among(probe.deaths, shape_.holder(probe, PeId(0)));
     switch (state.stage) {
         case Stage::running:
         case Stage::replicating:

@@ -85,6 +85,8 @@ bool has_joined(const JobState& state, ProcId process) noexcept {
                        [&](const Joined& joined) { return joined.process == process; });
 }
 
+bool JobShape::has_witness() const noexcept { return n_pes == 1 && memory->dies_with_process(Memory::kept_shadows); }
+
 ProcId JobShape::holder(const JobState& state, PeId pe) const noexcept { return holder_in(state.replacements, pe); }
 
 PeId JobShape::held_by(const JobState& state, ProcId process) const noexcept {

@@ -125,7 +125,7 @@ struct JobState {
     std::uint32_t view = 0;
     std::uint32_t attempt = 0;     // of the current restart; 0: none
     std::uint32_t rejections = 0;  // restarts that were refused because the lists of the callers differed
-    ProcId witness = kNoProc;      // in a job of one PE: the spare that keeps for it (Scheme::witness_for)
+    ProcId witness = kNoProc;      // of an only PE: the spare that keeps for it (Scheme::witness_for)
     EndReason end_reason = EndReason::none;
     ProcId ended_by = kNoProc;
     std::int32_t exit_status = 0;
@@ -189,6 +189,8 @@ struct JobShape {
                                                                      ProcId holder) const noexcept;
     // The PEs that have to get other holders, in the order of what has happened to them.
     [[nodiscard]] std::vector<Vacancy> vacancies(const JobState& state) const;
+    // An only PE keeps with a spare that takes part, unless its node has the copy.
+    [[nodiscard]] bool has_witness() const noexcept;
     [[nodiscard]] bool is_one_node() const noexcept { return nodes == nullptr || nodes->is_one_node(); }
     // Of a process that the job started with, or that has joined.
     [[nodiscard]] NodeId node_of(const JobState& state, ProcId process) const noexcept;

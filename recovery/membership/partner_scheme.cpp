@@ -50,23 +50,23 @@ private:
     Placement placement_;
 };
 
-// Of an only PE, wherever it is.
-class WitnessShares final : public Shares {
+// Of an only PE, wherever it is: with its witness, or its own in memory of the node.
+class SoleShares final : public Shares {
 public:
-    explicit WitnessShares(ProcId witness) : witness_(witness) {}
+    explicit SoleShares(ProcId keeper) : keeper_(keeper) {}
 
     [[nodiscard]] std::vector<Share> of(PeId /*pe*/) const override {
-        return witness_ == kNoProc ? std::vector<Share>{} : std::vector<Share>{{.holder = witness_}};
+        return keeper_ == kNoProc ? std::vector<Share>{} : std::vector<Share>{{.holder = keeper_}};
     }
     [[nodiscard]] std::vector<PeId> kept_by(ProcId process) const override {
-        return process != kNoProc && process == witness_ ? std::vector{PeId(0)} : std::vector<PeId>{};
+        return process != kNoProc && process == keeper_ ? std::vector{PeId(0)} : std::vector<PeId>{};
     }
     [[nodiscard]] bool can_rebuild(PeId /*pe*/, const LeftMemory& left) const override {
-        return witness_ != kNoProc && left.has(witness_, Memory::kept_shadows);
+        return keeper_ != kNoProc && left.has(keeper_, Memory::kept_shadows);
     }
 
 private:
-    ProcId witness_;
+    ProcId keeper_;
 };
 
 class NoShares final : public Shares {
@@ -108,7 +108,7 @@ constexpr NoCopies kNoCopies;
 std::unique_ptr<const Shares> PartnerScheme::place(const JobShape& shape, const JobState& state,
                                                    std::span<const Replacement> layout) const {
     if (shape.n_pes == 1) {
-        return std::make_unique<WitnessShares>(state.witness);
+        return std::make_unique<SoleShares>(shape.has_witness() ? state.witness : holder_in(layout, PeId(0)));
     }
     return std::make_unique<PartnerShares>(shape, state, layout, n_partners_);
 }
@@ -140,7 +140,7 @@ std::int32_t PartnerScheme::losses_survived(const JobShape& shape, const JobStat
     if (!state.unprotected.empty()) {
         return 0;
     }
-    const bool outlives = shape.n_pes > 1 && !shape.memory->dies_with_process(Memory::kept_shadows);
+    const bool outlives = !shape.memory->dies_with_process(Memory::kept_shadows);
     if (outlives && shape.is_one_node()) {
         return shape.n_pes;
     }

@@ -12,7 +12,7 @@
 //
 // A job on one node whose PEs are bound to two memory domains or more: the same ring, of the domains. PEs of which no
 // domain is known are a member of it, too. Else the next PE's holder keeps, also if a job has several nodes and all PEs
-// are on one. On one node nobody needs more than one keeper. An only PE's shadow is with the witness, which is not
+// are on one. On one node nobody needs more than one keeper. For an only PE nobody is
 // looked for here.
 //
 // Made for one value and asked as long as that is looked at; takes O(PEs) of memory in a job of several groups (nodes

@@ -38,7 +38,7 @@ bool Scheme::can_go_on(const JobState& before, const JobState& now) const { retu
 // memory domain: those who do not take part in a job on one node expect the lowest one to lead after the holder, and
 // would wait for each other.)
 ProcId Scheme::witness_for(const JobShape& shape, const JobState& state) const {
-    if (shape.n_pes > 1) {
+    if (!shape.has_witness()) {
         return kNoProc;
     }
     if (state.witness != kNoProc && shape.held_by(state, state.witness) == kNoPe) {
@@ -67,10 +67,10 @@ ProcId Scheme::witness_for(const JobShape& shape, const JobState& state) const {
     return elsewhere != kNoProc ? elsewhere : lowest;
 }
 
-// An only PE goes to its witness, which has the copy and takes part already.
+// An only PE that has one goes to its witness, which has the copy and takes part already.
 std::vector<ProcId> Scheme::substitutes(const JobShape& shape, const JobState& state,
                                         std::span<const Death> dead) const {
-    if (shape.n_pes > 1) {
+    if (!shape.has_witness()) {
         return shape.idle_spares(state, dead);
     }
     return state.witness == kNoProc ? std::vector<ProcId>{} : std::vector{state.witness};
@@ -99,9 +99,12 @@ std::vector<Share> sources_of(const JobShape& shape, const JobState& state, PeId
 
 std::vector<Share> targets_of(const JobShape& shape, const JobState& state, PeId pe) {
     std::vector<Share> shares = shape.scheme->place(shape, state, state.replacements)->of(pe);
-    // A share with its original is none; while an only PE moves to its witness there is no better place.
+    // A share with its original is none; while an only PE moves to its witness there is no better place. That of an
+    // only PE in memory of its node has no other process.
+    const bool is_alone = shape.n_pes == 1 && !shape.has_witness();
     SFT_ASSERT(std::all_of(shares.begin(), shares.end(), [&](const Share& share) {
-        return share.holder != kNoProc && (share.holder != shape.holder(state, pe) || share.holder == state.witness);
+        return share.holder != kNoProc &&
+               (is_alone || share.holder != shape.holder(state, pe) || share.holder == state.witness);
     }));
     return shares;
 }

@@ -51,8 +51,8 @@ public:
     // Whether those that live can finish the stage of `before` as it is; `now` is the same value with more deaths, none
     // of them of a PE's holder. If not, everybody begins the stage again under another value.
     [[nodiscard]] virtual bool can_go_on(const JobState& before, const JobState& now) const;
-    // In a job of one PE: the spare that is to keep for it, and takes part in the agreement; the one that does so
-    // already if it still can. kNoProc: nobody, or the job has several PEs.
+    // In a job that has a witness (JobShape::has_witness): the spare that is to keep for it, and takes part in the
+    // agreement; the one that does so already if it still can. kNoProc: nobody, or the job has several PEs.
     [[nodiscard]] virtual ProcId witness_for(const JobShape& shape, const JobState& state) const;
     // Who may take over, best first. dead: sorted by process.
     [[nodiscard]] virtual std::vector<ProcId> substitutes(const JobShape& shape, const JobState& state,

@@ -105,12 +105,12 @@ void assert_ends_and_repairs(const JobShape& shape, const JobState& state) noexc
 void assert_copies(const JobShape& shape, const JobState& state) noexcept {
     const auto n_pes = static_cast<std::size_t>(shape.n_pes);
     SFT_ASSERT(state.unprotected.size() <= n_pes);
-    SFT_ASSERT(n_pes == 1 || !is_whole(state.stage) || state.unprotected.empty());
+    SFT_ASSERT(shape.has_witness() || !is_whole(state.stage) || state.unprotected.empty());
     SFT_ASSERT(state.replacements.size() <= n_pes);
     SFT_ASSERT(state.protected_layout.size() <= state.replacements.size());
     SFT_ASSERT(is_repair(state.stage) || state.stage == Stage::ended ||
                state.protected_layout.size() == state.replacements.size());
-    SFT_ASSERT(state.witness == kNoProc || (n_pes == 1 && state.witness.value() >= shape.n_pes));
+    SFT_ASSERT(state.witness == kNoProc || (shape.has_witness() && state.witness.value() >= shape.n_pes));
     // A witness that has taken over keeps nothing for itself: "restored" names another one.
     SFT_ASSERT(state.witness == kNoProc || state.stage == Stage::planned || state.stage == Stage::ended ||
                shape.held_by(state, state.witness) == kNoPe);

@@ -150,12 +150,14 @@ void Runtime::place_copies(PeId pe) const noexcept {
     if (domains == nullptr || !node_memory_.is_used()) {
         return;
     }
-    const ProcId keeper = first_holder(targets_of(coordinator_->shape(), coordinator_->state(), pe));
+    const ProcId spare = first_spare() < control_.n_processes() ? ProcId(first_spare()) : kNoProc;
+    const ProcId keeper =
+        first_spare() == 1 ? spare : first_holder(targets_of(coordinator_->shape(), coordinator_->state(), pe));
     node_memory_.place_copies(pe, domains->domain_of(self()),
                               keeper == kNoProc ? kNoDomain : domains->domain_of(keeper));
 }
 
-// Not with one PE.
+// Not with one PE on several nodes.
 bool Runtime::is_to_track() noexcept { return memory_.change_notes().is_set() && node_memory_.is_used(); }
 
 Result<> Runtime::track_changes() {

@@ -121,10 +121,10 @@ Result<> Rendezvous::prepare_cards(JobCard& card, SegmentCard& segment, const Ow
     return {};
 }
 
-// In a job of one PE the copies are with its witness.
+// In a job of one PE on several nodes the copies are with its witness; and with nobody in one of a single process.
 Result<> Rendezvous::make_node_file(const Own& own) {
     ControlHeader& header = o_.control->header();
-    if (n_pes() == 1) {
+    if (n_pes() == 1 && (header.n_nodes > 1 || o_.bootstrap->n_processes() == 1)) {
         return {};
     }
     const Result<File> made = own.make_node_file(n_pes());

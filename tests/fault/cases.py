@@ -287,11 +287,32 @@ def substitute_of_a_substitute(bench):
     check_success(outcome, expected)
 
 
-def one_pe(bench):
-    """The copy of an only PE lies with its spare."""
+def one_pe(**env):
+    """The copy of an only PE lies in memory of its node, or with its spare."""
+
+    def case(bench):
+        expected = jacobi_results(bench, 1)
+        job = bench.job(1, 1, "jacobi1d", *JACOBI, **env)
+        await_commit(job, 2)
+        kill_pes(job, [0])
+        outcome = job.finish()
+        check_success(outcome, expected)
+        check("cannot be tracked" not in outcome.stderr, outcome.stderr, outcome)
+
+    return case
+
+
+def one_pe_and_the_lowest_spares(bench):
+    """The spare that is left reads in memory of the node what was agreed on; and dies as well, when it is the PE."""
     expected = jacobi_results(bench, 1)
-    job = bench.job(1, 1, "jacobi1d", *JACOBI)
+    job = bench.job(1, 4, "jacobi1d", *JACOBI)
     await_commit(job, 2)
+    lowest = job.sleepers()[:2]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        kill_pes(job, [0], number)
+        for rank, pid in lowest:
+            job.fail(rank, pid, -1, number)
+    await_repair(job)
     kill_pes(job, [0])
     check_success(job.finish(), expected)
 
@@ -360,7 +381,11 @@ CASES |= {
     "sleeping-spare": sleeping_spare,
     "spare-then-pe": spare_then_pe,
     "substitute-of-a-substitute": substitute_of_a_substitute,
-    "one-pe": one_pe,
+    "one-pe": one_pe(),
+    "one-pe-tracked": one_pe(SHMEM_FT_TRACKING="on"),
+    "one-pe-single": one_pe(SHMEM_FT_BACKUP_MODE="single"),
+    "one-pe-on-two-nodes": one_pe(SHMEM_FT_PRETEND_NODES="2"),
+    "one-pe-and-the-lowest-spares": one_pe_and_the_lowest_spares,
     "children": children,
     "oshrun-sigterm": end_by_signal(signal.SIGTERM),
     "oshrun-sigint": end_by_signal(signal.SIGINT),

@@ -300,6 +300,30 @@ TEST(RulesOfOnePe, WithoutASpareItIsUnprotected) {
     EXPECT_EQ(rules.after_ready(restored, Goal::protect).unprotected, std::vector{PeId(0)});
 }
 
+// Its node has the copies, also of one that dies together with the lowest spare.
+TEST(RulesOfOnePe, InMemoryOfItsNodeItNeedsNoWitness) {
+    const JobShape shape{.n_pes = 1, .n_processes = 4, .memory = &node_memory()};
+    const JobRules rules{shape};
+    JobState state = JobRules::first_state(shape);
+    EXPECT_EQ(state.witness, kNoProc);
+    state.version = Version(2);
+    EXPECT_EQ(rules.protected_losses(state, {}), 1);
+    const std::vector<Death> dead{death_of(0), death_of(1)};
+    const JobState faulted = rules.after_loss_of_holders(state, dead);
+    ASSERT_EQ(faulted.stage, Stage::faulted);
+    const JobState planned = rules.after_loss_of_holders(faulted, dead);
+    ASSERT_EQ(planned.stage, Stage::planned);
+    EXPECT_EQ(shape.holder(planned, PeId(0)), ProcId(2));
+    EXPECT_TRUE(missing_shares(shape, planned, PeId(0)).empty()) << "nothing is sent again";
+    const JobState restored = rules.after_ready(planned, Goal::restore);
+    const JobState running = rules.after_ready(restored, Goal::protect);
+    EXPECT_TRUE(running.unprotected.empty());
+    EXPECT_EQ(running.witness, kNoProc);
+    EXPECT_EQ(rules.protected_losses(running, dead), 1) << "process 3 is left";
+    const std::vector<Death> all{death_of(0), death_of(1), death_of(2), death_of(3)};
+    EXPECT_EQ(rules.protected_losses(running, all), 0);
+}
+
 // Whoever does not take part counts on that.
 TEST(RulesOfOnePe, WitnessIsTheLowestSpareWhateverTheMemoryDomains) {
     const DomainMap domains({DomainId(0), DomainId(0), kNoDomain, DomainId(1)});

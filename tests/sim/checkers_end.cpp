@@ -27,8 +27,11 @@ Keepers keepers_in_ring(const Scenario& scenario, const JobState& state) {
 
 Keepers expected_keepers(const Scenario& scenario, const JobState& state) {
     const JobShape& shape = scenario.shape;
-    if (shape.n_pes == 1) {
+    if (has_witness(scenario)) {
         return {state.witness == kNoProc ? std::vector<ProcId>{} : std::vector{state.witness}};
+    }
+    if (shape.n_pes == 1) {
+        return {{shape.holder(state, PeId(0))}};
     }
     if (scenario.n_partners > 1) {
         return keepers_in_ring(scenario, state);
@@ -190,7 +193,7 @@ void EndChecker::must_stop(ProcId process, const JobState& state, const Stop& wh
     for (std::int32_t pe = 0; pe < shape.n_pes; ++pe) {
         participants.insert(shape.holder(state, PeId(pe)));
     }
-    if (shape.n_pes == 1 && state.witness != kNoProc) {
+    if (state.witness != kNoProc) {
         participants.insert(state.witness);
     }
     for (const Death& death : state.deaths) {
@@ -248,7 +251,7 @@ void EndChecker::note_copies(const JobState& state) {
     if (state.stage == Stage::planned || is_over(state)) {
         return;
     }
-    if (is_settled || shape.n_pes == 1) {
+    if (is_settled || has_witness(account_.scenario)) {
         shadows_ = expected_keepers(account_.scenario, state);
     }
     copies_.resize(static_cast<std::size_t>(shape.n_pes));

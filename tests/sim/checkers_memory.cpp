@@ -96,7 +96,7 @@ void MemoryChecker::decided(ProcId /*process*/, const JobState& before, const Jo
         expect_shadows(after, after.version, "when the program goes on");
     }
     // Whoever died is replaced or its PE's keeper is marked as gone; the next commit ends that.
-    if (after.stage == Stage::running && before.stage == Stage::restored && account_.scenario.shape.n_pes > 1 &&
+    if (after.stage == Stage::running && before.stage == Stage::restored && !has_witness(account_.scenario) &&
         !after.unprotected.empty()) {
         verdict_.fail("recoverable", "a PE is still unprotected after a recovery");
     }

@@ -226,7 +226,7 @@ std::string wrong_takeovers(const Scenario& scenario, const JobState& before, co
     }
     std::sort(taken.begin(), taken.end());
     std::vector<ProcId> spares = spares_of(scenario, entered);
-    if (scenario.shape.n_pes == 1) {
+    if (has_witness(scenario)) {
         spares = {entered.witness};
     }
     if (taken.size() > spares.size() || !std::includes(spares.begin(), spares.end(), taken.begin(), taken.end())) {
@@ -288,7 +288,7 @@ std::string wrong_end(const Scenario& scenario, const JobState& before, JobState
     }
     const auto is_unprotected = [&](PeId pe) {
         return std::find(entered.unprotected.begin(), entered.unprotected.end(), pe) != entered.unprotected.end() ||
-               (scenario.shape.n_pes == 1 && entered.witness == kNoProc);
+               (has_witness(scenario) && entered.witness == kNoProc);
     };
     std::vector<PeId> lost;
     if (after.end_reason == EndReason::nothing_committed && before.stage != Stage::faulted && !failed.empty()) {
@@ -303,7 +303,7 @@ std::string wrong_end(const Scenario& scenario, const JobState& before, JobState
         std::copy_if(without_holder.begin(), without_holder.end(), std::back_inserter(lost), is_unprotected);
     } else if (after.end_reason == EndReason::no_spare) {
         const std::size_t n_spares =
-            scenario.shape.n_pes == 1 ? 1 : std::min(without_holder.size(), spares_of(scenario, entered).size());
+            has_witness(scenario) ? 1 : std::min(without_holder.size(), spares_of(scenario, entered).size());
         lost.assign(without_holder.begin() + static_cast<std::ptrdiff_t>(n_spares), without_holder.end());
     }
     const bool is_of_plan = after.end_reason == EndReason::copies_lost || after.end_reason == EndReason::no_spare;
@@ -340,14 +340,14 @@ std::string wrong_pause(JobState entered, const std::vector<FailedPe>& failed, c
 
 std::string wrong_start(const Scenario& scenario, const JobState& first) {
     JobState expected;
-    if (scenario.shape.n_pes == 1) {
+    if (has_witness(scenario)) {
         expected.witness = witness_of(scenario, expected);
     }
     return expected == first ? "" : to_string(first);
 }
 
 std::string wrong_step(const Scenario& scenario, const JobState& before, const JobState& after) {
-    const bool is_single = scenario.shape.n_pes == 1;
+    const bool is_single = has_witness(scenario);
     JobState entered = before;
     entered.index = before.index + 1;
     const std::vector<FailedPe> failed = enter_deaths(scenario, entered, after);

@@ -434,7 +434,7 @@ void give_areas(Scenario& scenario) {
 }
 
 bool give_node_memory(Scenario& scenario) {
-    if (scenario.detection == Detection::heartbeats || scenario.shape.n_pes == 1) {
+    if (scenario.detection == Detection::heartbeats || (scenario.shape.n_pes == 1 && scenario.nodes != nullptr)) {
         return false;
     }
     scenario.shape.memory = &node_memory();

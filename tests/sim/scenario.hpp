@@ -162,6 +162,11 @@ inline std::int32_t area_of(const Scenario& scenario, ProcId process) {
     return scenario.areas ? scenario.areas->area_of(node) : node.value();
 }
 
+// An only PE keeps with a spare that takes part, unless its node has the copy.
+[[nodiscard]] inline bool has_witness(const Scenario& scenario) noexcept {
+    return scenario.shape.n_pes == 1 && !scenario.has_node_memory;
+}
+
 // Memory domains of some of the jobs on one node; nothing is known of newcomers.
 [[nodiscard]] inline DomainId domain_of(const Scenario& scenario, ProcId process) {
     return scenario.domains ? scenario.domains->domain_of(process) : kNoDomain;

@@ -121,7 +121,7 @@ private:
                   .nodes = nodes_.is_one_node() ? nullptr : &nodes_,
                   .areas = area_map_.has_several() ? &area_map_ : nullptr,
                   .keeps_near = task_.backup.mode == BackupMode::single_copy,
-                  .memory = task_.backup.parity != 0 ? &node_memory() : &process_memory()};
+                  .memory = task_.backup.parity != 0 || nodes_.is_one_node() ? &node_memory() : &process_memory()};
         groups_ = groups_for(shape_, task_.backup);
         shape_.groups = groups_ ? &*groups_ : nullptr;
         shape_.scheme = &scheme_of(shape_, task_.backup);
@@ -144,9 +144,11 @@ private:
         if (task_.backup.mode == BackupMode::none) {
             return;
         }
-        if (n_pes == 1) {  // a spare keeps for it
-            if (const ProcId witness = one_partner().witness_for(shape_, state_); witness != kNoProc) {
-                keepers_[0] = {witness.value()};
+        if (n_pes == 1) {  // a spare keeps for it, or its node
+            const ProcId keeper =
+                shape_.has_witness() ? one_partner().witness_for(shape_, state_) : shape_.holder(state_, PeId(0));
+            if (keeper != kNoProc) {
+                keepers_[0] = {keeper.value()};
             }
             is_by_area_ = shape_.areas != nullptr;
             return;

@@ -110,7 +110,7 @@ Result<FoundJob> find_running(const std::string& word) {
     if (!state && !is_as_started) {
         return fails(
             fmt::format("the job '{}' has had deaths, and no memory in which it says what it has agreed on: it "
-                        "has one PE; shmem-ft status tells what it survives",
+                        "has one PE on several nodes; shmem-ft status tells what it survives",
                         word));
     }
     if (state &&
