@@ -95,6 +95,7 @@ struct Config {
     CheckpointInterval store_interval;
     std::uint32_t store_keep = 1;
     std::uint64_t store_rate_bytes = 0;  // 0: no bound
+    std::uint32_t store_nodes = 0;       // that write at once; 0: no bound
     StoreCompression store_compression;
     std::string restart;  // empty: the job begins
     std::string load;     // empty: there is nothing to load arrays from

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <ctime>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -116,6 +117,20 @@ void Drain::stop() noexcept {
     is_open_ = false;
 }
 
+Drain::Progress Drain::progress() {
+    if (!is_writing_.load()) {
+        return has_failed_.load() ? Progress::failed : Progress::idle;
+    }
+    return turn_.hold() ? Progress::waits : Progress::writes;
+}
+
+// The thread does not come to the blocks before its turn.
+void Drain::give_up() {
+    turn_.drop();
+    forget_blocks();
+    is_writing_.store(false);
+}
+
 void Drain::committed(Version version, const Image& copy) {
     const PeId pe = options_.me();
     const bool is_first = !std::exchange(has_heard_, true);
@@ -124,6 +139,9 @@ void Drain::committed(Version version, const Image& copy) {
     }
     if (version == wanted_ || (is_first && is_left_undone(pe, version))) {
         begin(pe, version, copy);
+        // From here on the thread may write, which may still look for the turn of a version that was given up.
+        turn_.begin(version, version == wanted_ ? std::exchange(before_, {}) : std::vector<PeId>());
+        thread_.wake();
     }
 }
 
@@ -152,8 +170,8 @@ void Drain::begin(PeId pe, Version version, const Image& copy) noexcept {
     for (std::size_t block = own.next_existing(0); block < n_blocks_; block = own.next_existing(block + 1)) {
         blocks_[block].store(Block::pending, std::memory_order_relaxed);
     }
+    has_failed_.store(false);
     is_writing_.store(true);
-    thread_.wake();
 }
 
 void Drain::about_to_change(std::size_t block, const std::byte* data, std::size_t bytes) noexcept {
@@ -178,14 +196,38 @@ void Drain::about_to_change(std::size_t block, const std::byte* data, std::size_
 // ---- the thread that writes ----
 
 void Drain::work() {
-    while (is_writing_.load() || thread_.nap(kUntilWoken)) {
+    while ((is_writing_.load() && !is_stopped_.load()) || thread_.nap(kUntilWoken)) {
         if (is_writing_.load()) {
             write_version();
         }
     }
 }
 
+// False: there is nothing to be written any more.
+bool Drain::await_turn() {
+    constexpr std::int64_t kFirstNapNs = 2'000'000;
+    constexpr std::int64_t kLastNapNs = 200'000'000;
+    for (std::int64_t nap_ns = kFirstNapNs;; nap_ns = std::min(2 * nap_ns, kLastNapNs)) {
+        const std::optional<StoreTurn::Awaited> awaited = turn_.awaited();
+        if (!awaited) {
+            return false;
+        }
+        const std::string folder = version_folder(options_.dir, awaited->version);
+        const bool is_there = std::all_of(awaited->before.begin(), awaited->before.end(),
+                                          [&](PeId pe) { return ::access(state_file(folder, pe).c_str(), F_OK) == 0; });
+        if (is_there && turn_.take(awaited->ticket)) {
+            return true;
+        }
+        if (!thread_.nap(std::chrono::nanoseconds(nap_ns))) {
+            return false;
+        }
+    }
+}
+
 void Drain::write_version() {
+    if (!await_turn()) {
+        return;
+    }
     const Version version = version_;
     const bool completes = pe_ == PeId(0);
     const std::string folder = version_folder(options_.dir, version);
@@ -198,6 +240,7 @@ void Drain::write_version() {
         tell(version, written.error().line);
     }
     forget_blocks();
+    has_failed_.store(!written);
     is_writing_.store(false);  // from here on the next one may be wanted
     if (written && completes) {
         await_others(version, folder);

@@ -35,6 +35,7 @@
 #include "base/result.hpp"
 #include "storage/manifest.hpp"
 #include "storage/state_writer.hpp"
+#include "storage/store_turn.hpp"
 #include "symheap/live_state.hpp"
 
 namespace sft {
@@ -65,11 +66,20 @@ public:
     // PE 0's process, when nobody writes any more: what was not completed goes.
     [[nodiscard]] static Result<> remove_incomplete(const std::string& dir);
 
-    // This one is to be written when it is committed, kNoVersion: none. REQUIRES: !is_writing(), of a version.
-    void want(Version version) noexcept {
+    // This one is to be written when it is committed and the files of these are there; kNoVersion: none. REQUIRES:
+    // progress() was neither `waits` nor `writes`, of a version.
+    void want(Version version, std::vector<PeId> before = {}) {
         SFT_ASSERT(version == kNoVersion || !is_writing());
         wanted_ = version;
+        before_ = std::move(before);
     }
+    // failed: the last file was not written. waits: for the files of others, and until go_on() or give_up() in any
+    // case.
+    enum class Progress : std::uint32_t { idle, failed, waits, writes };
+    [[nodiscard]] Progress progress();
+    void go_on() { turn_.release(); }
+    // What waits is not written. REQUIRES: progress() was `waits`.
+    void give_up();
     [[nodiscard]] bool is_writing() const noexcept { return is_writing_.load(); }
     // Of this job, for PE 0's process: complete.
     [[nodiscard]] Version last_complete() const noexcept { return last_complete_.load(); }
@@ -85,6 +95,7 @@ private:
     [[nodiscard]] bool is_left_undone(PeId pe, Version version) const;
     void begin(PeId pe, Version version, const Image& copy) noexcept;
     void work();
+    [[nodiscard]] bool await_turn();
     void write_version();
     [[nodiscard]] Result<> write_state(const std::string& folder);
     [[nodiscard]] Result<> write_blocks(StateWriter& file);
@@ -105,8 +116,11 @@ private:
     int lock_ = -1;           // the folder
     bool has_heard_ = false;  // of a version
     Version wanted_ = kNoVersion;
+    std::vector<PeId> before_;  // whose files are awaited then
+    StoreTurn turn_;
     IdleThread thread_{MutexRank::drain};
-    std::atomic<bool> is_writing_{false};
+    std::atomic<bool> is_writing_{false};  // or waits: blocks that change are kept
+    std::atomic<bool> has_failed_{false};  // the last one was not written
     std::atomic<Version> last_complete_{kNoVersion};
     std::atomic<bool> is_stopped_{false};
     bool has_told_of_arrays_ = false;

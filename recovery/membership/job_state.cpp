@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <map>
 
 #include "base/assert.hpp"
 #include "base/report.hpp"
@@ -64,6 +66,17 @@ bool insert_sorted(std::vector<Death>& deaths, const Death& death) {
     }
     deaths.insert(at, death);
     return true;
+}
+
+std::vector<PeId> pes_of_node_before(const JobShape& shape, const JobState& state, PeId pe, std::int32_t n) {
+    SFT_ASSERT(n > 0);
+    std::map<NodeId, std::vector<PeId>> nodes;
+    for (std::int32_t other = 0; other < shape.n_pes; ++other) {
+        nodes[shape.node_of(state, shape.holder(state, PeId(other)))].emplace_back(other);
+    }
+    const auto own = nodes.find(shape.node_of(state, shape.holder(state, pe)));
+    SFT_ASSERT(own != nodes.end());
+    return std::distance(nodes.begin(), own) < n ? std::vector<PeId>() : std::prev(own, n)->second;
 }
 
 ProcId holder_in(std::span<const Replacement> replacements, PeId pe) noexcept {

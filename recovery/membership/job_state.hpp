@@ -202,6 +202,11 @@ struct JobShape {
     [[nodiscard]] std::vector<ProcId> idle_spares(const JobState& state, std::span<const Death> dead) const;
 };
 
+// The nodes that hold PEs come in the order of their numbers: which PEs are on the one that is so many places before
+// that of `pe`; none: there is no such node.
+[[nodiscard]] std::vector<PeId> pes_of_node_before(const JobShape& shape, const JobState& state, PeId pe,
+                                                   std::int32_t n);
+
 // Who holds and is held, by a list of replacements as of any time.
 [[nodiscard]] ProcId holder_in(std::span<const Replacement> replacements, PeId pe) noexcept;
 // The highest turn of these; below all others if there is none.

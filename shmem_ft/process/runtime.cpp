@@ -105,6 +105,11 @@ Result<> Runtime::open_storage(int generation) {
                           .job = first.mail_name,
                           .may_checkpoint = may_checkpoint_,
                           .is_first = self() == ProcId(0),
+                          .pes_before =
+                              [this](std::uint32_t n) {
+                                  return pes_of_node_before(coordinator_->shape(), coordinator_->state(), me_.get(),
+                                                            static_cast<std::int32_t>(n));
+                              },
                           .is_first_life = generation == 0});
 }
 

@@ -30,6 +30,12 @@ std::string value_of(std::string_view name, const Config& config) {
     return found == all.end() ? "" : setting_value(*found, config);
 }
 
+// All PEs together: nobody writes, and who waits would wait for ever.
+bool can_begin(std::span<const Drain::Progress> all) noexcept {
+    const auto is_any = [&](Drain::Progress wanted) { return std::find(all.begin(), all.end(), wanted) != all.end(); };
+    return !is_any(Drain::Progress::writes) && (!is_any(Drain::Progress::waits) || is_any(Drain::Progress::failed));
+}
+
 Version version_in(const std::string& path) {
     const std::string folder = without_last_slash(path);
     return version_of_folder(folder.substr(folder.rfind('/') + 1));
@@ -41,7 +47,7 @@ Result<> Storage::read(const Config& config) {
     if (!config.store.empty() && config.backup.mode != BackupMode::double_copy) {
         return fails(
             "SHMEM_FT_STORE: files are written from the PEs' own copies: it needs "
-            "SHMEM_FT_BACKUP_MODE=double or replica:K");
+            "SHMEM_FT_BACKUP_MODE=double, replica:K, xor:G or rs:K+M");
     }
     // All PEs have to mean the same version, and the newest one may become another one meanwhile.
     if (!config.load.empty() && version_in(config.load) == kNoVersion) {
@@ -251,6 +257,14 @@ Result<> Storage::load() {
 
 // ---- versions that go to files ----
 
+// Who is waited for may be a substitute, which has come too late to write that version.
+void Storage::resume() noexcept {
+    if (drain_.progress() == Drain::Progress::waits) {
+        drain_.give_up();
+    }
+    pace_.resume();
+}
+
 void Storage::choose(Version version) noexcept {
     {
         const Locked lock(loads_);
@@ -262,20 +276,19 @@ void Storage::choose(Version version) noexcept {
     if (!drain_.is_open() || !pace_.asks(version)) {
         return;
     }
-    const std::uint32_t is_free = drain_.is_writing() ? 0 : 1;
-    const auto answer = ask_first<StorePace::Answer>(*o_.engine, is_free,
-                                                     {.asked = FaultPoint::store_asked, .told = FaultPoint::store_told},
-                                                     [&](std::span<const std::uint32_t> all) {
-                                                         const bool can_all =
-                                                             std::find(all.begin(), all.end(), 0U) == all.end();
-                                                         return pace_.decide(can_all, now_ns());
-                                                     });
-    if (!answer) {
-        return;
+    const Drain::Progress own = drain_.progress();
+    const auto answer = ask_first<StorePace::Answer>(
+        *o_.engine, own, {.asked = FaultPoint::store_asked, .told = FaultPoint::store_told},
+        [&](std::span<const Drain::Progress> all) { return pace_.decide(can_begin(all), now_ns()); });
+    const bool is_due = answer && answer->is_due != 0;
+    if (own == Drain::Progress::waits) {
+        is_due ? drain_.give_up() : drain_.go_on();
     }
-    pace_.hear(*answer, now_ns());
-    if (answer->is_due != 0) {
-        drain_.want(version);
+    if (answer) {
+        pace_.hear(*answer, now_ns());
+    }
+    if (is_due) {
+        drain_.want(version, o_.config->store_nodes == 0 ? std::vector<PeId>() : o_.pes_before(o_.config->store_nodes));
     }
 }
 

@@ -14,7 +14,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <vector>
 
 #include "backup/protector.hpp"
 #include "base/config.hpp"
@@ -49,7 +51,9 @@ public:
         std::uint64_t program = 0;  // fingerprint
         std::uint64_t job = 0;      // a number that no other job has
         bool may_checkpoint = false;
-        bool is_first = false;      // process 0, which prepares the folder
+        bool is_first = false;  // process 0, which prepares the folder
+        // Those that are on the node which comes so many places before this PE's.
+        std::function<std::vector<PeId>(std::uint32_t n)> pes_before = {};
         bool is_first_life = true;  // what is stored later could not be gone on from
     };
     // In every process, before the first version.
@@ -69,7 +73,8 @@ public:
 
     // Collective, in each checkpoint: whether this version is to be stored. A fault shows in what follows.
     void choose(Version version) noexcept;
-    void resume() noexcept { pace_.resume(); }
+    // All PEs have gone back to the last version.
+    void resume() noexcept;
 
 private:
     [[nodiscard]] Result<> check(const Manifest& manifest) const;

@@ -20,8 +20,9 @@ namespace {
 std::uint64_t storing_of(const Config& config) {
     const CheckpointInterval& interval = config.store_interval;
     const std::string text =
-        format("%s\n%s\n%u %llu %u", config.store.c_str(), config.restart.c_str(), static_cast<unsigned>(interval.kind),
-               static_cast<unsigned long long>(interval.amount), config.store_keep);
+        format("%s\n%s\n%u %llu %u %u", config.store.c_str(), config.restart.c_str(),
+               static_cast<unsigned>(interval.kind), static_cast<unsigned long long>(interval.amount),
+               config.store_keep, config.store_nodes);
     return checksum(text.data(), text.size());
 }
 

@@ -344,5 +344,22 @@ TEST_F(Invariants, AViewBeginsWithTheEndOfARestartOnly) {
     EXPECT_EQ(of_both(), "4: the view jumps") << "by one";
 }
 
+// Storing in turn goes by the nodes that hold PEs at the moment.
+TEST(PesOfNodeBefore, AreThoseOfTheNodeSoManyPlacesBefore) {
+    const NodeMap nodes({NodeId(0), NodeId(2), NodeId(2), NodeId(5), NodeId(3)});
+    const JobShape shape{.n_pes = 4, .n_processes = 5, .nodes = &nodes};
+    JobState state;
+    EXPECT_TRUE(pes_of_node_before(shape, state, PeId(0), 1).empty());
+    EXPECT_EQ(pes_of_node_before(shape, state, PeId(1), 1), std::vector{PeId(0)});
+    EXPECT_EQ(pes_of_node_before(shape, state, PeId(3), 1), (std::vector{PeId(1), PeId(2)}));
+    EXPECT_EQ(pes_of_node_before(shape, state, PeId(3), 2), std::vector{PeId(0)});
+    EXPECT_TRUE(pes_of_node_before(shape, state, PeId(3), 3).empty());
+    state.replacements = {{PeId(0), ProcId(4)}};  // on node 3
+    EXPECT_TRUE(pes_of_node_before(shape, state, PeId(1), 1).empty());
+    EXPECT_EQ(pes_of_node_before(shape, state, PeId(3), 1), std::vector{PeId(0)});
+    const JobShape one{.n_pes = 2, .n_processes = 2};
+    EXPECT_TRUE(pes_of_node_before(one, {}, PeId(1), 1).empty());
+}
+
 }  // namespace
 }  // namespace sft

@@ -108,6 +108,79 @@ TEST(Drain, GivesUpAVersionThatOthersHaveNotWritten) {
     }
 }
 
+// SHMEM_FT_STORE_NODES. What changes while it waits is not in the file.
+TEST(Drain, WaitsForTheFilesOfOthers) {
+    const Folder folder;
+    StoredJob first(folder.path(), 2, PeId(0));
+    StoredJob second(folder.path(), 2, PeId(1));
+    std::mt19937 random(8);
+    second.live.scribble(random, 20);
+    const Contents before = contents(second.live);
+    second.drain.want(Version(1), {PeId(0)});
+    second.checkpoint(Version(1), false);
+    EXPECT_EQ(second.drain.progress(), Drain::Progress::waits);
+    second.drain.go_on();
+    second.live.scribble(random, 20);
+    second.drain.want(kNoVersion);
+    second.checkpoint(Version(2), false);
+    const std::string one = version_folder(folder.path(), Version(1));
+    EXPECT_EQ(missing_states(one, 2).size(), 2U);
+    first.checkpoint(Version(1), true);
+    first.await_complete(Version(1));
+    second.await_written();
+    EXPECT_TRUE(load(state_file(one, PeId(1)), Version(1)) == before);
+    EXPECT_EQ(second.drain.progress(), Drain::Progress::idle);
+}
+
+// Whose turn has not come does not begin between a question and its answer, and gives a version up at once.
+TEST(Drain, GivesUpAVersionThatItWaitsFor) {
+    const Folder folder;
+    StoredJob first(folder.path(), 2, PeId(0));
+    StoredJob second(folder.path(), 2, PeId(1));
+    second.drain.want(Version(1), {PeId(0)});
+    second.checkpoint(Version(1), false);
+    ASSERT_EQ(second.drain.progress(), Drain::Progress::waits);
+    first.checkpoint(Version(1), true);
+    first.await_written();
+    EXPECT_EQ(missing_states(version_folder(folder.path(), Version(1)), 2), std::vector<PeId>{PeId(1)});
+    second.drain.give_up();
+    EXPECT_EQ(second.drain.progress(), Drain::Progress::idle);
+    for (std::uint32_t version = 2; version < 14; ++version) {  // the thread may be anywhere when the next one begins
+        first.checkpoint(Version(version), true);
+        second.drain.want(Version(version), {PeId(0)});
+        second.checkpoint(Version(version), false);
+        if (version % 3 == 0 && second.drain.progress() == Drain::Progress::waits) {
+            second.drain.give_up();
+            first.await_written();
+            continue;
+        }
+        second.drain.go_on();
+        first.await_complete(Version(version));
+        second.await_written();
+    }
+}
+
+TEST(Drain, StopsWhileItWaits) {
+    const Folder folder;
+    StoredJob second(folder.path(), 2, PeId(1));
+    second.drain.want(Version(1), {PeId(0)});
+    second.checkpoint(Version(1), false);
+    EXPECT_EQ(second.drain.progress(), Drain::Progress::waits);
+}
+
+TEST(Drain, TellsThatTheLastFileWasNotWritten) {
+    const Folder folder;
+    StoredJob job(folder.path());
+    std::ofstream(version_folder(folder.path(), Version(1))) << "in the way";
+    EXPECT_EQ(job.drain.progress(), Drain::Progress::idle);
+    job.checkpoint(Version(1), true);
+    job.await_written();
+    EXPECT_EQ(job.drain.progress(), Drain::Progress::failed);
+    job.checkpoint(Version(2), true);
+    job.await_complete(Version(2));
+    EXPECT_EQ(job.drain.progress(), Drain::Progress::idle);
+}
+
 TEST(Drain, FinishesWhatTheOneBeforeHasLeft) {
     const Folder folder;
     std::mt19937 random(4);

@@ -18,6 +18,7 @@ import time
 from arrays_cases import not_to_be_loaded, regrouped
 from jobs_bench import Bench, LOST, PYTHON, TIMEOUT_S, UNHURRIED, Wrong, check, check_refused, check_right, results
 from processes import any_process_with, await_child
+import turns_cases
 
 JACOBI = ["jacobi1d", "--cells", "6000", "--steps", "480", "--halo", "16", "--pace", "4"]
 LONG = [*JACOBI[:-1], "60"]
@@ -410,6 +411,7 @@ CASES = {
     "jacobi": goes_on(JACOBI),
     "jacobi-nodes": goes_on(JACOBI, SHMEM_FT_PRETEND_NODES="3"),
     "jacobi-nodes-ofi": goes_on(JACOBI, SHMEM_FT_PRETEND_NODES="3", SHMEM_TRANSPORT="ofi"),
+    "jacobi-parity": goes_on(JACOBI, SHMEM_FT_PRETEND_NODES="3", SHMEM_FT_BACKUP_MODE="rs:2+1"),
     "jacobi-checked": goes_on(JACOBI, SHMEM_FT_CHECK="abort", SHMEM_FT_TRACKING="check"),
     "only-pe": goes_on(["remote_writes", "--steps", "40", "--pace", "4"], pes=1),
     "only-pe-with-witness": goes_on(["remote_writes", "--steps", "40", "--pace", "4"], pes=1, words=("--spares", "1")),
@@ -438,7 +440,7 @@ CASES = {
     "python": python,
     "told": told,
     "looked-at": looked_at,
-}
+} | turns_cases.CASES
 
 
 def main() -> int:
