@@ -61,18 +61,28 @@ TEST_F(MeetingTest, AllFindEachOther) {
     end_all();
 }
 
-TEST_F(MeetingTest, OneOfOnePeMakesNoMemoryOfTheNode) {
+TEST_F(MeetingTest, AnOnlyPeHasMemoryOfTheNodeIfThereIsASpare) {
     for (std::int32_t rank = 0; rank < 2; ++rank) {
         start(rank, 2, [this](MeetingProcess& process) {
             process.config.spares = 1;
             ASSERT_TRUE(good(process.meet()));
-            EXPECT_EQ(process.n_made, 0);
-            EXPECT_EQ(process.opened_of, 0);
-            EXPECT_EQ(process.control.header().node_file_bytes, 0U);
+            EXPECT_EQ(process.n_made, process.rank == 0 ? 1 : 0);
+            EXPECT_EQ(process.opened_of, process.rank == 0 ? 0 : board->pids[0].load());
             stay(process);
         });
     }
     serve([this] { return board->n_there == 2; });
+    end_all();
+}
+
+TEST_F(MeetingTest, AnOnlyProcessMakesNoMemoryOfTheNode) {
+    start(0, 1, [this](MeetingProcess& process) {
+        ASSERT_TRUE(good(process.meet()));
+        EXPECT_EQ(process.n_made, 0);
+        EXPECT_EQ(process.control.header().node_file_bytes, 0U);
+        stay(process);
+    });
+    serve([this] { return board->n_there == 1; });
     end_all();
 }
 
