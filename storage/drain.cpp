@@ -241,6 +241,7 @@ void Drain::write_version() {
     }
     forget_blocks();
     has_failed_.store(!written);
+    turn_.end();
     is_writing_.store(false);  // from here on the next one may be wanted
     if (written && completes) {
         await_others(version, folder);

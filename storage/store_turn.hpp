@@ -5,9 +5,10 @@
 // but when a PE could not write its file: then this version cannot become complete, and nobody waits for it any more.
 // To decide about that all PEs are asked; between question and answer a PE that waits does not begin to write (hold).
 //
-// Fault model: who is waited for may fail to write its file, or die; then its substitute writes it, and does not wait.
+// Fault model: who is waited for may fail to write its file, or die. Its substitute writes it, and does not wait, if it
+// comes to that version; since it may have come too late, everybody who waits gives up in a recovery.
 //
-// Threads: the calls come from that of the collective calls; awaited() and take() from the one that writes.
+// Threads: the calls come from that of the collective calls; awaited(), take() and end() from the one that writes.
 #pragma once
 
 #include <cstdint>
@@ -69,6 +70,12 @@ public:
             stage_ = Stage::given;
         }
         return ticket == ticket_ && stage_ == Stage::given;
+    }
+    // It is written, or could not be. Before anybody may begin the next one.
+    void end() SFT_EXCLUDES(mutex_) {
+        const Locked lock(mutex_);
+        SFT_ASSERT(stage_ == Stage::given);
+        stage_ = Stage::none;
     }
 
 private:

@@ -29,6 +29,9 @@ TEST(StoreTurn, DoesNotComeBetweenQuestionAndAnswer) {
     EXPECT_FALSE(turn.hold());
     turn.release();  // of nothing
     EXPECT_TRUE(turn.awaited()->before.empty());
+    turn.end();
+    EXPECT_FALSE(turn.awaited()) << "the next one waits for its own turn";
+    EXPECT_FALSE(turn.take(ticket));
 }
 
 // The thread has looked for the files of the version that was given up.
