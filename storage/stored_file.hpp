@@ -76,8 +76,12 @@ static_assert(kPieceBytes % kBlockBytes == 0);
 void seal(StoredHead& head) noexcept;
 // The failure names the file and says what is wrong with it.
 [[nodiscard]] Result<StoredHead> read_head(const std::string& path);
-// The same of what the program has declared.
-[[nodiscard]] Result<std::vector<ArrayPiece>> read_arrays(const std::string& path, const StoredHead& head);
+// With what the program has declared.
+struct StoredStart {
+    StoredHead head;
+    std::vector<ArrayPiece> arrays;
+};
+[[nodiscard]] Result<StoredStart> read_start(const std::string& path);
 
 // "/a/b/" is "/a/b" to those who look at the last name.
 [[nodiscard]] std::string without_last_slash(std::string path);

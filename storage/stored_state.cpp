@@ -232,15 +232,12 @@ std::string text_of(const Findings& findings, const Image& image) {
 Result<> verify_version(const std::string& folder, const Manifest& manifest, bool is_deep) {
     for (std::int32_t pe = 0; pe < manifest.n_pes; ++pe) {
         const std::string path = state_file(folder, PeId(pe));
-        const Result<StoredHead> head = read_head(path);
-        if (!head) {
-            return fails(head.error());
+        const Result<StoredStart> start = read_start(path);
+        if (!start) {
+            return fails(start.error());
         }
-        if (!is_of(*head, manifest, PeId(pe))) {
+        if (!is_of(start->head, manifest, PeId(pe))) {
             return fails(path + ": is not the file that the manifest speaks of");
-        }
-        if (const Result<std::vector<ArrayPiece>> arrays = read_arrays(path, *head); !arrays) {
-            return fails(arrays.error());
         }
         StoredState state;
         if (Result<> done = is_deep ? state.open(path).then([&] { return state.verify(); }) : Result<>(); !done) {
