@@ -11,6 +11,11 @@ What survives is what lies in the symmetric heap: the two plates, the number of 
 are NumPy arrays over memory from shmem_calloc; and one array of the interpreter's own, which shmem_ft_include adds.
 Everything else (the interpreter, its objects, local variables) is private: a rollback leaves it alone, and a substitute
 builds its own on its way through this file. The calls are those of C, by ctypes (docs/python.md).
+
+The rows and the step are declared as arrays of the job, so what was stored (SHMEM_FT_STORE) another number of PEs can go on
+with:
+
+    SHMEM_FT_LOAD=/scratch/run7 oshrun -n 6 /usr/bin/python3 apps/heat.py
 """
 
 import argparse
@@ -37,6 +42,9 @@ class Shmem:
         "shmem_barrier_all": (None, []),
         "shmem_ft_algo_init": (ctypes.c_int, []),
         "shmem_ft_include": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t]),
+        "shmem_ft_declare_array": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_void_p] + 3 * [ctypes.c_size_t]),
+        "shmem_ft_load_array": (ctypes.c_int, [ctypes.c_char_p, ctypes.c_void_p] + 3 * [ctypes.c_size_t]),
+        "shmem_ft_stored_elements": (ctypes.c_size_t, [ctypes.c_char_p]),
         "shmem_checkpoint_all": (ctypes.c_int, []),
         "shmem_query_fault": (None, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
         "shmem_restart_pes": (None, [ctypes.c_void_p, ctypes.c_size_t]),
@@ -66,6 +74,16 @@ class Shmem:
 
     def get(self, dest, source, pe):
         self.getmem(dest.ctypes.data, source.ctypes.data, dest.nbytes, pe)
+
+    def declare(self, name, rows, first):
+        """Rows of an array of the whole job, of which this PE has some: its elements."""
+        if self.ft_declare_array(name.encode(), rows.ctypes.data, rows.strides[0], first, len(rows)) != 0:
+            sys.exit(f"heat: error: the array {name} cannot be declared")
+
+    def load(self, name, rows, first):
+        """The same rows, from what was stored."""
+        if self.ft_load_array(name.encode(), rows.ctypes.data, rows.strides[0], first, len(rows)) != 0:
+            sys.exit(f"heat: error: PE {self.my_pe()} cannot load the array {name}")
 
     def recover(self):
         """After a checkpoint that has failed: all PEs go back to the last one that has not."""
@@ -114,6 +132,10 @@ class Plate:
         most = -(-options.rows // self.n_pes)  # the same on every PE: memory is symmetric
         self.cells = shmem.array((2, most + 2, options.columns), float)
         self.step = shmem.array(1, numpy.int64)
+        self.begin = shmem.array(1, numpy.int64)  # the step that this job has begun with
+        for name, cells in zip(("even", "odd"), self.cells):
+            shmem.declare(name, cells[1:self.count + 1], self.first)
+        shmem.declare("step", self.step, 0)
         self.digest = shmem.array(32, numpy.uint8)
         self.hottest = numpy.zeros(options.steps)  # here, after each step
         if shmem.ft_include(self.hottest.ctypes.data, self.hottest.nbytes) != 0:
@@ -129,6 +151,16 @@ class Plate:
             self.cells[0][0] = initial_rows(self.options, self.first - 1, self.first)
         if self.me < self.n_pes - 1:
             self.cells[0][self.count + 1] = initial_rows(self.options, self.last, self.last + 1)
+
+    def load(self):
+        """From a stored version, of whatever number of PEs, with a row more on either side."""
+        first, last = max(self.first - 1, 0), min(self.last + 1, self.options.rows)
+        if self.shmem.ft_stored_elements(b"even") != self.options.rows:
+            sys.exit(f"heat: error: not a plate of {self.options.rows} rows is stored")
+        for name, cells in zip(("even", "odd"), self.cells):
+            self.shmem.load(name, cells[1 - (self.first - first):1 + last - self.first], first)
+        self.shmem.load("step", self.step, 0)
+        self.begin[:] = self.step
 
     def advance(self):
         now, following = self.now(), self.cells[(self.step[0] + 1) % 2]
@@ -188,7 +220,8 @@ def compute(shmem, plate, options):
 
 def verify(plate, options, digest):
     whole, hottest = compute_serially(options, plate.first, plate.last)
-    if not numpy.array_equal(hottest, plate.hottest):
+    begin = plate.begin[0]  # the history before is that of other PEs
+    if not numpy.array_equal(hottest[begin:], plate.hottest[begin:]):
         print(f"heat: error: the history of PE {plate.me} differs from a serial run")
         return 1
     is_same = plate.me != 0 or hashlib.sha256(whole.tobytes()).digest() == digest
@@ -207,7 +240,10 @@ def main():
         shmem.finalize()
         sys.exit(f"heat: error: --rows {options.rows}: {plate.n_pes} PEs need a row each" if plate.me == 0 else 1)
     if shmem.ft_algo_init():  # not in a substitute: it gets what the dead PE had
-        plate.initialise()
+        if shmem.ft_stored_elements(b"step") != 0:  # SHMEM_FT_LOAD
+            plate.load()
+        else:
+            plate.initialise()
     compute(shmem, plate, options)
     digest = plate.digest.tobytes()
     if plate.me == 0:

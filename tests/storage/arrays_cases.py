@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-from jobs_bench import LOST, TIMEOUT_S, UNHURRIED, check, check_refused, check_right, results
+from jobs_bench import LOST, PYTHON, TIMEOUT_S, UNHURRIED, check, check_refused, check_right, results
 
 
 def regrouped(bench):
@@ -37,6 +37,24 @@ def regrouped(bench):
     finally:
         shutil.rmtree(bench.folder, ignore_errors=True)
         bench.folder = first
+
+
+def regrouped_in_python(bench):
+    """Rows of NumPy arrays. With a sanitizer the library needs a program that has it."""
+    if os.environ.get("SFT_SANITIZE", "none") != "none":
+        return
+    heat = [PYTHON, "heat.py", "--steps", "300", "--verify"]
+    expected = results(bench.run("-n", "3", heat))
+    bench.run("-n", "3", [*heat, "--pace", "20"], SHMEM_FT_FAULTS=LOST, **bench.store())
+    check(bench.complete(), "nothing was stored")
+    for pes in ("2", "5"):
+        outcome = bench.run("-n", pes, heat, SHMEM_FT_LOAD=bench.folder)
+        check_right(outcome, expected)
+        check("verified: bit-identical" in outcome.stdout, "not verified", outcome)
+    deaths = "kill pe 1 at checkpoint_enter visit 3"
+    check_right(bench.run("-n", "2", "--spares", "1", heat, SHMEM_FT_FAULTS=deaths, SHMEM_FT_LOAD=bench.folder), expected)
+    wrong = bench.run("-n", "2", [*heat, "--rows", "65"], SHMEM_FT_LOAD=bench.folder)
+    check(wrong.returncode != 0 and "not a plate of 65 rows is stored" in wrong.stderr, "another plate was taken", wrong)
 
 
 def whole_array(bench, version):

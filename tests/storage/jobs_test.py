@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from arrays_cases import not_to_be_loaded, regrouped
+from arrays_cases import not_to_be_loaded, regrouped, regrouped_in_python
 from jobs_bench import Bench, LOST, PYTHON, TIMEOUT_S, UNHURRIED, Wrong, check, check_refused, check_right, results
 from processes import any_process_with, await_child
 import turns_cases
@@ -431,6 +431,7 @@ CASES = {
     "full-disk": full_disk,
     "compressed": compressed,
     "regrouped": regrouped,
+    "regrouped-python": regrouped_in_python,
     "not-to-be-loaded": not_to_be_loaded,
     "at-random": at_random,
     "damaged": damaged,
