@@ -15,13 +15,24 @@ def plan_of(job, *options):
 
 
 class PlanOfARunningJob(unittest.TestCase):
-    def test_an_only_pe_has_no_records(self):
+    def test_an_only_pe(self):
         with jacobi(pes=1) as job:
             status = await_job(job, lambda it: it["version"] > 1)
-            before = plan_of(job)
-            self.assertIn("1 PE and 2 spares on 1 host\n", before.stdout)
+            self.assertIn("1 PE and 2 spares on 1 host\n", plan_of(job).stdout)
             os.kill(status["pes"][0]["pid"], signal.SIGKILL)
             await_job(job, lambda it: it["view"] == 1)
+            self.assertIn("1 PE and 1 spare on 1 host\n", plan_of(job).stdout)
+
+    def test_an_only_pe_on_several_nodes_has_no_records(self):
+        with jacobi(pes=1, env={"SHMEM_FT_PRETEND_NODES": "2"}) as job:
+            def node_of_pe():
+                return next((node for node in jobs_of(job.process.pid) if node["version"] > 1 and node["pes"]
+                             and node["pes"][0]["pid"]), None)
+
+            before = eventually(node_of_pe)
+            self.assertIn("1 PE and 2 spares on 2 hosts\n", plan_of(job).stdout)
+            os.kill(before["pes"][0]["pid"], signal.SIGKILL)
+            self.assertTrue(eventually(lambda: any(node["view"] == 1 for node in jobs_of(job.process.pid))))
             after = plan_of(job)
             self.assertEqual((after.returncode, after.stdout), (2, ""))
             self.assertIn("has had deaths, and no memory in which it says what it has agreed on", after.stderr)
