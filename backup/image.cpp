@@ -22,9 +22,15 @@ std::byte* at_mutable(const AddressRange& range, std::size_t offset) {
 }
 
 // Those bytes read as zeros afterwards: pages as holes, and what is left of pages, or if the kernel makes no holes,
-// because zeros are written, unless that is a hole already.
+// because zeros are written, unless that is a hole already. To make a hole of a hole is not for nothing: the kernel
+// looks through the mappings of all processes of the node, and holds the lock of their file.
 void clear(const SparseMemory& sparse, std::size_t begin, std::size_t end) {
     SFT_ASSERT(begin <= end && end <= sparse.memory.bytes);
+    const std::size_t begin_page = page_floor(begin);
+    const std::size_t all = whole_pages(end) - begin_page;
+    if (next_existing_page(sparse.fd, sparse.file_offset + begin_page, all) == all) {
+        return;
+    }
     static constexpr std::byte kZeros[kPageBytes] = {};
     const auto write_zeros = [&](std::size_t from, std::size_t to) {
         const std::size_t base = page_floor(from);

@@ -272,7 +272,8 @@ void Image::note_differences(const Image& other, const BlockSet* among, BlockSet
         }
     };
     if (among == nullptr) {
-        note(0, blocks());
+        note(0, std::max(header_->heap_blocks, other.header_->heap_blocks));  // none of the heap exists behind that
+        note(first_block(globals_), blocks());
     } else {
         among->each_run(0, blocks(), note);
     }
