@@ -110,6 +110,17 @@ TEST_F(PlanTest, RacksAreKeptApartIfTheyAreKnown) {
     EXPECT_EQ(plan.hosts[1].kept_of, Numbers{0}) << "in the same rack";
 }
 
+TEST_F(PlanTest, OnOneHostCopiesAreTheHosts) {
+    job(1, 1, 1);
+    for (const std::int32_t n_pes : {1, 2}) {
+        task.placement.pes = n_pes;
+        task.placement.spares = 2 - n_pes;
+        plan = make_plan(task);
+        EXPECT_EQ(plan.hosts[0].kept_of.size(), static_cast<std::size_t>(n_pes));
+        EXPECT_NE(text_of(plan, task.backup).find("1 copy of each PE in memory of the host; "), std::string::npos);
+    }
+}
+
 TEST_F(PlanTest, AnOnlyPeHasItsCopyWithASpare) {
     job(2, 1, 2);
     plan = make_plan(task);

@@ -96,6 +96,13 @@ std::string heading_of(const Plan& plan) {
                        counted(n_hosts, "host"));
 }
 
+std::string where_copies_are(const Plan& plan) {
+    if (plan.copies == 0) {
+        return "other processes";
+    }
+    return plan.hosts.size() == 1 ? "memory of the host" : "other processes, kept apart by " + plan.apart;
+}
+
 std::string summary_of(const Plan& plan, const Backup& backup) {
     std::string text;
     if (plan.group_smallest != 0) {
@@ -111,10 +118,9 @@ std::string summary_of(const Plan& plan, const Backup& backup) {
         const std::int32_t memory = backup.mode == BackupMode::none          ? 1
                                     : backup.mode == BackupMode::single_copy ? 3
                                                                              : 2 + 2 * plan.copies;
-        text =
-            fmt::format("{} of each PE in other processes{}; memory of a PE: {} times what its symmetric state takes\n",
-                        plan.copies == 1 ? "1 copy" : fmt::format("{} copies", plan.copies),
-                        plan.copies == 0 ? "" : ", kept apart by " + plan.apart, memory);
+        text = fmt::format("{} of each PE in {}; memory of a PE: {} times what its symmetric state takes\n",
+                           plan.copies == 1 ? "1 copy" : fmt::format("{} copies", plan.copies), where_copies_are(plan),
+                           memory);
     }
     text += "\nlost at one moment:\n";
     for (const Plan::Losses& losses : plan.losses) {
