@@ -78,8 +78,8 @@ def await_commit(job, version=1) -> None:
 
 
 def await_repair(job) -> None:
-    """Until a commit that began after the last death."""
-    since_ns = job.deaths[-1].time_ns
+    """Until a commit that began after the last death. Before its signal was sent, on a busy machine for long, the PE went on."""
+    since_ns = job.deaths[-1].sent_ns
     await_event(job, lambda event: event.is_commit() and event.begin_ns > since_ns, "a commit after the deaths")
 
 
