@@ -20,8 +20,7 @@ namespace sft {
 
 enum class JobEventKind : std::uint32_t {
     hello = 1,      // rank, pid; pe or -1 for a spare
-    initialized,    // shmem_init is complete on this process (spares: asleep from now on); value:
-                    // kCopiesOutliveProcesses or 0
+    initialized,    // shmem_init is complete on this process (spares: asleep from now on); value: node_word()
     pe_taken,       // a spare has become pe
     failure_seen,   // pe (or -1: a spare), value: rank of the dead process, code: FailureReason::status();
                     // begin_ns: when it was detected
@@ -44,11 +43,18 @@ enum class JobEventKind : std::uint32_t {
 };
 
 // Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.
-inline constexpr std::uint64_t kCopiesOutliveProcesses = 1;  // they are in memory of the node
+
+// In whose memory copies lie, and outlive their processes there; kNoNode: they die with processes.
+[[nodiscard]] constexpr std::uint64_t node_word(NodeId node) noexcept {
+    return static_cast<std::uint64_t>(std::int64_t{node.value()} + 1);
+}
+[[nodiscard]] constexpr NodeId node_of_word(std::uint64_t word) noexcept {
+    return NodeId(static_cast<std::int32_t>(static_cast<std::int64_t>(word) - 1));
+}
 
 struct JobEvent {
     std::uint32_t magic = 0x53465445;  // "SFTE"
-    std::uint32_t layout = 4;
+    std::uint32_t layout = 5;
     JobEventKind kind{};
     std::int32_t rank = -1;
     std::int32_t pid = -1;

@@ -81,7 +81,7 @@ Result<> Runtime::start(int generation) {
                      .pe = me_.value(),
                      .code = control_.fd(),
                      .begin_ns = now_ns(),
-                     .value = node_memory_.is_used() && links_.network() == nullptr ? kCopiesOutliveProcesses : 0});
+                     .value = node_word(node_of_copies())});
     if (starts_as_spare) {
         return become_substitute();
     }
@@ -90,6 +90,14 @@ Result<> Runtime::start(int generation) {
     }
     program_start_.record();
     return start_idle_work();
+}
+
+NodeId Runtime::node_of_copies() const noexcept {
+    // Who joins learns only later where it is.
+    if (!node_memory_.is_used() || !config_.join.empty()) {
+        return kNoNode;
+    }
+    return links_.nodes() == nullptr ? NodeId(0) : links_.nodes()->node_of(self());
 }
 
 Result<> Runtime::open_storage(int generation) {

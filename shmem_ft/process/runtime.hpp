@@ -80,6 +80,8 @@ private:
     [[nodiscard]] Result<> use_node_memory();
     void place_copies(PeId pe) const noexcept;
     [[nodiscard]] bool is_to_track() noexcept;
+    // In whose memory copies are kept; kNoNode: in that of processes, or not known here.
+    [[nodiscard]] NodeId node_of_copies() const noexcept;
     [[nodiscard]] Result<> track_changes();
     void tell_if_not_tracked(const Result<>& tracks) const;
 

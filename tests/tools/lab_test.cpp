@@ -46,7 +46,7 @@ public:
         record.errors = "shmem-ft: fault: ...\noshrun: PE 1 was killed by signal 9 (Killed)\n";
         return *this;
     }
-    [[nodiscard]] Verdict verdict() const { return judge(record, {reference, ignored, schedule, 2}); }
+    [[nodiscard]] Verdict verdict() const { return judge(record, {reference, ignored, schedule, spares, 4}); }
     [[nodiscard]] RunClass run_class() const { return verdict().run_class; }
 
     Reference reference;
@@ -54,6 +54,7 @@ public:
     FaultSchedule schedule =
         parsed("kill pe 1 at replicate_begin; kill pe 2 at replicate_begin; delay 1 ms pe 0 at arrived");
     RunRecord record;
+    int spares = 2;
 };
 
 TEST_F(VerdictTest, TheRightAnswerWithAndWithoutFaults) {
@@ -172,6 +173,50 @@ TEST_F(VerdictTest, PartnersAtOnceAreExcusedButNotOneAfterTheOther) {
     EXPECT_EQ(run_class(), RunClass::unexpected_error);
     record.restarts.back().end_ns = 570;  // not complete when the second one died
     EXPECT_EQ(run_class(), RunClass::expected_error);
+}
+
+// Processes 0, 1 and 4 on node 0, 2, 3 and 5 on node 1.
+class VerdictOnNodes : public VerdictTest {
+public:
+    VerdictOnNodes() {
+        for (const int process : {0, 1, 2, 3, 4, 5}) {
+            record.nodes[process] = NodeId(process == 2 || process == 3 || process == 5 ? 1 : 0);
+        }
+        ends_with_error();
+    }
+};
+
+TEST_F(VerdictOnNodes, CopiesInMemoryOfANodeAreLostWithAllOfIt) {
+    fault(0, 1, 1, 2, 550).fault(1, 2, 2, 1, 560);
+    EXPECT_EQ(run_class(), RunClass::unexpected_error);
+    schedule = parsed("kill pe 1 at arrived; kill pe 2 at arrived; kill pe 3 at arrived; kill spare 1 at arrived");
+    fault(2, 3, 3, 1, 570).fault(3, 5, -1, -1, 580);
+    spares = 4;
+    EXPECT_EQ(run_class(), RunClass::expected_error);
+    record.nodes[6] = NodeId(1);  // one more there, which lives
+    EXPECT_EQ(run_class(), RunClass::unexpected_error);
+    record.nodes.erase(6);
+    record.restarts.push_back({5, 552, 558});  // between PE 1 and its keeper
+    EXPECT_EQ(run_class(), RunClass::unexpected_error);
+}
+
+TEST_F(VerdictOnNodes, InTheMiddleOfARecoveryToo) {
+    fault(0, 2, 2, 1, 550).fault(1, 1, 1, -1, 560);
+    EXPECT_EQ(run_class(), RunClass::unexpected_error);
+    record.nodes.clear();
+    EXPECT_EQ(run_class(), RunClass::expected_error);
+}
+
+TEST_F(VerdictOnNodes, AllPesAtOnceAreExcusedIfANodeHasNobodyLeft) {
+    spares = 4;
+    schedule = parsed("kill pe 0 at arrived; kill pe 1 at arrived; kill pe 2 at arrived; kill pe 3 at arrived");
+    fault(0, 0, 0, 1, 550).fault(1, 1, 1, 0, 551).fault(2, 2, 2, 0, 552).fault(3, 3, 3, 1, 553);
+    EXPECT_EQ(run_class(), RunClass::unexpected_error);
+    record.nodes.erase(5);
+    EXPECT_EQ(run_class(), RunClass::expected_error);
+    EXPECT_NE(verdict().why.find("all PEs died at once"), std::string::npos) << verdict().why;
+    record.restarts.push_back({5, 550, 551});
+    EXPECT_EQ(run_class(), RunClass::unexpected_error);
 }
 
 TEST_F(VerdictTest, OthersAtOnceAreNotExcused) {

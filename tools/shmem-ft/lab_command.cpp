@@ -217,7 +217,8 @@ private:
     }
 
     [[nodiscard]] Verdict judged(const RunRecord& record, const FaultSchedule& schedule, const std::string& run) const {
-        const Verdict verdict = judge(record, {reference_, options_.ignored, schedule, options_.job.spares});
+        const Verdict verdict =
+            judge(record, {reference_, options_.ignored, schedule, options_.job.spares, options_.job.pes});
         const std::string difference = record.exit_code == 0 && !record.is_hang ? compare_files(run) : "";
         return difference.empty() || !verdict.why.empty() ? verdict : Verdict{RunClass::wrong_answer, difference};
     }

@@ -174,7 +174,9 @@ void read_events(const fs::path& path, RunRecord& record) {
         const auto json = nlohmann::json::parse(line, nullptr, false);
         const std::string event = json.is_object() ? json.value("event", "") : "";
         if (event == "initialized") {
-            record.do_copies_outlive_processes |= json.value("value", std::uint64_t{0}) == kCopiesOutliveProcesses;
+            if (const NodeId node = node_of_word(json.value("value", std::uint64_t{0})); node != kNoNode) {
+                record.nodes[json.value("rank", -1)] = node;
+            }
         } else if (event == "failure_seen") {  // by another process of the job
             note_seen(json.value("value", -1), json.value("begin_ns", std::int64_t{0}), record);
         } else if (event == "ended") {  // by its parent

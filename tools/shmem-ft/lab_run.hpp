@@ -10,6 +10,7 @@
 
 #include "base/faults/fault_schedule.hpp"
 #include "base/faults/fault_visits.hpp"
+#include "base/ids.hpp"
 #include "base/result.hpp"
 
 namespace sft::tools {
@@ -74,10 +75,11 @@ struct RunRecord {
     std::vector<HappenedFault> faults;  // by time
     std::vector<TimeSpan> commits;
     std::vector<TimeSpan> restarts;
-    std::vector<TimeSpan> initialisations;     // blocks begun after a commit, and its version
-    std::vector<PhaseSpan> phases;             // that came to their ends
-    bool do_copies_outlive_processes = false;  // they are in memory of the node
-    std::vector<int> left_behind;              // pids
+    std::vector<TimeSpan> initialisations;  // blocks begun after a commit, and its version
+    std::vector<PhaseSpan> phases;          // that came to their ends
+    // By process; of those whose copies lie in memory of their node. Who died before that was made is not in it.
+    std::map<int, NodeId> nodes;
+    std::vector<int> left_behind;  // pids
 };
 
 struct RunLimits {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <string_view>
 
 namespace sft::tools {
@@ -96,23 +97,58 @@ std::string excuse_by_time(const RunRecord& record, const Judging& judging, cons
     return {};
 }
 
-// Copies that died with processes.
-std::string excuse_by_copies(const RunRecord& record, const std::vector<HappenedFault>& deaths) {
-    if (record.do_copies_outlive_processes) {
+// Whether all that a process kept was lost in the end. In memory of the node it is while somebody of the job lives
+// there.
+bool is_lost(int process, const RunRecord& record, const std::vector<HappenedFault>& deaths) {
+    const auto own = record.nodes.find(process);
+    return own == record.nodes.end() || std::all_of(record.nodes.begin(), record.nodes.end(), [&](const auto& at) {
+               return at.second != own->second ||
+                      std::any_of(deaths.begin(), deaths.end(),
+                                  [&](const HappenedFault& death) { return death.process == at.first; });
+           });
+}
+
+// What all PEs had agreed on is read from memory of their nodes: by somebody who lives there.
+std::string excuse_by_agreement(const RunRecord& record, const Judging& judging,
+                                const std::vector<HappenedFault>& deaths) {
+    std::map<int, const HappenedFault*> last;  // by PE
+    for (const HappenedFault& death : deaths) {
+        if (death.pe >= 0) {
+            last[death.pe] = &death;
+        }
+    }
+    if (last.empty() || static_cast<int>(last.size()) < judging.pes) {
         return {};
     }
+    const auto [first_death, last_death] =
+        std::minmax_element(last.begin(), last.end(),
+                            [](const auto& a, const auto& b) { return a.second->time_ns < b.second->time_ns; });
+    if (recovered_between(record, first_death->second->time_ns, last_death->second->time_ns)) {
+        return {};
+    }
+    for (const auto& [pe, death] : last) {
+        if (is_lost(death->process, record, deaths)) {
+            return fmt::format("all PEs died at once, and nobody was left on the node of process {}", death->process);
+        }
+    }
+    return {};
+}
+
+// Copies that died with their keepers.
+std::string excuse_by_copies(const RunRecord& record, const std::vector<HappenedFault>& deaths) {
     for (std::size_t i = 0; i < deaths.size(); ++i) {
         for (std::size_t j = i + 1; j < deaths.size(); ++j) {
             if (recovered_between(record, deaths[i].time_ns, deaths[j].time_ns)) {
                 continue;
             }
-            if (is_copy_kept_by(deaths[i], deaths[j]) || is_copy_kept_by(deaths[j], deaths[i])) {
+            if ((is_copy_kept_by(deaths[i], deaths[j]) && is_lost(deaths[j].process, record, deaths)) ||
+                (is_copy_kept_by(deaths[j], deaths[i]) && is_lost(deaths[i].process, record, deaths))) {
                 return fmt::format("processes {} and {} died at once, and one kept the other's copy", deaths[i].process,
                                    deaths[j].process);
             }
             // In the middle of a recovery: the first death had taken its copy, and there was no new one yet.
             if (deaths[i].pe >= 0 && deaths[j].pe >= 0 && deaths[j].keeper < 0 &&
-                deaths[i].time_ns < deaths[j].time_ns) {
+                deaths[i].time_ns < deaths[j].time_ns && is_lost(deaths[i].process, record, deaths)) {
                 return fmt::format("process {} died before the copy that died with process {} was made again",
                                    deaths[j].process, deaths[i].process);
             }
@@ -192,6 +228,9 @@ std::string excuse_for(const RunRecord& record, const Judging& judging) {
         return fmt::format("{} deaths, {} spares", deaths.size(), judging.spares);
     }
     if (std::string excuse = excuse_by_copies(record, deaths); !excuse.empty()) {
+        return excuse;
+    }
+    if (std::string excuse = excuse_by_agreement(record, judging, deaths); !excuse.empty()) {
         return excuse;
     }
     const bool flipped = std::any_of(record.faults.begin(), record.faults.end(), [&](const HappenedFault& fault) {

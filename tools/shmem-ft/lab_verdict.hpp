@@ -47,6 +47,7 @@ struct Judging {
     const IgnoredLines& ignored;
     const FaultSchedule& schedule;
     int spares = 0;
+    int pes = 0;
 };
 
 [[nodiscard]] Verdict judge(const RunRecord& record, const Judging& judging);
