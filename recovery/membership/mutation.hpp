@@ -26,6 +26,7 @@ enum class Mutation : int {
     ignore_exclusion,          // a process that was declared dead goes on
     adopt_without_forwarding,  // collect is not passed on when it brings a later value
     keeper_on_own_node,        // shadows are placed without regard to nodes
+    leave_misfits,             // a keeper stays on the node of its PE where one has more PEs than a step is long
     forget_protected_layout,   // while PEs move, shadows are looked for where they are to be
     skip_moved_shadow,         // a shadow that belongs elsewhere now is not sent there
     settle_early,              // shadows count as moved when the plan is made

@@ -34,6 +34,7 @@ const std::vector<std::string>& mutation_names() {
         "ignore_exclusion",
         "adopt_without_forwarding",
         "keeper_on_own_node",
+        "leave_misfits",
         "forget_protected_layout",
         "skip_moved_shadow",
         "settle_early",
@@ -85,7 +86,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 60, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 61, "name the new bug above");
 #endif
     return true;
 }
