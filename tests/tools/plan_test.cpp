@@ -145,11 +145,14 @@ TEST_F(PlanTest, AfterALossSparesHaveTakenOver) {
     }
     EXPECT_EQ(pes, (std::vector<Numbers>{{0}, {}, {2}, {1, 3}}));
     EXPECT_EQ(plan.hosts[3].spares, Numbers{}) << "it has become PE 1";
-    EXPECT_EQ(plan.hosts[0].kept_of, (Numbers{1, 3})) << "both of the node before it";
+    EXPECT_EQ(plan.hosts[0].kept_of, Numbers{3});
+    EXPECT_EQ(plan.hosts[2].kept_of, Numbers{1});
+    EXPECT_EQ(plan.hosts[3].kept_of, (Numbers{0, 2}));
     EXPECT_EQ(plan.n_spares, 2);
     EXPECT_EQ(losses("host", 1).n_sets, 3U);
     EXPECT_EQ(losses("host", 1).n_survived, 3U);
-    EXPECT_EQ(losses("host", 2).fatal, "n1, n3: PE 0 and all its copies are there");
+    EXPECT_EQ(losses("host", 2).fatal,
+              "n1, n3: 2 of 4 PEs are left, which cannot tell whether they are the part that is cut off");
 }
 
 TEST_F(PlanTest, ALossThatIsFatalIsToldAsSuch) {
