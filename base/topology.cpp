@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::size_t kHostsMax = 1'000'000;  // more are a slip of the pen
 constexpr std::size_t kDigitsMax = 9;
+constexpr const char* kSurvive = "survive";
+constexpr std::int64_t kSurviveMax = 8;  // no scheme keeps more copies
 
 struct Range {
     std::uint32_t first = 0;
@@ -81,8 +83,11 @@ public:
 
     [[nodiscard]] Result<> read(const toml::table& root, std::vector<Topology::Level>& levels, std::size_t& apart) {
         for (const auto& [key, value] : by_line(root)) {
-            if (key == "apart") {
+            if (key == "apart" || (key == kSurvive && value->is_table())) {
                 continue;
+            }
+            if (key == kHostLevel) {
+                return wrong(*value, key, "not the name of a level: each host is one of its own");
             }
             const toml::array* domains = value->as_array();
             if (domains == nullptr || !domains->is_array_of_tables()) {
@@ -99,6 +104,38 @@ public:
             return fails(path_ + ": no level in it: write the domains of one as [[rack]], each with a name and hosts");
         }
         return find_apart(root, levels, apart);
+    }
+
+    // Once the levels are known.
+    [[nodiscard]] Result<> read_demands(const toml::table& root, const std::vector<Topology::Level>& levels,
+                                        std::vector<Topology::Demand>& demands) const {
+        const toml::table* const survive = root[kSurvive].as_table();
+        if (survive == nullptr) {
+            return {};
+        }
+        for (const auto& [key, value] : by_line(*survive)) {
+            const auto level =
+                std::find_if(levels.begin(), levels.end(), [&](const Topology::Level& it) { return it.name == key; });
+            if (level == levels.end() && key != kHostLevel) {
+                return wrong(*value, key,
+                             format("neither %s nor one of the levels in this file: %s", kHostLevel,
+                                    names_of(levels).c_str()));
+            }
+            const std::int64_t n_max =
+                level == levels.end() ? kSurviveMax : static_cast<std::int64_t>(level->domains.size()) - 1;
+            const std::int64_t n = value->is_integer() ? value->value_or(std::int64_t{0}) : 0;
+            if (n < 1 || n > n_max) {
+                return wrong(*value, key,
+                             n_max < 1 ? format("there is one %s only, whose loss nothing survives", key.c_str())
+                                       : format("how many that are lost at one moment have to be survived is a number "
+                                                "from 1 to %lld",
+                                                static_cast<long long>(n_max)));
+            }
+            demands.push_back({.what = key,
+                               .n = static_cast<std::int32_t>(n),
+                               .line = static_cast<std::uint32_t>(value->source().begin.line)});
+        }
+        return {};
     }
 
 private:
@@ -119,12 +156,17 @@ private:
                             key.c_str(), what.c_str()));
     }
 
-    [[nodiscard]] Result<> find_apart(const toml::table& root, const std::vector<Topology::Level>& levels,
-                                      std::size_t& apart) const {
+    [[nodiscard]] static std::string names_of(const std::vector<Topology::Level>& levels) {
         std::string names;
         for (const Topology::Level& level : levels) {
             names += (names.empty() ? "" : ", ") + level.name;
         }
+        return names;
+    }
+
+    [[nodiscard]] Result<> find_apart(const toml::table& root, const std::vector<Topology::Level>& levels,
+                                      std::size_t& apart) const {
+        const std::string names = names_of(levels);
         const toml::node* wanted = root.get("apart");
         if (wanted == nullptr) {
             apart = 0;
@@ -258,7 +300,12 @@ Result<Topology> Topology::parse(const std::string& text, const std::string& pat
     Topology topology;
     try {
         const toml::table root = toml::parse(text, path);
-        if (Result<> done = Reader(path).read(root, topology.levels_, topology.apart_); !done) {
+        Reader reader(path);
+        Result<> done = reader.read(root, topology.levels_, topology.apart_);
+        if (done) {
+            done = reader.read_demands(root, topology.levels_, topology.demands_);
+        }
+        if (!done) {
             return fails(done.error());
         }
     } catch (const toml::parse_error& error) {

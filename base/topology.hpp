@@ -11,6 +11,10 @@
 //     name = "p1"
 //     hosts = ["node[001-008,017-024]"]
 //
+//     [survive]                                 # the job has to survive the loss of so many at one moment, whichever
+//     rack = 1                                  # they are, or does not begin (recovery/loss_demands.hpp)
+//     host = 2
+//
 // Invariants: no host is in two domains of one level. `apart` names a level; with one level it may be left out.
 //
 // Threads: constant after read().
@@ -35,6 +39,12 @@ public:
         std::unordered_map<std::string, std::int32_t> domain_of;  // by host
     };
 
+    struct Demand {
+        std::string what;  // "host", or a level
+        std::int32_t n = 0;
+        std::uint32_t line = 0;  // of the file
+    };
+
     // The failure names the file, the line, the key and what would be right.
     [[nodiscard]] static Result<Topology> read(const std::string& path);
     [[nodiscard]] static Result<Topology> parse(const std::string& text, const std::string& path);
@@ -48,16 +58,21 @@ public:
     [[nodiscard]] std::optional<std::int32_t> domain_of(const Level& level, std::string_view host) const;
     // For an AreaMap, by host: a host that the file does not name is an area of its own.
     [[nodiscard]] std::vector<std::int32_t> areas_of(const std::vector<std::string>& hosts) const;
+    // In the order of their lines.
+    [[nodiscard]] const std::vector<Demand>& demands() const noexcept { return demands_; }
     // Equal for equal files, not 0.
     [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
 
 private:
     std::vector<Level> levels_;  // in the order of their first lines
     std::size_t apart_ = 0;
+    std::vector<Demand> demands_;
     std::uint64_t fingerprint_ = 1;
 };
 
 // "node[001-003,7]" is node001, node002, node003, node7; several brackets multiply. The failure says what is wrong.
 [[nodiscard]] Result<std::vector<std::string>> expand_hosts(std::string_view pattern);
+
+inline constexpr const char* kHostLevel = "host";  // every single one: no level of a file has that name
 
 }  // namespace sft

@@ -42,14 +42,8 @@ Result<> Runtime::start(int generation) {
         return opened;
     }
     const bool starts_as_spare = self().value() >= first_spare();
-    open_peers();  // before the service thread exists, which retires dead peers also while a substitute takes its PE
-    create_coordinator();
-    create_service();
-    open_actions();
-    open_calls();
-    open_exit();
-    if (Result<> watched = service_->watch_processes(); !watched) {
-        return watched;
+    if (Result<> created = create_owners(self() == ProcId(0) && generation == 0 && !joins); !created) {
+        return created;
     }
     fault_hooks_.introduce_self();
     status_->publish(now_ns());
@@ -98,6 +92,20 @@ NodeId Runtime::node_of_copies() const noexcept {
         return kNoNode;
     }
     return links_.nodes() == nullptr ? NodeId(0) : links_.nodes()->node_of(self());
+}
+
+Result<> Runtime::create_owners(bool asks_for_demands) {
+    open_peers();  // before the service thread exists, which retires dead peers also while a substitute takes its PE
+    create_coordinator();
+    Result<> met = asks_for_demands ? meet_demands() : Result<>();
+    if (!met) {
+        return met;
+    }
+    create_service();
+    open_actions();
+    open_calls();
+    open_exit();
+    return service_->watch_processes();
 }
 
 Result<> Runtime::open_storage(int generation) {

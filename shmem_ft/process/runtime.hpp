@@ -80,6 +80,9 @@ private:
     [[nodiscard]] Result<> use_node_memory();
     void place_copies(PeId pe) const noexcept;
     [[nodiscard]] bool is_to_track() noexcept;
+    [[nodiscard]] Result<> create_owners(bool asks_for_demands);
+    // Whether the job survives what its topology wants.
+    [[nodiscard]] Result<> meet_demands() const;
     // In whose memory copies are kept; kNoNode: in that of processes, or not known here.
     [[nodiscard]] NodeId node_of_copies() const noexcept;
     [[nodiscard]] Result<> track_changes();

@@ -1,6 +1,7 @@
 // Runtime: how its owners are made and told of each other, in the order of what they need.
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "recovery/loss_demands.hpp"
 #include "recovery/membership/memory_holder.hpp"
 #include "recovery/membership/parity_scheme.hpp"
 #include "recovery/membership/scheme.hpp"
@@ -75,6 +76,19 @@ void Runtime::create_coordinator() {
                  .node_name = [this](NodeId node) { return links_.name_of(node); },
                  .keeps_copies = keeps_copies(),
                  .wait_timeout_seconds = config_.wait_timeout_seconds});
+}
+
+Result<> Runtime::meet_demands() const {
+    if (!links_.topology()) {
+        return {};
+    }
+    const JobShape& shape = coordinator_->shape();
+    std::vector<std::string> names;
+    for (std::int32_t node = 0; node < (shape.nodes == nullptr ? 1 : shape.nodes->n_nodes()); ++node) {
+        names.push_back(links_.name_of(NodeId(node)));
+    }
+    const std::string unmet = unmet_demand({.topology = *links_.topology(), .shape = shape, .names = names});
+    return unmet.empty() ? Result<>() : Result<>(fails("SHMEM_FT_TOPOLOGY: " + config_.topology + ": " + unmet));
 }
 
 // What tells the coordinator of deaths, and what hears of them.

@@ -112,18 +112,21 @@ Result<> NodeLinks::open_network(const JobCard& first, const Own& own) {
     return opened;
 }
 
+std::string NodeLinks::own_name() const {
+    if (o_.config->pretend_nodes != 0) {
+        return format("pretended node %d", o_.control->header().node);
+    }
+    char host[sizeof Contact::node_name] = {};
+    ::gethostname(host, sizeof host - 1);
+    return host;
+}
+
 Contact NodeLinks::own_contact() const {
     SFT_ASSERT(network_ != nullptr);
     Contact own;
     own.node = o_.control->header().node;
     own.mail = o_.mailbox->address();
-    char host[sizeof own.node_name] = {};
-    ::gethostname(host, sizeof host - 1);
-    if (o_.config->pretend_nodes == 0) {
-        std::memcpy(own.node_name, host, sizeof host);
-    } else {
-        std::snprintf(own.node_name, sizeof own.node_name, "pretended node %d", own.node);
-    }
+    std::snprintf(own.node_name, sizeof own.node_name, "%s", own_name().c_str());
     // "ucx (tcp over eth0)"
     const std::string description = network_->describe();
     const std::size_t length = std::min(description.find(' '), sizeof own.fabric_name - 1);
@@ -271,6 +274,9 @@ Result<> NodeLinks::read_topology() {
 }
 
 std::string NodeLinks::name_of(NodeId node) const {
+    if (nodes() == nullptr) {
+        return own_name();
+    }
     for (std::int32_t process = 0; process < o_.control->n_slots(); ++process) {
         const Contact* contact = o_.control->contact(ProcId(process));
         if (contact != nullptr && NodeId(contact->node) == node) {

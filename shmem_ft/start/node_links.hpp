@@ -92,6 +92,7 @@ public:
 
 private:
     [[nodiscard]] Result<> open_network(const JobCard& first, const Own& own);
+    [[nodiscard]] std::string own_name() const;
     [[nodiscard]] Result<> gather_contacts(int generation);
     [[nodiscard]] Result<> try_ways();
     void tell_lost() noexcept;

@@ -37,6 +37,44 @@ TEST(Hosts, NamesAndRanges) {
     EXPECT_EQ(hosts("n[1-1000000]").size(), 1'000'000U);
 }
 
+TEST(Topology, WhatHasToBeSurvived) {
+    const std::string racks = R"([[rack]]
+name = "r1"
+hosts = ["a"]
+[[rack]]
+name = "r2"
+hosts = ["b"]
+[[rack]]
+name = "r3"
+hosts = ["c"]
+)";
+    const Result<Topology> none = Topology::parse(racks, "t.toml");
+    ASSERT_TRUE(good(none));
+    EXPECT_TRUE(none->demands().empty());
+    const Result<Topology> read = Topology::parse(racks + "[survive]\nrack = 2\nhost = 1\n", "t.toml");
+    ASSERT_TRUE(good(read));
+    ASSERT_EQ(read->demands().size(), 2U);
+    EXPECT_EQ(read->demands()[0].what, "rack");
+    EXPECT_EQ(read->demands()[0].n, 2);
+    EXPECT_EQ(read->demands()[0].line, 11U);
+    EXPECT_EQ(read->demands()[1].what, "host");
+    EXPECT_EQ(read->levels().size(), 1U);
+
+    const auto wrong = [&](const char* survive) { return line_of(racks + "[survive]\n" + survive + "\n"); };
+    EXPECT_EQ(wrong("rak = 1"), "t.toml:11: rak: neither host nor one of the levels in this file: rack");
+    const char* const range = "how many that are lost at one moment have to be survived is a number from 1 to ";
+    EXPECT_EQ(wrong("rack = 3"), std::string("t.toml:11: rack: ") + range + "2");
+    EXPECT_EQ(wrong("rack = 0"), std::string("t.toml:11: rack: ") + range + "2");
+    EXPECT_EQ(wrong("rack = \"1\""), std::string("t.toml:11: rack: ") + range + "2");
+    EXPECT_EQ(wrong("host = 9"), std::string("t.toml:11: host: ") + range + "8");
+    EXPECT_EQ(line_of("[[rack]]\nname = \"r\"\nhosts = [\"a\"]\n[survive]\nrack = 1\n"),
+              "t.toml:5: rack: there is one rack only, whose loss nothing survives");
+    EXPECT_EQ(line_of("[[host]]\nname = \"r\"\nhosts = [\"a\"]\n"),
+              "t.toml:1: host: not the name of a level: each host is one of its own");
+    EXPECT_EQ(line_of("[survive]\nhost = 1\n"),
+              "t.toml: no level in it: write the domains of one as [[rack]], each with a name and hosts");
+}
+
 TEST(Hosts, WhatIsNone) {
     for (const char* bad : {"", "node[", "node]", "node[]", "node[a]", "node[3-1]", "node[1-]", "node[1,]", "node[-3]",
                             "a, b", "n[1-2000000]", "n[1-2000][1-2000]", "n[1234567890]", "n[1 - 2]"}) {

@@ -117,6 +117,28 @@ def places_told(bench):
         check(len(outcome.errors()) == 1, "more than one line", outcome)
 
 
+def demands_of_a_topology(bench):
+    """What has to be survived and is not ends the job before it begins, with one line; else nothing is said of it."""
+    expected = jacobi_results(bench, 6)
+    with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        file.write(RACKS + "[survive]\nrack = 1\nhost = 2\n")
+        file.flush()
+        setting = {"SHMEM_FT_PRETEND_NODES": "6", "SHMEM_FT_TOPOLOGY": file.name}
+        for nodes, mode, error in (
+            ("6", "double", r"\.toml: survive: host = 2 \(line \d+\) is not met: pretended node 0, pretended node [23]: PE 0 and all its copies "
+                            r"are there; SHMEM_FT_BACKUP_MODE=replica:2 would survive it$"),
+            ("6", "replica:2", ""),
+            ("1", "replica:2", r"survive: rack = 1 .*: PE 0 and all its copies are there; no mode survives it with these nodes"),
+        ):
+            setting.update({"SHMEM_FT_PRETEND_NODES": nodes, "SHMEM_FT_BACKUP_MODE": mode})
+            outcome = bench.run(6, 4, "jacobi1d", *JACOBI, **setting)
+            if error:
+                check_error(outcome, error)
+                check(len(outcome.errors()) == 1 and not outcome.stdout, "more than one line", outcome)
+            else:
+                check_success(outcome, expected)
+
+
 def damaged_replica(bench):
     """The first copy that a substitute asks for is bad; the second one is not."""
     expected = jacobi_results(bench, 5)
@@ -367,6 +389,7 @@ CASES |= {
     "replicas": nodes_lost("replica:2", 2, [0, 1]),
     "rack-at-once": rack_at_once,
     "places-told": places_told,
+    "demands-of-a-topology": demands_of_a_topology,
     "replicas-lost": nodes_lost("replica:2", 3, [], r"PEs? 1\b.*the data is lost"),
     "replicas-damaged": damaged_replica,
     "in-finalize": in_finalize,

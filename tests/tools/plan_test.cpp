@@ -37,8 +37,8 @@ protected:
         task.placement.is_by_node = true;
         return *this;
     }
-    void know_racks() {
-        Result<Topology> parsed = Topology::parse(kRacks, "racks");
+    void know_racks(const std::string& more = "") {
+        Result<Topology> parsed = Topology::parse(kRacks + more, "racks");
         ASSERT_TRUE(parsed) << parsed.error().line;
         task.topology = std::move(*parsed);
     }
@@ -131,6 +131,46 @@ TEST_F(PlanTest, AnOnlyPeHasItsCopyWithASpare) {
     EXPECT_EQ(plan.copies, 0);
     const std::string text = text_of(plan, task.backup);
     EXPECT_NE(text.find("0 copies of each PE in other processes; memory of a PE: 1 times"), std::string::npos) << text;
+}
+
+TEST_F(PlanTest, MemoryIsTold) {
+    constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+    job(3, 4, 2);
+    task.state_bytes = 2 * kGiB;
+    plan = make_plan(task);
+    EXPECT_EQ(plan.hosts[0].memory, 8) << "two PEs, as many copies of others";
+    EXPECT_EQ(plan.hosts[1].memory, 4);
+    const std::string text = text_of(plan, task.backup);
+    EXPECT_NE(text.find("with a state of 2.0 GiB in each PE (--state): 8.0 GiB a PE; most on n1: 16.0 GiB\n"),
+              std::string::npos)
+        << text;
+    task.backup.mode = BackupMode::single_copy;
+    EXPECT_EQ(make_plan(task).hosts[0].memory, 8) << "its two PEs keep each other's, and that of one which is alone";
+    task.backup.mode = BackupMode::none;
+    EXPECT_EQ(make_plan(task).hosts[0].memory, 2);
+}
+
+TEST_F(PlanTest, ParityTakesLessMemory) {
+    job(4, 4, 4);
+    task.backup.data = 3;
+    task.backup.parity = 1;
+    plan = make_plan(task);
+    EXPECT_DOUBLE_EQ(plan.hosts[0].memory, 2 + 2.0 / 3);
+    EXPECT_EQ(text_of(plan, task.backup).find("--state"), std::string::npos);
+}
+
+TEST_F(PlanTest, WhatTheTopologyWantsIsLookedAt) {
+    job(4, 4, 4);
+    know_racks();
+    EXPECT_TRUE(make_plan(task).meets_demands());
+    know_racks("[survive]\nrack = 1\nhost = 1\n");
+    plan = make_plan(task);
+    EXPECT_FALSE(plan.meets_demands());
+    const std::string text = text_of(plan, task.backup);
+    EXPECT_NE(text.find("\nwanted by the topology ([survive]): 1 rack: NOT SURVIVED; r1: 2 of 4 PEs are left"),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("\nwanted by the topology ([survive]): 1 host: survived\n"), std::string::npos) << text;
 }
 
 TEST_F(PlanTest, AfterALossSparesHaveTakenOver) {

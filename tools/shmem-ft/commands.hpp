@@ -34,6 +34,7 @@ struct PlanCommand {
     bool is_by_node = false;
     bool as_json = false;
     std::vector<std::string> mtbf;  // "1000", "rack=20000": days
+    std::uint64_t state_bytes = 0;  // of a PE; 0: nothing is said of memory in bytes
     double window_s = 60;
     double run_days = 0;
     std::vector<std::string> lost;  // hosts, or "rack=r1"

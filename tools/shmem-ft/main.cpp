@@ -118,6 +118,9 @@ void describe_to(CLI::App& app, Commands& commands) {
         ->check(CLI::IsMember({"node", "slot"}));
     plan->add_flag("--json", commands.plan.as_json);
     plan->add_option("--mtbf", commands.plan.mtbf);
+    plan->add_option("--state", commands.plan.state_bytes)
+        ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::PositiveNumber);
     plan->add_option("--window", commands.plan.window_s)->check(CLI::PositiveNumber);
     plan->add_option("--run", commands.plan.run_days)->check(CLI::PositiveNumber);
     plan->add_option("--lost", commands.plan.lost);

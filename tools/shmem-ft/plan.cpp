@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "recovery/loss_demands.hpp"
 #include "recovery/membership/job_state.hpp"
 #include "recovery/membership/memory_holder.hpp"
 #include "recovery/membership/parity_groups.hpp"
@@ -62,12 +63,13 @@ public:
         plan.ends = ends_;
         plan.window_s = task_.window_s;
         plan.run_days = task_.run_days;
+        plan.state_bytes = task_.state_bytes;
         if (groups_) {
             plan.group_smallest = groups_->smallest();
             plan.group_largest = groups_->largest();
             plan.group_parity = std::min(task_.backup.parity, groups_->smallest() - 1);
         }
-        plan.copies = keepers_.front().empty() || groups_ ? 0 : static_cast<std::int32_t>(keepers_.front().size());
+        plan.copies = groups_ ? 0 : static_cast<std::int32_t>(losses_->keepers_of(PeId(0)).size());
         plan.apart = is_by_area_ ? task_.topology->apart().name : "host";
         describe_hosts(plan);
         std::vector<Unit> hosts;
@@ -94,6 +96,7 @@ public:
             look_at(plan.levels[level], units, plan);
             look_at_risk(plan.levels[level], units, plan);
         }
+        look_at_demands(plan);
         return plan;
     }
 
@@ -101,21 +104,20 @@ private:
     // What the library would see of the job at its start.
     void find_shape() {
         std::vector<NodeId> nodes;
-        std::vector<std::string> names;  // by node
-        std::map<int, NodeId> numbers;   // in the order of the lowest processes, as the library numbers them
         const auto n_processes = static_cast<std::size_t>(task_.placement.pes + task_.placement.spares);
         SFT_ASSERT(n_processes <= host_of_.size());  // others may have joined
         for (std::size_t process = 0; process < n_processes; ++process) {
             const int host = host_of_[process];
-            const NodeId next(static_cast<std::int32_t>(numbers.size()));
-            const auto [at, is_new] = numbers.emplace(host, next);
+            // In the order of the lowest processes, as the library numbers them.
+            const NodeId next(static_cast<std::int32_t>(nodes_of_hosts_.size()));
+            const auto [at, is_new] = nodes_of_hosts_.emplace(host, next);
             nodes.push_back(at->second);
             if (is_new) {
-                names.push_back(task_.placement.hosts[static_cast<std::size_t>(host)].name);
+                names_.push_back(task_.placement.hosts[static_cast<std::size_t>(host)].name);
             }
         }
         nodes_ = NodeMap(std::move(nodes));
-        area_map_ = task_.topology ? AreaMap(task_.topology->areas_of(names)) : AreaMap();
+        area_map_ = task_.topology ? AreaMap(task_.topology->areas_of(names_)) : AreaMap();
         shape_ = {.n_pes = task_.placement.pes,
                   .n_processes = static_cast<std::int32_t>(n_processes),
                   .nodes = nodes_.is_one_node() ? nullptr : &nodes_,
@@ -134,47 +136,13 @@ private:
             holders_.push_back(shape_.holder(state_, PeId(pe)));
         }
         spares_ = shape_.idle_spares(state_, dead_);
-        leader_ = Tree(shape_, state_, dead_, kFanOut).root();
-        find_keepers();
-    }
-
-    void find_keepers() {
-        const auto n_pes = static_cast<std::size_t>(shape_.n_pes);
-        keepers_.assign(n_pes, {});
-        if (task_.backup.mode == BackupMode::none) {
-            return;
-        }
-        if (n_pes == 1) {  // a spare keeps for it, or its node
-            const ProcId keeper =
-                shape_.has_witness() ? one_partner().witness_for(shape_, state_) : shape_.holder(state_, PeId(0));
-            if (keeper != kNoProc) {
-                keepers_[0] = {keeper.value()};
-            }
-            is_by_area_ = shape_.areas != nullptr;
-            return;
-        }
-        is_by_area_ = shape_.areas != nullptr && !shape_.keeps_near;
-        std::optional<Placement> placement;
-        if (!groups_) {
-            placement.emplace(shape_, state_, state_.replacements, task_.backup.partners);
-        }
-        for (std::size_t i = 0; i < n_pes; ++i) {
-            const PeId pe(static_cast<std::int32_t>(i));
-            if (groups_) {  // the others of its group
-                for (const PeId other : shape_.scheme->apart_from(shape_, pe)) {
-                    keepers_[i].push_back(holders_[other.index()].value());
-                }
-                continue;
-            }
-            for (std::int32_t number = 0; number < placement->n_keepers(); ++number) {
-                keepers_[i].push_back(holders_[placement->keeper_of(pe, number).index()].value());
-            }
-        }
+        is_by_area_ = shape_.areas != nullptr && !shape_.keeps_near && task_.backup.mode != BackupMode::none;
+        losses_.emplace(shape_, state_, dead_);
     }
 
     // All of these hosts at one moment.
     void lose(const std::vector<std::int32_t>& hosts) {
-        ends_ = why_fatal({{.name = "", .hosts = hosts}}, {0});
+        ends_ = losses_->why_fatal(as_nodes({{.name = "", .hosts = hosts}}).front().nodes);
         if (!ends_.empty()) {
             return;
         }
@@ -197,9 +165,9 @@ private:
         for (const ProcId spare : spares_) {
             plan.hosts[host_of(spare)].spares.push_back(spare.value());
         }
-        for (std::size_t pe = 0; pe < keepers_.size(); ++pe) {
-            for (const std::int32_t keeper : keepers_[pe]) {
-                plan.hosts[host_of(ProcId(keeper))].kept_of.push_back(static_cast<std::int32_t>(pe));
+        for (std::int32_t pe = 0; pe < plan.n_pes; ++pe) {
+            for (const ProcId keeper : losses_->keepers_of(PeId(pe))) {
+                plan.hosts[host_of(keeper)].kept_of.push_back(pe);
             }
         }
         for (std::int32_t group = 0; groups_ && group < groups_->n_groups(); ++group) {
@@ -208,6 +176,7 @@ private:
                 plan.groups.back().push_back(groups_->member(group, position).value());
             }
         }
+        count_memory(plan);
         if (!task_.topology) {
             return;
         }
@@ -220,19 +189,51 @@ private:
         }
     }
 
+    // What others have in two versions takes twice as much.
+    void count_memory(Plan& plan) const {
+        const bool has_local_copy = task_.backup.mode == BackupMode::double_copy;
+        for (Plan::Host& host : plan.hosts) {
+            host.memory = (has_local_copy ? 2.0 : 1.0) * static_cast<double>(host.pes.size());
+            if (!groups_) {
+                host.memory += 2.0 * static_cast<double>(host.kept_of.size());
+            }
+            for (const std::int32_t pe : host.pes) {
+                if (groups_) {
+                    const std::int32_t group = groups_->group_of(PeId(pe));
+                    const std::int32_t n_parity = groups_->tolerated(group);
+                    host.memory += 2.0 * n_parity / static_cast<double>(groups_->size_of(group) - n_parity);
+                }
+            }
+        }
+    }
+
     void look_at(const std::string& what, const std::vector<Unit>& units, Plan& plan) const {
         const auto n = static_cast<std::int32_t>(units.size());
+        const std::vector<LossUnit> nodes = as_nodes(units);
         for (std::int32_t k = 1; k <= kAtOnceMax && k < n; ++k) {
             Plan::Losses losses{
                 .what = what, .n_at_once = k, .n_sets = 0, .n_survived = 0, .is_sample = false, .fatal = ""};
             const auto judge = [&](const UnitSet& set) {
-                const std::string why = why_fatal(units, set);
+                const std::string why = losses_->why_fatal(nodes, set);
                 ++losses.n_sets;
                 losses.n_survived += why.empty() ? 1 : 0;
                 losses.fatal = losses.fatal.empty() ? why : losses.fatal;
             };
-            losses.is_sample = each_set(n, k, judge);
+            losses.is_sample = each_set(n, k, kSetsMax, judge);
             plan.losses.push_back(std::move(losses));
+        }
+    }
+
+    void look_at_demands(Plan& plan) const {
+        if (!task_.topology) {
+            return;
+        }
+        for (const Topology::Demand& demand : task_.topology->demands()) {
+            plan.demands.push_back(
+                {.what = demand.what,
+                 .n_at_once = demand.n,
+                 .why_not =
+                     why_not_met(demand, {.topology = *task_.topology, .shape = shape_, .names = names_}, *losses_)});
         }
     }
 
@@ -244,9 +245,10 @@ private:
         }
         Plan::Risk risk{.what = what, .mtbf_days = mtbf->second};
         const double window_days = task_.window_s / kSecondsInDay;
+        const std::vector<LossUnit> nodes = as_nodes(units);
         for (std::int32_t k = 1; k <= std::min(kAtOnceMax, n); ++k) {
             const Estimate sets =
-                smallest_fatal_sets(n, k, [&](const UnitSet& set) { return !why_fatal(units, set).empty(); });
+                smallest_fatal_sets(n, k, [&](const UnitSet& set) { return !losses_->why_fatal(nodes, set).empty(); });
             risk.at_once.push_back({.n_sets = sets.value,
                                     .a_day = losses_a_day(sets.value, k, risk.mtbf_days, window_days),
                                     .a_day_error = losses_a_day(sets.error, k, risk.mtbf_days, window_days)});
@@ -321,52 +323,18 @@ private:
         return next && next->stage == Stage::running ? next : std::nullopt;
     }
 
-    // Empty: the job survives it.
-    [[nodiscard]] std::string why_fatal(const std::vector<Unit>& units, const UnitSet& set) const {
-        std::vector<char> is_lost(task_.placement.hosts.size(), 0);
-        std::string names;
-        for (const std::int32_t number : set) {
-            const Unit& unit = units[static_cast<std::size_t>(number)];
-            names += names.empty() ? unit.name : ", " + unit.name;
+    // As the library knows them: hosts without processes are no nodes.
+    [[nodiscard]] std::vector<LossUnit> as_nodes(const std::vector<Unit>& units) const {
+        std::vector<LossUnit> found;
+        for (const Unit& unit : units) {
+            found.push_back({.name = unit.name, .nodes = {}});
             for (const std::int32_t host : unit.hosts) {
-                is_lost[static_cast<std::size_t>(host)] = 1;
-            }
-        }
-        const std::string why = why_fatal(is_lost);
-        return why.empty() || names.empty() ? why : names + ": " + why;
-    }
-
-    // is_lost: by host.
-    [[nodiscard]] std::string why_fatal(const std::vector<char>& is_lost) const {
-        const auto lost = [&](std::int32_t process) { return is_lost[host_of(ProcId(process))] != 0; };
-        std::int32_t n_lost = 0;
-        for (std::int32_t pe = 0; pe < shape_.n_pes; ++pe) {
-            if (!lost(holders_[static_cast<std::size_t>(pe)].value())) {
-                continue;
-            }
-            ++n_lost;
-            const std::vector<std::int32_t>& keepers = keepers_[static_cast<std::size_t>(pe)];
-            if (groups_) {
-                const auto n = static_cast<std::int32_t>(std::count_if(keepers.begin(), keepers.end(), lost));
-                if (n + 1 > std::min(task_.backup.parity, static_cast<std::int32_t>(keepers.size()))) {
-                    return fmt::format("{} of the group of PE {} are there", counted(n + 1, "PE"), pe);
+                if (const auto node = nodes_of_hosts_.find(host); node != nodes_of_hosts_.end()) {
+                    found.back().nodes.push_back(node->second);
                 }
-            } else if (std::all_of(keepers.begin(), keepers.end(), lost)) {
-                return fmt::format("PE {} and all its copies are there", pe);
             }
         }
-        const std::int32_t n_left = shape_.n_pes - n_lost;
-        if (!is_quorum(n_left, shape_.n_pes, !lost(leader_.value()))) {
-            return fmt::format("{} of {} PEs are left, which cannot tell whether they are the part that is cut off",
-                               n_left, shape_.n_pes);
-        }
-        const std::int64_t n_spares =
-            std::count_if(spares_.begin(), spares_.end(), [&](ProcId spare) { return !lost(spare.value()); });
-        if (n_spares < n_lost) {
-            return fmt::format("{} {} lost, and {} {} left elsewhere", counted(n_lost, "PE"),
-                               n_lost == 1 ? "is" : "are", counted(n_spares, "spare"), n_spares == 1 ? "is" : "are");
-        }
-        return {};
+        return found;
     }
 
     [[nodiscard]] std::size_t host_of(ProcId process) const {
@@ -376,6 +344,8 @@ private:
     const PlanTask& task_;
     std::vector<int> host_of_;  // by process
     NodeMap nodes_;
+    std::vector<std::string> names_;                 // by node
+    std::map<std::int32_t, NodeId> nodes_of_hosts_;  // with processes
     AreaMap area_map_;
     std::optional<ParityGroups> groups_;  // that keep parity
     JobShape shape_;
@@ -383,10 +353,9 @@ private:
     std::vector<Death> dead_;      // sorted by process
     std::vector<ProcId> holders_;  // by PE
     std::vector<ProcId> spares_;
-    ProcId leader_ = kNoProc;
+    std::optional<Losses> losses_;
     std::string ends_;  // why the job does not survive what is lost
     bool is_by_area_ = false;
-    std::vector<std::vector<std::int32_t>> keepers_;  // by PE: processes
 };
 
 }  // namespace

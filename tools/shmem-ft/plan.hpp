@@ -5,6 +5,7 @@
 // are spares enough elsewhere, and those who are left can tell that they are the greater part (docs/nodes.md).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -33,6 +34,7 @@ struct PlanTask {
     std::map<std::string, double> mtbf_days;  // of each host, or of each domain of a level
     double window_s = 60;                     // until the job is protected again
     double run_days = 0;                      // 0: nothing is said of a run
+    std::uint64_t state_bytes = 0;            // of a PE; 0: nothing is said of memory in bytes
     std::vector<std::int32_t> lost;           // hosts, at one moment; the plan is of what comes behind that
 };
 
@@ -43,6 +45,7 @@ struct Plan {
         std::vector<std::int32_t> pes;
         std::vector<std::int32_t> spares;   // processes
         std::vector<std::int32_t> kept_of;  // PEs of which a copy is there
+        double memory = 0;                  // times the state of a PE
 
         [[nodiscard]] bool is_used() const noexcept { return !pes.empty() || !spares.empty(); }
     };
@@ -54,6 +57,12 @@ struct Plan {
         std::uint64_t n_survived = 0;  // of them
         bool is_sample = false;        // there are more
         std::string fatal;             // the first set that is not survived, and why
+    };
+    // What the topology wants to be survived ([survive]).
+    struct Demand {
+        std::string what;
+        std::int32_t n_at_once = 0;
+        std::string why_not;  // empty: it is
     };
     // What follows from how often units are lost (plan_risk.hpp).
     struct Risk {
@@ -83,8 +92,14 @@ struct Plan {
     std::string apart;  // by what copies are kept apart: "host", or a level
     std::vector<Host> hosts;
     std::vector<Losses> losses;
+    std::vector<Demand> demands;
+
+    [[nodiscard]] bool meets_demands() const noexcept {
+        return std::all_of(demands.begin(), demands.end(), [](const Demand& it) { return it.why_not.empty(); });
+    }
     double window_s = 0;
     double run_days = 0;
+    std::uint64_t state_bytes = 0;
     std::vector<Risk> risks;
 };
 

@@ -42,6 +42,7 @@ Json json_of(const Plan& plan) {
         item["pes"] = host.pes;
         item["spares"] = host.spares;
         item["copies_of_pes"] = host.kept_of;
+        item["memory_in_states"] = host.memory;
         json["hosts"].push_back(std::move(item));
     }
     json["losses"] = Json::array();
@@ -52,6 +53,11 @@ Json json_of(const Plan& plan) {
                                   {"survived", losses.n_survived},
                                   {"is_sample", losses.is_sample},
                                   {"fatal", losses.fatal.empty() ? Json(nullptr) : Json(losses.fatal)}});
+    }
+    for (const Plan::Demand& demand : plan.demands) {
+        json["demands"].push_back({{"what", demand.what},
+                                   {"at_once", demand.n_at_once},
+                                   {"why_not", demand.why_not.empty() ? Json(nullptr) : Json(demand.why_not)}});
     }
     for (const Plan::Risk& risk : plan.risks) {
         Json item = {{"what", risk.what}, {"mtbf_days", risk.mtbf_days}, {"window_s", plan.window_s}};
@@ -196,6 +202,7 @@ std::string write_drawing(const std::string& path, const std::string& svg) {
 int print_plans(const PlanCommand& command, PlanTask task) {
     const std::vector<std::int32_t> lost = std::exchange(task.lost, {});
     const Plan now = make_plan(task);
+    const int code = now.meets_demands() ? 0 : 1;
     std::optional<Plan> after;
     if (!lost.empty()) {
         task.lost = lost;
@@ -205,7 +212,7 @@ int print_plans(const PlanCommand& command, PlanTask task) {
         const std::string svg = svg_of(after ? *after : now, task.backup);
         if (command.svg == "-") {
             fmt::print("{}", svg);
-            return 0;
+            return code;
         }
         if (const std::string wrong = write_drawing(command.svg, svg); !wrong.empty()) {
             return refused(wrong);
@@ -217,7 +224,7 @@ int print_plans(const PlanCommand& command, PlanTask task) {
             json["after_loss"] = after->ends.empty() ? json_of(*after) : Json{{"ends", after->ends}};
         }
         fmt::print("{}\n", json.dump(2));
-        return 0;
+        return code;
     }
     fmt::print("{}", text_of(now, task.backup));
     if (after) {
@@ -226,7 +233,7 @@ int print_plans(const PlanCommand& command, PlanTask task) {
                                ? fmt::format("after the loss of {}: {}", words, text_of(*after, task.backup))
                                : fmt::format("the loss of {} is not survived: {}\n", words, after->ends));
     }
-    return 0;
+    return code;
 }
 
 }  // namespace
@@ -268,6 +275,7 @@ int run_plan(const PlanCommand& command) {
     }
     task.window_s = command.window_s;
     task.run_days = command.run_days;
+    task.state_bytes = command.state_bytes;
     if (job) {
         task.placement = std::move(job->placement);
         task.running = std::move(job->state);

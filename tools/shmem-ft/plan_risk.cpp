@@ -6,50 +6,6 @@
 
 namespace sft::tools {
 
-std::uint64_t choices(std::uint64_t n, std::uint64_t k) {
-    std::uint64_t product = 1;
-    for (std::uint64_t i = 0; i < k; ++i) {
-        product = product * (n - i) / (i + 1);
-    }
-    return product;
-}
-
-bool each_set(std::int32_t n, std::int32_t k, const std::function<void(const UnitSet&)>& call) {
-    if (choices(static_cast<std::uint64_t>(n), static_cast<std::uint64_t>(k)) > kSetsMax) {
-        std::mt19937 random(1);  // the same plan gives the same figures
-        for (std::uint64_t i = 0; i < kSetsMax; ++i) {
-            UnitSet set;
-            while (static_cast<std::int32_t>(set.size()) < k) {
-                const auto one = static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(n));
-                if (std::find(set.begin(), set.end(), one) == set.end()) {
-                    set.push_back(one);
-                }
-            }
-            std::sort(set.begin(), set.end());
-            call(set);
-        }
-        return true;
-    }
-    UnitSet set(static_cast<std::size_t>(k));
-    for (std::int32_t i = 0; i < k; ++i) {
-        set[static_cast<std::size_t>(i)] = i;
-    }
-    for (;;) {
-        call(set);
-        std::int32_t at = k - 1;
-        while (at >= 0 && set[static_cast<std::size_t>(at)] == n - k + at) {
-            --at;
-        }
-        if (at < 0) {
-            return false;
-        }
-        std::int32_t next = ++set[static_cast<std::size_t>(at)];
-        for (std::int32_t i = at + 1; i < k; ++i) {
-            set[static_cast<std::size_t>(i)] = ++next;
-        }
-    }
-}
-
 namespace {
 
 // Without one of its units it is survived, whichever that is; so it is without more of them.
@@ -72,7 +28,7 @@ bool is_smallest(const UnitSet& set, const std::function<bool(const UnitSet&)>& 
 Estimate smallest_fatal_sets(std::int32_t n, std::int32_t k, const std::function<bool(const UnitSet&)>& is_fatal) {
     double n_sets = 0;
     double n_fatal = 0;
-    const bool is_drawn = each_set(n, k, [&](const UnitSet& set) {
+    const bool is_drawn = each_set(n, k, kSetsMax, [&](const UnitSet& set) {
         n_sets += 1;
         n_fatal += is_smallest(set, is_fatal) ? 1 : 0;
     });

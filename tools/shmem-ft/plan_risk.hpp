@@ -11,15 +11,11 @@
 #include <functional>
 #include <vector>
 
+#include "recovery/losses.hpp"
+
 namespace sft::tools {
 
-using UnitSet = std::vector<std::int32_t>;  // ascending
-
 inline constexpr std::uint64_t kSetsMax = 200'000;  // more are drawn at random, the same in every run
-
-[[nodiscard]] std::uint64_t choices(std::uint64_t n, std::uint64_t k);
-// Calls for each set of k numbers below n, or for kSetsMax that are drawn. Result: whether they were drawn.
-bool each_set(std::int32_t n, std::int32_t k, const std::function<void(const UnitSet&)>& call);
 
 // How many of all sets, with the standard error of that if they were drawn.
 struct Estimate {

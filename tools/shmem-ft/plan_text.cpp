@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/memory_left.hpp"
 #include "tools/common/text.hpp"
 #include "tools/shmem-ft/plan.hpp"
 
@@ -103,6 +104,24 @@ std::string where_copies_are(const Plan& plan) {
     return plan.hosts.size() == 1 ? "memory of the host" : "other processes, kept apart by " + plan.apart;
 }
 
+// Of the state, what is kept of it and what others keep; not of the program and the libraries.
+std::string memory_of(const Plan& plan) {
+    if (plan.state_bytes == 0) {
+        return {};
+    }
+    const auto fullest = std::max_element(plan.hosts.begin(), plan.hosts.end(),
+                                          [](const auto& a, const auto& b) { return a.memory < b.memory; });
+    double all = 0;
+    for (const Plan::Host& host : plan.hosts) {
+        all += host.memory;
+    }
+    const auto sized = [&](double states) {
+        return memory_text(static_cast<std::uint64_t>(states * static_cast<double>(plan.state_bytes)));
+    };
+    return fmt::format("with a state of {} in each PE (--state): {} a PE; most on {}: {}\n", sized(1),
+                       sized(all / plan.n_pes), fullest->name, sized(fullest->memory));
+}
+
 std::string summary_of(const Plan& plan, const Backup& backup) {
     std::string text;
     if (plan.group_smallest != 0) {
@@ -122,11 +141,17 @@ std::string summary_of(const Plan& plan, const Backup& backup) {
                            plan.copies == 1 ? "1 copy" : fmt::format("{} copies", plan.copies), where_copies_are(plan),
                            memory);
     }
+    text += memory_of(plan);
     text += "\nlost at one moment:\n";
     for (const Plan::Losses& losses : plan.losses) {
         text += fmt::format("  {}: {} of {} {}survived{}{}\n", counted(losses.n_at_once, losses.what),
                             losses.n_survived, losses.n_sets, losses.is_sample ? "drawn ones " : "",
                             losses.fatal.empty() ? "" : "; not ", losses.fatal);
+    }
+    for (const Plan::Demand& demand : plan.demands) {
+        text += fmt::format("{}wanted by the topology ([survive]): {}: {}\n",
+                            &demand == &plan.demands.front() ? "\n" : "", counted(demand.n_at_once, demand.what),
+                            demand.why_not.empty() ? "survived" : "NOT SURVIVED; " + demand.why_not);
     }
     return text + risks_of(plan);
 }
