@@ -221,6 +221,7 @@ private:
     // Of a block: made of those of its pages, so that it can follow when one of them changes.
     [[nodiscard]] static std::uint64_t checksum(const std::byte* data, std::size_t bytes) noexcept;
     [[nodiscard]] static std::uint64_t page_sum(const std::byte* data, std::size_t bytes, unsigned page) noexcept;
+    [[nodiscard]] static std::uint64_t copy_past_caches(std::byte* stored, const std::byte* from) noexcept;
     [[nodiscard]] static std::uint64_t entry_for(std::uint64_t sum) noexcept;
     [[nodiscard]] Block block(std::size_t number) const noexcept;
     [[nodiscard]] std::size_t first_block(const Region& region) const noexcept;
