@@ -89,6 +89,33 @@ TEST_F(ImageTest, NothingIsLostWhereTheKernelMakesAndTellsNoHoles) {
     ::close(read_only);
 }
 
+// More than the caches are meant to hold, so that the rest of it goes past them.
+TEST(LargeImage, WhatGoesPastTheCachesIsAsGood) {
+    constexpr std::size_t kManyBlocks = 1000;
+    LiveMemory live(kManyBlocks);
+    std::mt19937 random{17};
+    std::vector<std::byte> room(Image::bytes_for(live.state) + kPageBytes);
+    std::byte* const first_page = room.data() + kPageBytes - reinterpret_cast<std::uintptr_t>(room.data()) % kPageBytes;
+    for (const std::size_t shift :
+         {std::size_t{0}, std::size_t{16}}) {  // at an address that cannot be streamed to, too
+        Image image(first_page + shift, live.state);
+        for (std::uint32_t version = 1; version <= 4; ++version) {
+            for (std::size_t i = 0; i < live.heap.bytes(); i += 4) {
+                const auto word = static_cast<std::uint32_t>(random() | 1U);
+                std::memcpy(live.heap.address() + i, &word, sizeof word);
+            }
+            const ImageStats stats = image.store(Version(version), live.state);
+            EXPECT_GE(stats.bytes_copied, kManyBlocks * kBlockBytes);
+            const auto heap = live.heap_bytes();
+            std::memset(live.heap.address(), 0, live.heap.bytes());
+            const Findings found = image.load(Version(version), live.state);
+            ASSERT_TRUE(found.intact());
+            ASSERT_EQ(found.mended, 0U);
+            ASSERT_EQ(live.heap_bytes(), heap) << "version " << version;
+        }
+    }
+}
+
 TEST_F(ImageTest, ABlockThatBecameAHoleIsForgotten) {
     std::memset(live.heap.address(), 3, live.heap.bytes());
     image.store(Version(1), live.state);
