@@ -13,6 +13,7 @@
 #include "base/assert.hpp"
 #include "base/pages.hpp"
 #include "base/raw_memory.hpp"
+#include "base/stream_copy.hpp"
 
 namespace sft {
 namespace {
@@ -135,13 +136,28 @@ public:
             const std::byte* from = data + (begin_byte - block * kBlockBytes);
             std::byte* to = at_mutable(live, begin_byte);
             if (!raw_equal(to, from, end_byte - begin_byte)) {
-                raw_copy(to, from, end_byte - begin_byte);
+                put(to, from, end_byte - begin_byte);
             }
         }
         return true;
     }
 
 private:
+    // Past the caches if there is more than they hold: the program reads it later, if at all.
+    void put(std::byte* to, const std::byte* from, std::size_t bytes) {
+        if (copied_ >= kStreamFromBytes && bytes == kBlockBytes &&
+            reinterpret_cast<std::uintptr_t>(to) % kStreamUnit == 0) {
+            alignas(kStreamUnit) std::byte page[kPageBytes];
+            for (std::size_t done = 0; done < bytes; done += kPageBytes) {
+                stream_copy(to + done, page, from + done, kPageBytes);
+            }
+            stream_fence();
+        } else {
+            raw_copy(to, from, bytes);
+        }
+        copied_ += bytes;
+    }
+
     // The data of the block, or null.
     const std::byte* verified(std::size_t block) {
         SFT_ASSERT(block < image_.blocks());
@@ -170,6 +186,7 @@ private:
     Findings& findings_;
     std::size_t last_ = SIZE_MAX;
     const std::byte* data_ = nullptr;
+    std::size_t copied_ = 0;
 };
 
 bool Image::prepare(Version version, const Image* other, Findings& findings) noexcept {

@@ -10,9 +10,6 @@
 
 namespace sft {
 
-// Measured with 4, 16, 64 and 1024 MiB in each of two processes (docs/speed.md).
-inline constexpr std::size_t kStreamFromBytes = std::size_t{4} << 20;
-
 // One store() on its way through the blocks.
 struct Image::Pass {
     const Storing& storing;
