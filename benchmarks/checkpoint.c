@@ -16,8 +16,8 @@
  * Times are those of the slowest PE, in ms; "bound_ms" is the copies' bytes at the memcpy speed of this run, of a first
  * checkpoint without IDLE the touches.
  *
- *   checkpoint MIB [IDLE [changed]]      IDLE: seconds of idle time before the first checkpoint (0); changed: everything
- *                                        has changed since the last one when PE 1 dies, else nothing
+ *   checkpoint MIB [IDLE [changed]]      IDLE: seconds of idle time before the first checkpoint (0); changed:
+ * everything has changed since the last one when PE 1 dies, else nothing
  */
 #define _GNU_SOURCE
 #include <shmem.h>
