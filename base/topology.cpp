@@ -113,7 +113,9 @@ public:
         if (survive == nullptr) {
             return {};
         }
-        for (const auto& [key, value] : by_line(*survive)) {
+        for (const auto& item : by_line(*survive)) {
+            const std::string& key = item.first;
+            const toml::node* const value = item.second;
             const auto level =
                 std::find_if(levels.begin(), levels.end(), [&](const Topology::Level& it) { return it.name == key; });
             if (level == levels.end() && key != kHostLevel) {

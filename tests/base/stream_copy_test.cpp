@@ -18,7 +18,7 @@ struct alignas(kStreamUnit) Unit {
 TEST(StreamCopy, BothPlacesGetTheBytes) {
     std::mt19937 random(3);
     for (std::size_t units = 1; units <= 70; ++units) {
-        for (const std::size_t shift : {0, 1, 8, 63}) {  // of the source
+        for (const unsigned shift : {0U, 1U, 8U, 63U}) {  // of the source
             std::vector<Unit> from(units + 1);
             std::vector<Unit> to(units + 1);
             std::vector<Unit> kept(units + 1);
