@@ -57,7 +57,9 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
     -n PES, --spares S, --spare-nodes N, --map-by node|slot
                          as of oshrun
     --backup MODE        instead of SHMEM_FT_BACKUP_MODE
-    --topology FILE      instead of SHMEM_FT_TOPOLOGY: which hosts are lost together
+    --topology FILE      instead of SHMEM_FT_TOPOLOGY: which hosts are lost together, and
+                         what has to be survived: if it is not, the exit status is 1
+    --state SIZE         what a PE has in its symmetric memory (2GiB): how much memory that takes
     --mtbf DAYS          each host is lost once in so many days: how likely the job is to be lost
     --mtbf LEVEL=DAYS    the same of each domain of a level of the topology
     --window SECONDS     until the job is protected again after a loss (default: 60)
@@ -67,7 +69,7 @@ constexpr const char* kHelp = R"(Usage: shmem-ft COMMAND [OPTIONS]
     --svg FILE           draws it, as it is behind that loss if there is one; -: to stdout
     --json               for programs
   plan PID|NAME        the same of a running job, as it is now: where its PEs and spares are,
-                       and what may be lost; with the options from --mtbf on
+                       and what may be lost; with the options from --state on
   points               the points at which faults can happen: number, name, meaning
     --markdown           as the table of docs/fault-lab.md
   status [PID|NAME...] running jobs: what is committed, how many losses they survive now
