@@ -57,6 +57,7 @@ void Losses::find_keepers(const JobShape& shape, const JobState& state) {
 std::string Losses::why_fatal(const std::vector<NodeId>& nodes) const {
     std::vector<char> is_lost(static_cast<std::size_t>(n_nodes_), 0);
     for (const NodeId node : nodes) {
+        SFT_ASSERT(node.value() >= 0 && node.value() < n_nodes_);
         is_lost[node.index()] = 1;
     }
     const auto lost = [&](NodeId node) { return is_lost[node.index()] != 0; };

@@ -95,12 +95,14 @@ TEST_F(LossesTest, OfParityGroupsWhatTheyBringBack) {
 TEST_F(LossesTest, AnOnlyPeLivesWithItsWitness) {
     make(2, 0, 0);
     nodes = NodeMap({kFirst, kSecond});
+    shape.nodes = &nodes;
     shape.n_pes = 1;
     shape.n_processes = 2;
     shape.memory = &process_memory();
     const Losses losses(shape, JobRules::first_state(shape), {});
     EXPECT_EQ(losses.keepers_of(PeId(0)), std::vector{ProcId(1)});
     EXPECT_EQ(losses.why_fatal({kSecond}), "");
+    EXPECT_EQ(losses.why_fatal({kFirst, kSecond}), "PE 0 and all its copies are there");
 }
 
 TEST(Sets, AllOfThemOrSomeThatAreDrawn) {
