@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/sanitizers.hpp"
+
 namespace sft {
 namespace {
 
@@ -380,7 +382,7 @@ TEST(Placement, FewShadowsMoveWhenPesGoElsewhere) {
 }
 
 // What a job of a million PEs waits for at its start.
-TEST(Placement, OfAMillionPesIsMadeInASecond) {
+TEST(Placement, OfAMillionPesIsMadeSoon) {
     constexpr std::int32_t kPes = 1'000'000;
     Pes of_process;
     for (std::int32_t node = 0; static_cast<std::int32_t>(of_process.size()) < kPes; ++node) {
@@ -394,7 +396,8 @@ TEST(Placement, OfAMillionPesIsMadeInASecond) {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     EXPECT_EQ(placement.n_keepers(), 2);
     EXPECT_EQ(placement.kept_by(PeId(kPes / 2)).size(), 2U);
-    EXPECT_LT(took.count(), 10) << "ten times what it takes on a machine at rest";
+    constexpr double kSecondsMax = SFT_ADDRESS_SANITIZER || SFT_THREAD_SANITIZER ? 200 : 10;  // at rest 10 and 0.2
+    EXPECT_LT(took.count(), kSecondsMax);
     RecordProperty("seconds", std::to_string(took.count()));
 }
 
