@@ -117,6 +117,9 @@ class Image::Loader {
 public:
     Loader(Image& image, Version version, const Image* other, Findings& findings)
         : image_(image), version_(version), other_(other), findings_(findings) {}
+    ~Loader() { stream_fence(); }
+    Loader(const Loader&) = delete;
+    Loader& operator=(const Loader&) = delete;
 
     // Writes that part of a region, whose blocks all exist, to live memory. False: a block is bad for good.
     bool load(const Region& region, const AddressRange& live, ByteExtent extent) {
@@ -145,13 +148,8 @@ public:
 private:
     // Past the caches if there is more than they hold: the program reads it later, if at all.
     void put(std::byte* to, const std::byte* from, std::size_t bytes) {
-        if (copied_ >= kStreamFromBytes && bytes == kBlockBytes &&
-            reinterpret_cast<std::uintptr_t>(to) % kStreamUnit == 0) {
-            alignas(kStreamUnit) std::byte page[kPageBytes];
-            for (std::size_t done = 0; done < bytes; done += kPageBytes) {
-                stream_copy(to + done, page, from + done, kPageBytes);
-            }
-            stream_fence();
+        if (goes_past_caches(copied_, to, bytes)) {
+            stream_copy(to, from, bytes);
         } else {
             raw_copy(to, from, bytes);
         }

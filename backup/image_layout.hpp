@@ -9,6 +9,7 @@
 #include "backup/image.hpp"
 #include "base/assert.hpp"
 #include "base/pages.hpp"
+#include "base/stream_copy.hpp"
 #include "symheap/existing_pages.hpp"
 #include "symheap/live_state.hpp"
 
@@ -18,13 +19,17 @@ inline constexpr std::uint64_t kAbsent = 0;
 static_assert(kBlockBytes % kPageBytes == 0);  // holes are pages, and a block is a hole or none
 static_assert(kPageBytes % sizeof(std::uint64_t) == 0);
 
-// What is copied behind so many bytes goes past the caches. Measured with 4, 16, 64 and 1024 MiB in each of two
-// processes (docs/speed.md).
-inline constexpr std::size_t kStreamFromBytes = std::size_t{4} << 20;
-
 [[nodiscard]] constexpr std::size_t blocks_of(std::size_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes; }
 [[nodiscard]] constexpr std::size_t block_bytes(std::size_t region_bytes, std::size_t block) {
     return std::min(kBlockBytes, region_bytes - block * kBlockBytes);
+}
+
+// Whether a block of so many bytes is copied past the caches, behind so many others: not while all that is copied may
+// stay there. Measured with 4, 16, 64 and 1024 MiB in each of two processes (docs/speed.md).
+[[nodiscard]] inline bool goes_past_caches(std::size_t copied_before, const std::byte* to, std::size_t bytes) {
+    constexpr std::size_t kFromBytes = std::size_t{4} << 20;
+    return copied_before >= kFromBytes && bytes == kBlockBytes &&
+           reinterpret_cast<std::uintptr_t>(to) % kStreamUnit == 0;
 }
 
 [[nodiscard]] inline const std::byte* at(const AddressRange& range, std::size_t offset) {

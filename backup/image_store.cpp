@@ -30,12 +30,6 @@ struct Image::Pass {
     }
     // Blocks that the table has exist in live memory, and need not be asked for.
     [[nodiscard]] bool knows_present() const noexcept { return known && storing.is_present_known; }
-    // Whether a block is copied past the caches: not while all that is copied may stay there, nor where the kernel may
-    // have to make the pages, which it does in the cache.
-    [[nodiscard]] bool streams(const std::byte* stored, std::uint64_t entry, std::size_t bytes) const noexcept {
-        return stats.bytes_copied >= kStreamFromBytes && bytes == kBlockBytes && entry != kAbsent &&
-               reinterpret_cast<std::uintptr_t>(stored) % kStreamUnit == 0;
-    }
     // What it gets is in the stash, and not in live memory.
     [[nodiscard]] bool is_stashed(const std::byte* stored) const noexcept {
         return storing.stash != nullptr && stored >= globals;
@@ -144,7 +138,8 @@ void Image::store_block(const Region& region, std::size_t block, const std::byte
     const std::byte* const from = pass.is_stashed(stored) ? pass.storing.stash + (stored - pass.globals) : live;
     // Of the copy, while it is in the cache, and not of live memory: a thread of the application that goes on writing
     // would make a copy that looks bad. The table may be torn by a death here; the header does not vouch for it now.
-    if (pass.streams(stored, region.table[block], bytes)) {
+    // Where the kernel may have to make the pages it does so in the cache.
+    if (region.table[block] != kAbsent && goes_past_caches(pass.stats.bytes_copied, stored, bytes)) {
         region.table[block] = copy_past_caches(stored, from);
     } else {
         raw_copy(stored, from, bytes);

@@ -42,8 +42,6 @@ enum class JobEventKind : std::uint32_t {
     start_up_over,  // on PE 0 the first checkpoint is committed
 };
 
-// Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.
-
 // In whose memory copies lie, and outlive their processes there; kNoNode: they die with processes.
 [[nodiscard]] constexpr std::uint64_t node_word(NodeId node) noexcept {
     return static_cast<std::uint64_t>(std::int64_t{node.value()} + 1);
@@ -52,6 +50,7 @@ enum class JobEventKind : std::uint32_t {
     return NodeId(static_cast<std::int32_t>(static_cast<std::int64_t>(word) - 1));
 }
 
+// Fixed layout: sender and receiver are of one build, which `magic` and `layout` check.
 struct JobEvent {
     std::uint32_t magic = 0x53465445;  // "SFTE"
     std::uint32_t layout = 5;

@@ -14,9 +14,16 @@
 
 namespace sft {
 
+namespace {
+
+[[nodiscard]] bool is_aligned(const void* place) noexcept {
+    return reinterpret_cast<std::uintptr_t>(place) % kStreamUnit == 0;
+}
+
+}  // namespace
+
 void stream_copy(void* to, void* kept, const void* from, std::size_t bytes) noexcept {
-    SFT_ASSERT(bytes % kStreamUnit == 0 && reinterpret_cast<std::uintptr_t>(to) % kStreamUnit == 0 &&
-               reinterpret_cast<std::uintptr_t>(kept) % kStreamUnit == 0);
+    SFT_ASSERT(bytes % kStreamUnit == 0 && is_aligned(to) && is_aligned(kept));
 #ifdef SFT_STREAMS
     constexpr std::size_t kWords = kStreamUnit / sizeof(__m128i);
     const auto* source = static_cast<const __m128i*>(from);
@@ -39,6 +46,19 @@ void stream_copy(void* to, void* kept, const void* from, std::size_t bytes) noex
 #else
     raw_copy(kept, from, bytes);
     raw_copy(to, kept, bytes);
+#endif
+}
+
+void stream_copy(void* to, const void* from, std::size_t bytes) noexcept {
+    SFT_ASSERT(bytes % kStreamUnit == 0 && is_aligned(to));
+#ifdef SFT_STREAMS
+    const auto* source = static_cast<const __m128i*>(from);
+    auto* const past = static_cast<__m128i*>(to);
+    for (std::size_t word = 0; word < bytes / sizeof(__m128i); ++word) {
+        _mm_stream_si128(past + word, _mm_loadu_si128(source + word));
+    }
+#else
+    raw_copy(to, from, bytes);
 #endif
 }
 

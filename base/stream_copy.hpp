@@ -18,6 +18,8 @@ inline constexpr std::size_t kStreamUnit = 64;
 // another thread writes meanwhile is in both or in neither.
 // REQUIRES: to and kept aligned, and bytes a multiple of the unit.
 void stream_copy(void* to, void* kept, const void* from, std::size_t bytes) noexcept;
+// Past the caches only.
+void stream_copy(void* to, const void* from, std::size_t bytes) noexcept;
 // Has these bytes brought into the cache, while other things go on. Any address will do.
 void ask_for(const void* from, std::size_t bytes) noexcept;
 void stream_fence() noexcept;

@@ -20,7 +20,8 @@ namespace {
 constexpr std::size_t kHostsMax = 1'000'000;  // more are a slip of the pen
 constexpr std::size_t kDigitsMax = 9;
 constexpr const char* kSurvive = "survive";
-constexpr std::int64_t kSurviveMax = 8;  // no scheme keeps more copies
+constexpr const char* kHostLevel = "host";  // every single one: no level of a file has that name
+constexpr std::int64_t kSurviveMax = 8;     // no scheme keeps more copies
 
 struct Range {
     std::uint32_t first = 0;

@@ -73,6 +73,4 @@ private:
 // "node[001-003,7]" is node001, node002, node003, node7; several brackets multiply. The failure says what is wrong.
 [[nodiscard]] Result<std::vector<std::string>> expand_hosts(std::string_view pattern);
 
-inline constexpr const char* kHostLevel = "host";  // every single one: no level of a file has that name
-
 }  // namespace sft

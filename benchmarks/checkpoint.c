@@ -16,8 +16,9 @@
  * Times are those of the slowest PE, in ms; "bound_ms" is the copies' bytes at the memcpy speed of this run, of a first
  * checkpoint without IDLE the touches.
  *
- *   checkpoint MIB [IDLE [changed]]      IDLE: seconds of idle time before the first checkpoint (0); changed:
- * everything has changed since the last one when PE 1 dies, else nothing
+ *   checkpoint MIB [IDLE [changed]]
+ *               IDLE: seconds of idle time before the first checkpoint (0)
+ *               changed: everything has changed since the last one when PE 1 dies, else nothing
  */
 #define _GNU_SOURCE
 #include <shmem.h>
@@ -224,7 +225,7 @@ int main(int argc, char** argv) {
             report("stores", mib, stores + SPARSE + 2, REPEATS, 0);
         } else if (phase == KILL) {
             report("clean", mib, samples + CLEAN + 1, REPEATS - 1, 0);
-            if (argc > 3) {
+            if (argc > 3 && strcmp(argv[3], "changed") == 0) {
                 change(heap, bytes, DIRTY);
                 shmem_barrier_all();
                 begin_ms = now_ms();

@@ -35,6 +35,11 @@ TEST(StreamCopy, BothPlacesGetTheBytes) {
             stream_fence();
             EXPECT_EQ(std::memcmp(to.data(), source, bytes), 0) << units << " units, shift " << shift;
             EXPECT_EQ(std::memcmp(kept.data(), source, bytes), 0) << units << " units, shift " << shift;
+            std::vector<Unit> alone(units + 1);
+            std::memset(static_cast<void*>(alone.data()), 0x5a, alone.size() * sizeof(Unit));
+            stream_copy(alone.data(), source, bytes);
+            stream_fence();
+            EXPECT_EQ(std::memcmp(alone.data(), to.data(), alone.size() * sizeof(Unit)), 0);
             EXPECT_EQ(to.back().bytes[0], std::byte{0x5a});
             EXPECT_EQ(kept.back().bytes[0], std::byte{0x5a});
         }

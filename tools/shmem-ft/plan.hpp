@@ -93,14 +93,14 @@ struct Plan {
     std::vector<Host> hosts;
     std::vector<Losses> losses;
     std::vector<Demand> demands;
-
-    [[nodiscard]] bool meets_demands() const noexcept {
-        return std::all_of(demands.begin(), demands.end(), [](const Demand& it) { return it.why_not.empty(); });
-    }
     double window_s = 0;
     double run_days = 0;
     std::uint64_t state_bytes = 0;
     std::vector<Risk> risks;
+
+    [[nodiscard]] bool meets_demands() const noexcept {
+        return std::all_of(demands.begin(), demands.end(), [](const Demand& it) { return it.why_not.empty(); });
+    }
 };
 
 // REQUIRES: no lack of room in the placement.

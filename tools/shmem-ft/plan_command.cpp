@@ -54,6 +54,7 @@ Json json_of(const Plan& plan) {
                                   {"is_sample", losses.is_sample},
                                   {"fatal", losses.fatal.empty() ? Json(nullptr) : Json(losses.fatal)}});
     }
+    json["demands"] = Json::array();
     for (const Plan::Demand& demand : plan.demands) {
         json["demands"].push_back({{"what", demand.what},
                                    {"at_once", demand.n_at_once},
