@@ -26,6 +26,7 @@ typedef struct {
     unsigned long points;
     bool thesis;
     bool verify;
+    bool background;
     const char *output;
 } Options;
 
@@ -238,6 +239,7 @@ static AppCommandLine read_options(int argc, char **argv, Options *options) {
          .maximum = 1UL << 30},
         {.name = "output", .help = "PE 0 writes the temperatures there, as CSV", .text = &options->output},
         {.name = "verify", .help = "compare with a serial run, bit for bit", .flag = &options->verify},
+        {.name = "background", .help = "compute while checkpoints are made", .flag = &options->background},
         {.name = "thesis", .help = "64 MiB of cells, 4096 steps, halo 256", .flag = &options->thesis},
         {.name = NULL},
     };
@@ -296,7 +298,8 @@ int main(int argc, char **argv) {
     unsigned long sweeps = 0; /* private: counts what this process did, recomputed steps included */
     bool finished = false;
     do {
-        if (shmem_checkpoint_all() != SHMEM_FT_SUCCESS) {
+        const int checkpoint = options.background ? shmem_ft_checkpoint_nb() : shmem_checkpoint_all();
+        if (checkpoint != SHMEM_FT_SUCCESS) {
             app_recover();
         } else if (step < options.steps) {
             app_leave_if_asked();
@@ -309,6 +312,8 @@ int main(int argc, char **argv) {
                     make_report(buffers[step % 2], &part, &options);
                 }
             }
+        } else if (shmem_ft_checkpoint_wait() != SHMEM_FT_SUCCESS) {
+            app_recover();
         } else {
             finished = true; /* the checkpoint just taken holds the last step and the report */
         }

@@ -62,6 +62,8 @@ void Protector::stop_idle_work() noexcept {
 void Protector::release() noexcept {
     stop_idle_work();
     keepers_.clear();
+    end_still();
+    still_.release();
     store_.release();
     tracker_.reset();
 }
@@ -93,12 +95,20 @@ Result<> Protector::add_keeper(const KeeperLocation& keeper, PeId pe) {
     return used(reach, keeper.process, std::move(trouble));
 }
 
+Result<> Protector::prepare_still() { return still_.is_created() ? Result<>() : still_.create(live_); }
+
+void Protector::take_still(Version version) {
+    SFT_ASSERT(!uses_still() && still_.is_created());
+    store_.take_still(version, live_, still_);
+    source_ = &still_.state();
+}
+
 Result<> Protector::replicate(Version version) { return replicate_to(kNoProc, version); }
 
 // kNoProc: to all.
 Result<> Protector::replicate_to(ProcId only, Version version) {
     SFT_ASSERT(version != kNoVersion);
-    const BackupStore::Replicated replicated = store_.replicate(version, live_, only);
+    const BackupStore::Replicated replicated = store_.replicate(version, *source_, only);
     stored_bytes_.store(replicated.bytes_stored);
     SFT_ASSERT(replicated.bytes_stored == 0 || !keepers_.empty());  // nobody else is written to
     if (replicated.keeper_gone) {
@@ -111,11 +121,11 @@ Result<> Protector::replicate_to(ProcId only, Version version) {
 
 void Protector::update_local_copy(Version version) {
     SFT_ASSERT(version != kNoVersion);
-    store_.update_local_copy(version, live_);
+    store_.update_local_copy(version, *source_);
 }
 
 Result<> Protector::roll_back(Version version) {
-    SFT_ASSERT(version != kNoVersion);
+    SFT_ASSERT(version != kNoVersion && !uses_still());
     if (!store_.roll_back(version, live_)) {
         SFT_ASSERT(!store_.explanation().empty());
         return fails(store_.explanation());
@@ -125,7 +135,7 @@ Result<> Protector::roll_back(Version version) {
 
 // A shadow that is there is looked for again, too, if the keeper before in this recovery, which died, was to get it.
 Result<> Protector::protect(PeId pe, std::span<const Shadow> shadows, Version version) {
-    SFT_ASSERT(version != kNoVersion && pe != kNoPe && !shadows.empty());
+    SFT_ASSERT(version != kNoVersion && pe != kNoPe && !shadows.empty() && !uses_still());
     std::vector<ProcId> wanted;
     for (const Shadow& shadow : shadows) {
         wanted.push_back(shadow.keeper.process);

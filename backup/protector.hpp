@@ -22,6 +22,7 @@
 #include "backup/first_touch.hpp"
 #include "backup/live_tracker.hpp"
 #include "backup/scrubber.hpp"
+#include "backup/still_state.hpp"
 #include "backup/store.hpp"
 #include "base/config.hpp"
 #include "base/ids.hpp"
@@ -60,12 +61,21 @@ public:
     // Own live state -> shadows; nothing if there is no keeper. Failure::refused: a keeper, on another node, does not
     // take the copy, which it does not when it is dead.
     [[nodiscard]] Result<> replicate(Version version);
+    // Where copies may be made of what live memory was at one moment, the program going on meanwhile. Not in a group.
+    // The failure is a line for the user.
+    [[nodiscard]] Result<> prepare_still();
+    [[nodiscard]] bool keeps_copies() const noexcept { return store_.mode() != BackupMode::none; }
+    // replicate() and update_local_copy() of this version are of live memory as it is now, whatever is written there
+    // later, until end_still(). REQUIRES: prepare_still().
+    void take_still(Version version);
+    void end_still() noexcept { source_ = &live_; }
+    [[nodiscard]] bool uses_still() const noexcept { return source_ != &live_; }
     // Whom the last failure of replicate() or protect() is about.
     [[nodiscard]] ProcId failed_keeper() const noexcept { return failed_keeper_; }
     // `version` is committed: own live state -> local copy.
     void update_local_copy(Version version);
     // What the copies take on this node.
-    [[nodiscard]] BackupStore::Room room() const { return store_.room(live_); }
+    [[nodiscard]] BackupStore::Room room() const { return store_.room(live_, &still_); }
     // Own live state <- the copies of `version`. The failure says what is missing.
     [[nodiscard]] Result<> roll_back(Version version);
 
@@ -121,6 +131,8 @@ private:
     [[nodiscard]] Result<> brought_back(bool is_back);
 
     const LiveState& live_;
+    const LiveState* source_ = &live_;  // of copies
+    StillState still_;
     BackupStore store_;
     std::unique_ptr<LiveTracker> tracker_;
     Scrubber scrubber_;

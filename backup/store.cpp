@@ -181,7 +181,7 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     // The slot that holds the committed version is never written as another one.
     SFT_ASSERT(version == committed_ || committed_ == kNoVersion || (version.value() - committed_.value()) % 2 == 1);
     fault_point(FaultPoint::replicate_begin);
-    if (tracker_ != nullptr) {
+    if (tracker_ != nullptr && !live.is_still) {
         tracker_->begin(version);
     }
     Replicated replicated;
@@ -273,6 +273,7 @@ void BackupStore::forget_differences() noexcept {
     fits_[0] = fits_[1] = {};
     present_[0] = present_[1] = {};
     changed_in_ = kNoVersion;
+    still_version_ = kNoVersion;
 }
 
 ImageStats BackupStore::update_local_copy(Version version, const LiveState& live) noexcept {

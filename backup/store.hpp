@@ -47,6 +47,7 @@
 #include "backup/far_shadow.hpp"
 #include "backup/image.hpp"
 #include "backup/parity_shadow.hpp"
+#include "backup/still_state.hpp"
 #include "backup/version_store.hpp"
 #include "base/assert.hpp"
 #include "base/config.hpp"
@@ -90,6 +91,7 @@ public:
     void keep_on_node(int file, OnNode places) noexcept;
     BackupStore();
     ~BackupStore();
+    [[nodiscard]] BackupMode mode() const noexcept { return mode_; }
     // For KeeperLocation: that memory; -1: there is none.
     [[nodiscard]] int node_file() const noexcept { return node_file_; }
     [[nodiscard]] std::size_t local_copies() const noexcept { return places_.local_copies; }
@@ -129,6 +131,8 @@ public:
     };
     // only: to that far keeper; the others have the version.
     Replicated replicate(Version version, const LiveState& live, ProcId only = kNoProc) noexcept;
+    // Live memory of now becomes what replicate() and update_local_copy() are given for this version.
+    void take_still(Version version, const LiveState& live, StillState& still);
     // Also says that `version` is the committed one, which is what scrubbing checks.
     ImageStats update_local_copy(Version version, const LiveState& live) noexcept;
     // From the local copy, mended from the shadow where it is bad, or else from the shadow. False: neither has all;
@@ -229,8 +233,8 @@ public:
         std::size_t next = 0;  // that the next checkpoint takes in addition
         std::size_t most = 0;  // that the state and its copies will ever take in addition
     };
-    // Takes as long as it takes to ask for all runs of pages.
-    [[nodiscard]] Room room(const LiveState& live) const;
+    // Takes as long as it takes to ask for all runs of pages. still: what belongs to it as well, if there is any.
+    [[nodiscard]] Room room(const LiveState& live, const StillState* still = nullptr) const;
 
     // Since the start of the process, from any thread.
     struct Counters {
@@ -347,6 +351,8 @@ private:
     PeId pe_ SFT_GUARDED_BY(mutex_) = kNoPe;                     // whose copies these are
     Version committed_ SFT_GUARDED_BY(mutex_) = kNoVersion;      // what both copies should hold
     Version local_version_ SFT_GUARDED_BY(mutex_) = kNoVersion;  // as this process has updated it
+    Version still_version_ SFT_GUARDED_BY(mutex_) = kNoVersion;  // of the last still, if nothing was rolled back since:
+                                                                 // its number may be used again for something else
     Version shadow_versions_[2] SFT_GUARDED_BY(
         mutex_) = {};                                  // by slot: written by this process, or found at a near keeper
     BlockSet slot_differs_[2] SFT_GUARDED_BY(mutex_);  // by slot: blocks in which it may differ from the local copy

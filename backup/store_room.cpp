@@ -58,7 +58,7 @@ struct Parity {
 
 // A copy takes what exists of the live state, in whole blocks, with its table beside it. The mutex is held while it is
 // asked which copies there are, and not while the system is asked for pages, which may take some milliseconds.
-BackupStore::Room BackupStore::room(const LiveState& live) const {
+BackupStore::Room BackupStore::room(const LiveState& live, const StillState* still) const {
     struct Stored {
         std::size_t offset = 0;   // in the node's memory
         bool is_far = false;      // on another node
@@ -108,22 +108,22 @@ BackupStore::Room BackupStore::room(const LiveState& live) const {
     const Existing exists = existing_in(live);
     const std::size_t part = std::min(all, exists.block_bytes + Image::front_bytes_for(live));
     Room room{.used = exists.bytes, .next = 0, .most = all - std::min(all, exists.bytes)};
-    for (const Stored& copy : copies) {
-        const bool is_in_file = node_file_ >= 0 && !copy.is_far;
-        const std::size_t there = is_in_file     ? existing_bytes(node_file_, copy.offset, all)
-                                  : copy.is_made ? part
-                                                 : std::min(all, copy.touched);
-        room.used += there;
-        room.next += copy.is_next && part > there ? part - there : 0;
-        room.most += all - std::min(all, there);
-    }
-    if (parity.of != 0) {
-        const std::size_t there = existing_bytes(node_file_, parity.offset, parity_bytes(live));
-        const std::size_t next = parity.next(live, exists);
-        const std::size_t most = parity.most(live);
+    const auto add = [&](std::size_t there, std::size_t next, std::size_t most) {
         room.used += there;
         room.next += next - std::min(there, next);
         room.most += most - std::min(there, most);
+    };
+    for (const Stored& copy : copies) {
+        const bool is_in_file = node_file_ >= 0 && !copy.is_far;
+        const std::size_t made = copy.is_made ? part : std::min(all, copy.touched);
+        add(is_in_file ? existing_bytes(node_file_, copy.offset, all) : made, copy.is_next ? part : 0, all);
+    }
+    if (still != nullptr && still->is_created()) {
+        add(existing_bytes(still->fd(), 0, all), part, all);  // there, after the next checkpoint, ever
+    }
+    if (parity.of != 0) {
+        const std::size_t there = existing_bytes(node_file_, parity.offset, parity_bytes(live));
+        add(there, parity.next(live, exists), parity.most(live));
     }
     return room;
 }

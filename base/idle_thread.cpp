@@ -1,37 +1,26 @@
 #include "base/idle_thread.hpp"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <system_error>
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/thread_start.hpp"
 
 namespace sft {
 
 bool IdleThread::start(std::function<void()> work) {
     SFT_ASSERT(!thread_.joinable() && work);
-    // Signals are the application's business: its threads get them.
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
     {
         const Locked lock(mutex_);
         stop_ = false;
     }
-    try {
-        thread_ = std::thread([work = std::move(work)] {
-            // Not SCHED_IDLE: on a busy machine such a thread might get no time at all while it holds a mutex.
-            ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
-            work();
-        });
-    } catch (const std::system_error&) {
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = start_without_signals([work = std::move(work)] {
+        // Not SCHED_IDLE: on a busy machine such a thread might get no time at all while it holds a mutex.
+        ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
+        work();
+    });
     return thread_.joinable();
 }
 

@@ -1,5 +1,6 @@
 #include "base/report.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -59,6 +60,15 @@ void note_exit(int status) noexcept {
 }
 
 bool is_leaving() noexcept { return g_exiting_thread.load() != 0; }
+
+bool is_leaving_for_good() noexcept {
+    constexpr int kMost_ms = 10'000;
+    const pid_t thread = g_exiting_thread.load();
+    if (thread != 0 && thread != ::gettid()) {
+        ::poll(nullptr, 0, kMost_ms);
+    }
+    return thread != 0;
+}
 
 void set_leave_hook(void (*hook)(int status)) noexcept { g_leave_hook.store(hook); }
 

@@ -13,6 +13,10 @@ namespace sft {
 // This process is being ended by exit(), by the library or with an error status: what its exit handlers call must wait
 // for nobody.
 [[nodiscard]] bool is_leaving() noexcept;
+// The same, asked by a call whose failure the program would take for that of other PEs, and act on: only the thread
+// that leaves comes back at once. Any other one, whose process is about to end, waits for that (ten seconds: an exit
+// handler may wait for this thread).
+[[nodiscard]] bool is_leaving_for_good() noexcept;
 // Called once on that way, before the exit handlers.
 void set_leave_hook(void (*hook)(int status)) noexcept;
 

@@ -28,9 +28,10 @@ extern "C" {
 #define SHMEM_FT_VERSION (SHMEM_FT_VERSION_MAJOR * 10000 + SHMEM_FT_VERSION_MINOR * 100 + SHMEM_FT_VERSION_PATCH)
 #define SHMEM_FT_VERSION_STRING "0.1.0"
 
-/* Results of shmem_checkpoint_all. Errors that are no fault are negative. */
+/* Results of checkpoints. Errors that are no fault are negative. */
 #define SHMEM_FT_SUCCESS 0
 #define SHMEM_FT_FAILURE 1
+#define SHMEM_FT_PENDING 2                /* shmem_ft_checkpoint_test only: not committed yet */
 #define SHMEM_FT_ERROR_OUT_OF_MEMORY (-1) /* no memory for the copies; the last version stays valid */
 #define SHMEM_FT_ERROR_NOT_INITIALIZED (-2)
 
@@ -48,8 +49,9 @@ extern "C" {
  */
 #define SHMEM_FT_PRIVATE __attribute__((section("shmem_ft_private")))
 
-/* A status check is the moment in which the PEs agree on who has failed. There are two: shmem_checkpoint_all when it
- * returns SHMEM_FT_FAILURE, and a jump to a rollback point. shmem_query_fault tells what the last one has found. */
+/* A status check is the moment in which the PEs agree on who has failed. There are two: a checkpoint
+ * (shmem_checkpoint_all and shmem_ft_checkpoint_nb, _wait, _test) when it returns SHMEM_FT_FAILURE, and a jump to a
+ * rollback point. shmem_query_fault tells what the last one has found. */
 
 /* Collective over all PEs. Completes outstanding operations, then commits the symmetric memory of all PEs as the
  * next version and returns SHMEM_FT_SUCCESS, or, if a PE is known to have failed since the last recovery, copies
@@ -58,6 +60,26 @@ extern "C" {
  * calls make a version; the others are barriers and return SHMEM_FT_SUCCESS, or SHMEM_FT_FAILURE where a failure is
  * known. */
 int shmem_checkpoint_all(void);
+
+/* Collective over all PEs. Begins the next version and returns SHMEM_FT_SUCCESS as soon as each PE has copied, in its
+ * own memory, what has changed there: the version is the symmetric memory as it was at this call. Bringing it to the
+ * partners, agreeing and committing go on in the background, while the program computes, communicates and allocates as
+ * it likes. What was begun counts when it is committed: shmem_ft_checkpoint_wait and _test tell. A PE that fails before
+ * that takes the job back to the version before. Any collective call of this file, and shmem_finalize, waits for it
+ * first; the next shmem_ft_checkpoint_nb as well, so at most one is under way.
+ *
+ * As shmem_checkpoint_all in everything else: completes outstanding operations, is a barrier, and returns
+ * SHMEM_FT_FAILURE, as a status check, if a PE has failed, also while the version before was made. Costs the memory of
+ * one more copy of the state, from the first use on. Made in the call itself, as by shmem_checkpoint_all: the first
+ * version, and all with parity (SHMEM_FT_BACKUP_MODE=xor or rs). Example: shmem_ft_checkpoint_nb(3). */
+int shmem_ft_checkpoint_nb(void);
+
+/* Local. Waits until what shmem_ft_checkpoint_nb has begun last is committed, and returns SHMEM_FT_SUCCESS, or
+ * SHMEM_FT_FAILURE, as a status check, if a PE has failed before. Nothing was begun: SHMEM_FT_SUCCESS. */
+int shmem_ft_checkpoint_wait(void);
+
+/* Local. The same without waiting: SHMEM_FT_PENDING while it is not known. */
+int shmem_ft_checkpoint_test(void);
 
 /* Local, no communication. The agreed list of PEs that had failed at the last status check and are not replaced yet:
  * the same content in the same order on every survivor. The arrays come from malloc, the caller frees them. None
@@ -207,6 +229,9 @@ int shmem_ft_status_exit_code(int status); /* the exit code, or -1 */
 char *shmem_ft_status_text(int status, char *buffer, size_t size);
 
 int pshmem_checkpoint_all(void);
+int pshmem_ft_checkpoint_nb(void);
+int pshmem_ft_checkpoint_wait(void);
+int pshmem_ft_checkpoint_test(void);
 void pshmem_query_fault(int **pes, int **pes_status, size_t *numpes);
 void pshmem_restart_pes(int *pes, size_t numpes);
 void pshmem_ft_recover(void);

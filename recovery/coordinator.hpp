@@ -4,9 +4,9 @@
 // Everything that decides is in the state machines (Agreement, JobRules, Participant), which the simulator runs too;
 // here is only the I/O around them.
 //
-// Threads: the application's thread makes the collective calls; the service thread calls pump() and process_died(). One
-// mutex protects the state machines and the mailbox. It is never held while an action is carried out, nor while an
-// observer is told anything.
+// Threads: the application's thread makes the collective calls, or another one in its place (carry_out); the service
+// thread calls pump() and process_died(). One mutex protects the state machines and the mailbox. It is never held while
+// an action is carried out, nor while an observer is told anything.
 #pragma once
 
 #include <atomic>
@@ -82,7 +82,7 @@ public:
         std::uint64_t list_hash = 0;  // of a restart
         bool joins = false;
     };
-    // From the call to its outcome. The application's thread only.
+    // From the call to its outcome. One thread at a time: the application's, or that of a checkpoint in the background.
     [[nodiscard]] Participant::Do carry_out(const Call& call);
 
     // Any thread. Ends the job for everybody unless it has ended already; the value tells who was first.

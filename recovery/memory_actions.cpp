@@ -31,9 +31,35 @@ void MemoryActions::open(Options options) {
 
 // ---- a checkpoint ----
 
-void MemoryActions::replicate(Version version) {
+void MemoryActions::save_library() noexcept {
     *o_.saved_init_calls = o_.init_calls->count();
     o_.before_replicating();
+}
+
+// The first version ends the start-up; and what a group has goes back to the heap of whoever dies in the middle.
+bool MemoryActions::may_take_still() const noexcept {
+    return o_.coordinator->state().version != kNoVersion && !is_in_group() && o_.protector->keeps_copies();
+}
+
+void MemoryActions::take_still(Version version) {
+    SFT_ASSERT(may_take_still());
+    save_library();
+    still_init_calls_ = o_.init_calls->count();
+    o_.protector->take_still(version);
+}
+
+void MemoryActions::end_still() {
+    o_.protector->end_still();
+    if (const Version version = std::exchange(committed_still_, kNoVersion); version != kNoVersion) {
+        o_.init_calls->commit(still_init_calls_);
+        o_.committed(version);
+    }
+}
+
+void MemoryActions::replicate(Version version) {
+    if (!o_.protector->uses_still()) {
+        save_library();
+    }
     if (std::exchange(has_moved_, false)) {
         free_what_is_left();
     }
@@ -57,6 +83,10 @@ void MemoryActions::update_local_copy(Version version) {
     o_.protector->update_local_copy(version);
     if (const std::string complaint = o_.protector->store().complaint(); !complaint.empty()) {
         o_.end_job(complaint);
+    }
+    if (o_.protector->uses_still()) {
+        committed_still_ = version;  // the rest of the library belongs to the program's thread
+        return;
     }
     o_.init_calls->commit(static_cast<std::uint32_t>(*o_.saved_init_calls));
     o_.committed(version);

@@ -6,7 +6,8 @@
 // three ends: it works when tried again; the other one turns out to be dead, and its death is decided about; or, within
 // a bound, the job ends with a line that names what failed.
 //
-// Threads: that of the collective calls.
+// Threads: that of the collective calls; of a checkpoint in the background another one (take_still), while that one is
+// in no collective call.
 #pragma once
 
 #include <cstddef>
@@ -70,6 +71,14 @@ public:
     Outcome restore(const JobState& state) override;
     Outcome protect(const JobState& state) override;
 
+    // A checkpoint that is made in the background: what replicate() and update_local_copy() make copies of is the
+    // memory of now. They are called by another thread from then on, until end_still(), which tells the rest of the
+    // library that the version is committed, if it is. By the thread of the collective calls. REQUIRES:
+    // may_take_still(), which all PEs answer alike; Protector::prepare_still().
+    [[nodiscard]] bool may_take_still() const noexcept;
+    void take_still(Version version);
+    void end_still();
+
     // At the start, of a process that is a PE from the beginning: shows the memory of the others, and finds its
     // keepers. Who of them is gone will be known in a moment, and is no failure.
     [[nodiscard]] Result<> show_first_holders();
@@ -113,6 +122,7 @@ private:
     [[nodiscard]] Outcome must_be_gone(ProcId process, const Error& error) noexcept;
     void end_the_dead_here(const JobState& state);
     void free_what_is_left();
+    void save_library() noexcept;
     [[nodiscard]] Protector::KeeperLocation location_of(ProcId keeper) const;
     [[nodiscard]] PeId me() const noexcept { return o_.me->get(); }
 
@@ -120,7 +130,9 @@ private:
     std::string why_lost_;
     bool has_dropped_ = false;  // drop_unreadable() did, and copies were not mended yet
     JobState recovered_from_;
-    bool has_moved_ = false;  // there was a recovery, and what it has left behind was not looked for yet
+    Version committed_still_ = kNoVersion;  // by update_local_copy(), and nobody has been told yet
+    std::uint32_t still_init_calls_ = 0;    // InitCalls::count() as of take_still()
+    bool has_moved_ = false;                // there was a recovery, and what it has left behind was not looked for yet
 };
 
 }  // namespace sft

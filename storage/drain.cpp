@@ -131,6 +131,17 @@ void Drain::give_up() {
     is_writing_.store(false);
 }
 
+std::vector<ArrayPiece> Drain::declared() const {
+    std::vector<ArrayPiece> all;
+    const ArrayTable* const arrays = options_.live->arrays;
+    for (std::size_t i = 0; arrays != nullptr && i < arrays->size(); ++i) {
+        all.push_back((*arrays)[i]);
+    }
+    return all;
+}
+
+void Drain::note_arrays() { noted_arrays_ = declared(); }
+
 void Drain::committed(Version version, const Image& copy) {
     const PeId pe = options_.me();
     const bool is_first = !std::exchange(has_heard_, true);
@@ -159,11 +170,7 @@ void Drain::begin(PeId pe, Version version, const Image& copy) noexcept {
     copy_begin_ = copy.begin();
     Image own = kept();
     copy.copy_front_to(own);
-    const ArrayTable* const declared = options_.live->arrays;  // nobody declares anything in the middle of a checkpoint
-    arrays_.clear();
-    for (std::size_t i = 0; declared != nullptr && i < declared->size(); ++i) {
-        arrays_.push_back((*declared)[i]);
-    }
+    arrays_ = noted_arrays_ ? *noted_arrays_ : declared();
     for (std::size_t block = 0; block < n_blocks_; ++block) {
         blocks_[block].store(Block::absent, std::memory_order_relaxed);
     }

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,10 @@ public:
         wanted_ = version;
         before_ = std::move(before);
     }
+    // The next version has the arrays that are declared now, whatever is declared while it is made; until
+    // forget_arrays() those that are declared when it is committed are not asked for.
+    void note_arrays();
+    void forget_arrays() noexcept { noted_arrays_.reset(); }
     // failed: the last file was not written. waits: for the files of others, and until go_on() or give_up() in any
     // case.
     enum class Progress : std::uint32_t { idle, failed, waits, writes };
@@ -93,6 +98,7 @@ private:
 
     [[nodiscard]] Result<> lock(const std::string& dir);
     [[nodiscard]] bool is_left_undone(PeId pe, Version version) const;
+    [[nodiscard]] std::vector<ArrayPiece> declared() const;
     void begin(PeId pe, Version version, const Image& copy) noexcept;
     void work();
     [[nodiscard]] bool await_turn();
@@ -137,6 +143,7 @@ private:
     std::size_t own_bytes_ = 0;
     std::int64_t begin_ns_ = 0;
     std::vector<ArrayPiece> arrays_;
+    std::optional<std::vector<ArrayPiece>> noted_arrays_;  // of the next one
 };
 
 }  // namespace sft

@@ -35,6 +35,8 @@ struct LiveState {
     const ArrayTable* arrays = nullptr;    // null: nothing is declared
     // Counts the calls that may make holes in the heap, between a version and the next rollback. Null: nobody counts.
     const std::uint64_t* heap_calls = nullptr;
+    // It is what the live memory was at one moment, does not change, and trackers have looked at that moment.
+    bool is_still = false;
 };
 
 }  // namespace sft

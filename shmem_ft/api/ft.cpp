@@ -25,6 +25,8 @@ static_assert(SHMEM_FT_NODE_LOST == static_cast<int>(FailureKind::node_lost));
 static_assert(SHMEM_FT_UNREACHABLE == static_cast<int>(FailureKind::unreachable));
 static_assert(SHMEM_FT_DIED == static_cast<int>(FailureKind::died));
 static_assert(SHMEM_FT_RESTARTED == static_cast<int>(FailureKind::restarted));
+static_assert(SHMEM_FT_FAILURE == sft::kFailure && SHMEM_FT_PENDING == sft::kPending);
+static_assert(SHMEM_FT_ERROR_OUT_OF_MEMORY == sft::kOutOfMemory);
 static_assert(SHMEM_FT_NO_SPARE == sft::kNoSpare);
 static_assert(SHMEM_FT_DATA_LOST == sft::kDataLost);
 static_assert(SHMEM_FT_BEFORE_CHECKPOINT == static_cast<int>(sft::VersionEvent::before_checkpoint));
@@ -100,6 +102,33 @@ int load_array(const char* name, void* to, const sft::ArrayShape& shape) noexcep
     return shape.count == 0 || fault_calls.load_array(name, to, shape) ? SHMEM_FT_SUCCESS : SHMEM_FT_FAILURE;
 }
 
+using CheckpointCall = int (sft::FaultCalls::*)() noexcept;
+
+// Only a failure of it is one that the program meets: who died after a commit is the next call's business.
+int ask_checkpoint(const char* routine, CheckpointCall call) {
+    if (!sft::job::is_initialized()) {
+        return SHMEM_FT_ERROR_NOT_INITIALIZED;
+    }
+    const int result = (sft::g_engine->fault_calls->*call)();
+    if (result == SHMEM_FT_FAILURE) {
+        sft::act_on_fault(routine);
+    }
+    return result;
+}
+
+int checkpoint(const char* routine, CheckpointCall call, const void* from) {
+    if (!sft::job::is_initialized()) {
+        return SHMEM_FT_ERROR_NOT_INITIALIZED;
+    }
+    if (sft::g_engine->startup != nullptr) [[unlikely]] {
+        sft::g_engine->startup->end_replay(sft::Startup::End::checkpoint, {routine, from});
+    }
+    if (sft::is_checking()) {
+        sft::compare_calls(*sft::g_engine, sft::world(*sft::g_engine), routine, {});
+    }
+    return ask_checkpoint(routine, call);
+}
+
 int code_of(int status, FailureKind kind, int otherwise) noexcept {
     const FailureReason reason = FailureReason::from_status(status);
     return reason.kind == kind ? reason.code : otherwise;
@@ -116,24 +145,21 @@ char* write_text(int status, char* buffer, std::size_t size) noexcept {
 
 // The start-up is over here, also for a substitute, which has to be at the same call as its predecessor then.
 extern "C" int pshmem_checkpoint_all() {
-    if (!sft::job::is_initialized()) {
-        return SHMEM_FT_ERROR_NOT_INITIALIZED;
-    }
-    if (sft::g_engine->startup != nullptr) [[unlikely]] {
-        sft::g_engine->startup->end_replay(sft::Startup::End::checkpoint,
-                                           {"shmem_checkpoint_all", __builtin_return_address(0)});
-    }
-    if (sft::is_checking()) {
-        sft::compare_calls(*sft::g_engine, sft::world(*sft::g_engine), "shmem_checkpoint_all", {});
-    }
-    const int result = sft::g_engine->fault_calls->checkpoint_all();
-    // Only a failure of it is one that the program meets: who died after a commit is the next call's business.
-    if (result == SHMEM_FT_FAILURE) {
-        sft::act_on_fault("shmem_checkpoint_all");
-    }
-    return result;
+    return checkpoint("shmem_checkpoint_all", &sft::FaultCalls::checkpoint_all, __builtin_return_address(0));
 }
 SFT_ALIAS(int, shmem_checkpoint_all, (void))
+extern "C" int pshmem_ft_checkpoint_nb() {
+    return checkpoint("shmem_ft_checkpoint_nb", &sft::FaultCalls::checkpoint_nb, __builtin_return_address(0));
+}
+SFT_ALIAS(int, shmem_ft_checkpoint_nb, (void))
+extern "C" int pshmem_ft_checkpoint_wait() {
+    return ask_checkpoint("shmem_ft_checkpoint_wait", &sft::FaultCalls::checkpoint_wait);
+}
+SFT_ALIAS(int, shmem_ft_checkpoint_wait, (void))
+extern "C" int pshmem_ft_checkpoint_test() {
+    return ask_checkpoint("shmem_ft_checkpoint_test", &sft::FaultCalls::checkpoint_test);
+}
+SFT_ALIAS(int, shmem_ft_checkpoint_test, (void))
 SFT_ENTRY(void, shmem_query_fault, (int** pes, int** pes_status, std::size_t* numpes),
           (calls("shmem_query_fault").query_fault(pes, pes_status, numpes)))
 SFT_ENTRY(void, shmem_restart_pes, (int* pes, std::size_t numpes),

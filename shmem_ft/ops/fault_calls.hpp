@@ -17,12 +17,23 @@ struct ArrayShape {
     std::size_t count = 0;
 };
 
+// Results of checkpoints, as in shmem_ft.h.
+inline constexpr int kFailure = 1;
+inline constexpr int kPending = 2;
+inline constexpr int kOutOfMemory = -1;
+
 class FaultCalls {
 public:
     virtual ~FaultCalls() = default;
 
-    // 0: committed; 1: SHMEM_FT_FAILURE.
+    // 0: committed; kFailure, kOutOfMemory.
     [[nodiscard]] virtual int checkpoint_all() noexcept = 0;
+    // 0: begun, or committed already.
+    [[nodiscard]] virtual int checkpoint_nb() noexcept = 0;
+    // 0: what was begun last is committed; kFailure.
+    [[nodiscard]] virtual int checkpoint_wait() noexcept = 0;
+    // The same, or kPending: it is not known yet.
+    [[nodiscard]] virtual int checkpoint_test() noexcept = 0;
     // The arrays are the caller's, by malloc(); null if nobody has failed.
     virtual void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept = 0;
     virtual void restart_pes(const int* pes, std::size_t numpes) noexcept = 0;

@@ -15,11 +15,13 @@
 
 // Null if it has not been linked into the program, which can be if the library is linked statically.
 extern "C" __attribute__((weak)) int shmem_checkpoint_all();
+extern "C" __attribute__((weak)) int shmem_ft_checkpoint_nb();
 
 namespace sft {
 
 bool ProgramStart::may_checkpoint() {
-    return shmem_checkpoint_all != nullptr && program_may_call("shmem_checkpoint_all");
+    return (shmem_checkpoint_all != nullptr && program_may_call("shmem_checkpoint_all")) ||
+           (shmem_ft_checkpoint_nb != nullptr && program_may_call("shmem_ft_checkpoint_nb"));
 }
 
 void ProgramStart::open(Options options) {

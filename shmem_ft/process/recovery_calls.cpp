@@ -55,38 +55,52 @@ void RecoveryCalls::open(const Options& options) noexcept {
 // ---- checkpoint ----
 
 int RecoveryCalls::checkpoint_all() noexcept {
-    constexpr int kFailure = 1;       // SHMEM_FT_FAILURE
-    constexpr int kOutOfMemory = -1;  // SHMEM_FT_ERROR_OUT_OF_MEMORY
     job::watch_exit_at_first_call();
-    if (is_leaving() || !o_.me->has_joined()) {
+    if (is_leaving_for_good() || !o_.me->has_joined()) {
         return kFailure;  // a substitute goes on to shmem_query_fault and joins in shmem_restart_pes
     }
     const Locked calls(calls_mutex_);
     const PendingWatch::Inside inside(o_.fault_policy->watch(), "shmem_checkpoint_all");
-    if (!is_due()) {
-        return 0;
+    if (settle() == kFailure) {
+        return kFailure;
     }
+    return is_due() ? make_version() : 0;
+}
+
+int RecoveryCalls::make_version() noexcept {
     const std::int64_t begin = now_ns();
+    if (!prepare_version()) {
+        return kOutOfMemory;
+    }
+    const Participant::Do outcome = o_.coordinator->carry_out({Call::Kind::checkpoint});
+    return conclude(outcome, begin, now_ns() - begin);
+}
+
+// Nothing: there is no room for its copies, and everybody knows.
+std::optional<Version> RecoveryCalls::prepare_version() noexcept {
     fault_point(FaultPoint::checkpoint_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     o_.links->quiet();  // what this PE has put elsewhere belongs to the version
     if (!has_room_for_copies()) {
-        return kOutOfMemory;  // still a barrier
+        return std::nullopt;  // still a barrier
     }
     const Version next = o_.coordinator->shape().version_after(o_.coordinator->state().version);
     o_.storage->choose(next);
     tell_program(VersionEvent::before_checkpoint, next);
     included_.save();  // behind the handlers, which may change it
-    const Participant::Do outcome = o_.coordinator->carry_out({Call::Kind::checkpoint});
+    return next;
+}
+
+int RecoveryCalls::conclude(Participant::Do outcome, std::int64_t begin_ns, std::int64_t cost_ns) noexcept {
     fault_point(FaultPoint::checkpoint_leave);
     o_.take_notes();
     const JobState state = o_.coordinator->state();
     switch (outcome) {
         case Participant::Do::committed:
             SFT_ASSERT(state.version != kNoVersion);
-            pace_.committed(begin, now_ns());
+            pace_.committed(begin_ns, begin_ns + cost_ns);
             o_.status->set_costs(pace_.costs(), best_interval(state.view));
-            report_span("checkpoint", begin, now_ns(), state.version.value());
+            report_span("checkpoint", begin_ns, begin_ns + cost_ns, state.version.value());
             o_.checks->look_for_stray_words();
             tell_program(VersionEvent::after_checkpoint, state.version);
             return 0;
@@ -94,7 +108,7 @@ int RecoveryCalls::checkpoint_all() noexcept {
             o_.engine->gate.pending.store(true);
             SFT_ASSERT(!state.failed.empty());
             o_.fault_policy->set_failed(state.failed);
-            report_span("agree", begin, now_ns(), state.version.value());
+            report_span("agree", begin_ns, now_ns(), state.version.value());
             return kFailure;
         default: o_.job_exit->leave_ended_job();
     }
@@ -255,6 +269,7 @@ bool RecoveryCalls::check_status() noexcept {
     }
     // All threads that meet the fault come here; one of them does it, and the others find it done.
     const Locked calls(calls_mutex_);
+    settle();
     if (has_list()) {
         return true;
     }
@@ -344,6 +359,7 @@ void RecoveryCalls::give_advice() const noexcept {
 
 void RecoveryCalls::finish(const std::function<void()>& leave) noexcept {
     const Locked calls(calls_mutex_);
+    settle();
     fault_point(FaultPoint::finalize_enter);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     o_.links->quiet();

@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "backup/checkpoint_pace.hpp"
+#include "base/background_work.hpp"
 #include "base/job_channel.hpp"
 #include "base/mutex.hpp"
 #include "base/own_pe.hpp"
@@ -63,6 +65,9 @@ public:
 
     // FaultCalls
     [[nodiscard]] int checkpoint_all() noexcept override SFT_EXCLUDES(calls_mutex_);
+    [[nodiscard]] int checkpoint_nb() noexcept override SFT_EXCLUDES(calls_mutex_);
+    [[nodiscard]] int checkpoint_wait() noexcept override SFT_EXCLUDES(calls_mutex_);
+    [[nodiscard]] int checkpoint_test() noexcept override SFT_EXCLUDES(calls_mutex_);
     void query_fault(int** pes, int** pes_status, std::size_t* numpes) noexcept override;
     void restart_pes(const int* pes, std::size_t numpes) noexcept override SFT_EXCLUDES(calls_mutex_);
     void recover() noexcept override;
@@ -102,6 +107,14 @@ private:
     [[nodiscard]] bool is_fault_known() const;
     void await_end() noexcept SFT_EXCLUDES(calls_mutex_);
     [[nodiscard]] bool is_due() noexcept SFT_REQUIRES(calls_mutex_);
+    [[nodiscard]] int make_version() noexcept SFT_REQUIRES(calls_mutex_);
+    [[nodiscard]] std::optional<Version> prepare_version() noexcept SFT_REQUIRES(calls_mutex_);
+    [[nodiscard]] int conclude(Participant::Do outcome, std::int64_t begin_ns, std::int64_t cost_ns) noexcept
+        SFT_REQUIRES(calls_mutex_);
+    // Waits for the version that is being made in the background, and says what has become of it; there is none: 0.
+    int settle() noexcept SFT_REQUIRES(calls_mutex_);
+    int settled() noexcept SFT_REQUIRES(calls_mutex_);
+    [[nodiscard]] bool has_still() noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] std::int64_t best_interval(std::uint32_t n_failures) const noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] bool has_room_for_copies() noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] std::uint32_t pause_of_questions(std::int64_t now) const noexcept SFT_REQUIRES(calls_mutex_);
@@ -130,6 +143,16 @@ private:
         std::int64_t asked_ns = 0;
         std::uint32_t n_paused = 0;
     };
+    // A version that is made in the background (recovery_calls_nb.cpp).
+    struct Background {
+        bool is_agreed = false;    // in this view: whether it
+        bool is_possible = false;  // on all PEs
+        std::int64_t begin_ns = 0;
+        std::int64_t stall_ns = 0;  // of the program
+        BackgroundWork work;
+    };
+    Background background_ SFT_GUARDED_BY(calls_mutex_);
+    Participant::Do background_outcome_{};  // of the work, which writes it
     CheckpointPace pace_ SFT_GUARDED_BY(calls_mutex_);
     Room room_ SFT_GUARDED_BY(calls_mutex_);
     bool has_told_of_room_ SFT_GUARDED_BY(calls_mutex_) = false;

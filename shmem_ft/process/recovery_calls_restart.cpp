@@ -11,7 +11,7 @@
 namespace sft {
 
 void RecoveryCalls::recover() noexcept {
-    if (is_leaving()) {
+    if (is_leaving_for_good()) {
         return;
     }
     int* pes = nullptr;
@@ -30,12 +30,13 @@ void RecoveryCalls::recover() noexcept {
 }
 
 void RecoveryCalls::restart_pes(const int* pes, std::size_t numpes) noexcept {
-    if (is_leaving()) {
+    if (is_leaving_for_good()) {
         return;
     }
     const std::int64_t begin = now_ns();
     const Locked calls(calls_mutex_);
     const PendingWatch::Inside inside(o_.fault_policy->watch(), "shmem_restart_pes");
+    settle();
     prepare_restart();
     const std::uint64_t given = JobRules::hash_of(std::span<const std::int32_t>(pes, pes == nullptr ? 0 : numpes));
     const std::uint64_t expected = JobRules::hash_of(o_.fault_policy->failed());
@@ -132,6 +133,7 @@ void RecoveryCalls::commit_loaded() noexcept {
 void RecoveryCalls::resume() noexcept {
     o_.fault_policy->set_failed({});
     room_ = {};
+    background_.is_agreed = false;
     pace_.resume(now_ns());
     o_.storage->resume();
     if (!o_.me->has_joined()) {

@@ -262,6 +262,7 @@ void Storage::resume() noexcept {
     if (drain_.progress() == Drain::Progress::waits) {
         drain_.give_up();
     }
+    drain_.forget_arrays();
     pace_.resume();
 }
 
@@ -273,7 +274,11 @@ void Storage::choose(Version version) noexcept {
         }
     }
     drain_.want(kNoVersion);  // what was wanted may not have been committed, and has the number of this one
-    if (!drain_.is_open() || !pace_.asks(version)) {
+    if (!drain_.is_open()) {
+        return;
+    }
+    drain_.note_arrays();
+    if (!pace_.asks(version)) {
         return;
     }
     const Drain::Progress own = drain_.progress();

@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "backup/still_state.hpp"
 #include "backup/store.hpp"
 #include "base/assert.hpp"
 #include "tests/backup/fake_wire.hpp"
@@ -153,6 +154,65 @@ TEST_P(LiveTracking, HasTheSameCopiesAsComparing) {
         }
     }
     EXPECT_GT(n_tracked, 100) << "then this shows nothing: " << tracker.refusal();
+}
+
+// Made of what live memory was when the still was taken, while it is written to; beside others that are not, and those
+// that are not committed.
+TEST_P(LiveTracking, CopiesOfStillsAreThoseOfTheirMoment) {
+    LiveTracker tracker(live_.state, notes_, 0);
+    open(owner_);
+    owner_.track_changes_by(tracker);
+    notes_.expose(0, live_.heap.address() + exposed_, kBlockBytes);
+    StillState still;
+    ASSERT_TRUE(good(still.create(live_.state)));
+    std::mt19937 random(7);
+    checkpoint(1);
+    std::uint32_t version = 1;
+    State committed(live_);
+    Exclusions left_out = live_.excluded;
+    int n_tracked = 0;
+    const auto change = [&] {
+        for (int i = 0; i < 8; ++i) {
+            write(random);
+        }
+        if (random() % 8 == 0) {
+            punch(random() % kWatchedBlocks);
+        }
+        if (random() % 8 == 0) {
+            live_.exclude_some(random);
+        }
+    };
+    for (int round = 0; round < 400; ++round) {
+        change();
+        const auto next = Version(version + 1);
+        const auto kind = random() % 5;
+        if (kind < 3) {
+            owner_.take_still(next, live_.state, still);
+            EXPECT_EQ(still.version(), next);
+            const State then(live_);
+            const Exclusions left_out_then = live_.excluded;
+            change();
+            static_cast<void>(owner_.replicate(next, still.state()));
+            change();
+            if (kind < 2) {
+                owner_.update_local_copy(next, still.state());
+                n_tracked += tracker.changed_since(next) != nullptr ? 1 : 0;
+                ++version;
+                committed = then;
+                left_out = left_out_then;
+            }
+        } else if (kind == 3) {
+            checkpoint(++version);
+            committed = State(live_);
+            left_out = live_.excluded;
+        }
+        if (kind >= 2 && random() % 2 == 0) {
+            ASSERT_TRUE(owner_.roll_back(Version(version), live_.state)) << owner_.explanation();
+            live_.excluded = left_out;
+            ASSERT_TRUE(State(live_) == committed) << "round " << round;
+        }
+    }
+    EXPECT_GT(n_tracked, 50) << "then this shows nothing: " << tracker.refusal();
 }
 
 TEST_P(LiveTracking, AFarShadowIsTheSameAsByComparing) {

@@ -24,6 +24,7 @@ from policy_cases import POLICY_CASES
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
 
 from job_watch import Launcher  # noqa: E402
+import background_cases  # noqa: E402
 import crowded_cases  # noqa: E402
 import handle_cases  # noqa: E402
 import interval_cases  # noqa: E402
@@ -415,7 +416,7 @@ CASES |= {
     "oshrun-sigkill": end_by_signal(signal.SIGKILL),
 }
 CASES |= POLICY_CASES | stop_cases.CASES | schedule_cases.CASES | handle_cases.CASES | scarce_cases.CASES
-CASES |= roomy_cases.CASES | crowded_cases.CASES | interval_cases.CASES | version_cases.CASES
+CASES |= background_cases.CASES | roomy_cases.CASES | crowded_cases.CASES | interval_cases.CASES | version_cases.CASES
 CASES |= program_cases.CASES | parity_cases.CASES | memory_error_cases.CASES
 
 

@@ -23,17 +23,21 @@ NEEDS_OTHER_SETTING = {
     **({"word_written": "one node"} if os.environ.get("SHMEM_FT_BACKUP_MODE", "").startswith(("xor", "rs"))
        else {point: "SHMEM_FT_BACKUP_MODE" for point in ("parity_fold", "parity_anew")}),
 }
+# In programs that call shmem_ft_checkpoint_nb, and not with parity.
+IN_BACKGROUND = {point: "shmem_ft_checkpoint_nb"
+                 for point in ("still_begin", "still_middle", "still_end", "background_begin", "background_end")}
 RUNS_LEAST = 200
 
 
-def complaints(report: dict, points: list) -> list:
-    """What is wrong with the sweep, one text each."""
+def complaints(report: dict, points: list, program: list) -> list:
+    """What is wrong with the sweep of that program, one text each."""
+    elsewhere = NEEDS_OTHER_SETTING | ({} if "background" in os.path.basename(program[0]) else IN_BACKGROUND)
     found = [f"run {run['run']}: {run['class']}: {run['why']}: {run['command']}"
              for run in report["runs"] if run["failure"]]
     never = [point for point in report["points_never_visited"] if point in points]
-    found += [f"the sweep has not come to {point}" for point in never if point not in NEEDS_OTHER_SETTING]
+    found += [f"the sweep has not come to {point}" for point in never if point not in elsewhere]
     found += [f"the sweep has come to {point}, which is listed as one that needs {setting}"
-              for point, setting in NEEDS_OTHER_SETTING.items() if point not in never]
+              for point, setting in elsewhere.items() if point not in never]
     happened = {fault["entry"].split(" at ")[1].split()[0] for run in report["runs"] for fault in run["faults"]}
     found += [f"nobody was killed at {point}" for point in points if point not in happened and point not in never]
     if len(report["runs"]) < RUNS_LEAST:
@@ -64,7 +68,7 @@ def main() -> int:
         with open(path, encoding="utf-8") as file:
             report = json.load(file)
     points = all_points(options.lab)
-    found = complaints(report, points)
+    found = complaints(report, points, options.program)
     for text in found:
         print(f"sweep: error: {text}", file=sys.stderr)
     if not points:

@@ -19,9 +19,6 @@
 namespace sft {
 namespace {
 
-constexpr int kFailure = 1;       // SHMEM_FT_FAILURE
-constexpr int kOutOfMemory = -1;  // SHMEM_FT_ERROR_OUT_OF_MEMORY
-
 class RecoveryCallsTest : public ::testing::Test {
 protected:
     RecoveryCallsTest() {
@@ -71,7 +68,9 @@ protected:
                        .peers = &peers_,
                        .init_calls = &init_calls_,
                        .control = &control_,
-                       .me = &me_});
+                       .me = &me_,
+                       .saved_init_calls = &engine_.init_calls,
+                       .before_replicating = [] {}});
         job_exit_.open({.self = ProcId(0),
                         .slot = &slot_,
                         .gate = &engine_.gate,
@@ -166,6 +165,47 @@ TEST_F(RecoveryCallsTest, EachCallMakesAVersionAndTellsTheProgram) {
     EXPECT_EQ(version(), 2U);
     EXPECT_EQ(told.events, (std::vector<std::string>{"1 of 1", "2 of 1", "1 of 2", "2 of 2"}));
     EXPECT_EQ(spans(), (std::vector<std::string>{"checkpoint 1", "checkpoint 2"}));
+}
+
+// The first one is made in the call, since it ends the start-up.
+TEST_F(RecoveryCallsTest, WhatIsMadeInTheBackgroundIsHeardOfLater) {
+    open();
+    Told told;
+    ASSERT_TRUE(calls_.on_version(&note, &told));
+    EXPECT_EQ(calls_.checkpoint_wait(), 0) << "there is nothing to wait for";
+    EXPECT_EQ(calls_.checkpoint_test(), 0);
+    EXPECT_EQ(calls_.checkpoint_nb(), 0);
+    EXPECT_EQ(version(), 1U);
+    EXPECT_EQ(told.events, (std::vector<std::string>{"1 of 1", "2 of 1"}));
+    told.events.clear();
+    EXPECT_EQ(calls_.checkpoint_nb(), 0);
+    EXPECT_EQ(told.events, (std::vector<std::string>{"1 of 2"}));
+    EXPECT_EQ(calls_.checkpoint_wait(), 0);
+    EXPECT_EQ(version(), 2U);
+    EXPECT_EQ(told.events, (std::vector<std::string>{"1 of 2", "2 of 2"}));
+    EXPECT_EQ(calls_.checkpoint_nb(), 0);
+    for (int asked = kPending; asked == kPending;) {
+        asked = calls_.checkpoint_test();
+        EXPECT_TRUE(asked == 0 || asked == kPending);
+    }
+    EXPECT_EQ(version(), 3U);
+    EXPECT_EQ(spans(), (std::vector<std::string>{"checkpoint 1", "checkpoint 2", "checkpoint 3"}));
+}
+
+TEST_F(RecoveryCallsTest, EveryOtherCallWaitsForWhatIsMadeInTheBackground) {
+    open();
+    Told told;
+    ASSERT_TRUE(calls_.on_version(&note, &told));
+    EXPECT_EQ(calls_.checkpoint_all(), 0);
+    EXPECT_EQ(calls_.checkpoint_nb(), 0);
+    EXPECT_EQ(calls_.checkpoint_nb(), 0);
+    EXPECT_EQ(calls_.checkpoint_all(), 0);
+    EXPECT_EQ(version(), 4U);
+    EXPECT_EQ(calls_.checkpoint_nb(), 0);
+    calls_.finish([] {});
+    EXPECT_EQ(version(), 5U);
+    EXPECT_EQ(told.events.size(), 10U);
+    EXPECT_EQ(told.events.back(), "2 of 5");
 }
 
 TEST_F(RecoveryCallsTest, OfCallsThatAreNotDueNothingComes) {
