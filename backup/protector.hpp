@@ -7,8 +7,8 @@
 //  the only one.
 //  2. What goes on in the background has ended before the copies are released.
 //
-// Threads: that of the protocols; stored_bytes() and the store's counters any. The scrubber has a thread of its own,
-// which the store's mutex keeps apart.
+// Threads: that of the protocols, which is another one than the program's while a still is used; stored_bytes() and the
+// store's counters any. The scrubber has a thread of its own, which the store's mutex keeps apart.
 #pragma once
 
 #include <atomic>

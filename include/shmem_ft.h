@@ -75,7 +75,8 @@ int shmem_checkpoint_all(void);
 int shmem_ft_checkpoint_nb(void);
 
 /* Local. Waits until what shmem_ft_checkpoint_nb has begun last is committed, and returns SHMEM_FT_SUCCESS, or
- * SHMEM_FT_FAILURE, as a status check, if a PE has failed before. Nothing was begun: SHMEM_FT_SUCCESS. */
+ * SHMEM_FT_FAILURE, as a status check, if a PE has failed before. Nothing was begun: SHMEM_FT_SUCCESS, unless a
+ * failure that was met waits for a recovery. */
 int shmem_ft_checkpoint_wait(void);
 
 /* Local. The same without waiting: SHMEM_FT_PENDING while it is not known. */

@@ -106,6 +106,19 @@ protected:
         }
     }
 
+    // In all the ways that there are.
+    void change(std::mt19937& random) {
+        for (int i = 0; i < 8; ++i) {
+            write(random);
+        }
+        if (random() % 8 == 0) {
+            punch(random() % kWatchedBlocks);
+        }
+        if (random() % 8 == 0) {
+            live_.exclude_some(random);
+        }
+    }
+
     LiveMemory live_{kWatchedBlocks};
     std::vector<std::uint64_t> notes_memory_ =
         std::vector<std::uint64_t>(ChangeNotes::bytes_for(live_.state.heap.bytes, live_.state.globals.bytes) / 8);
@@ -129,15 +142,7 @@ TEST_P(LiveTracking, HasTheSameCopiesAsComparing) {
     Exclusions left_out;
     int n_tracked = 0;
     for (int round = 0; round < 400; ++round) {
-        for (int i = 0; i < 8; ++i) {
-            write(random);
-        }
-        if (random() % 8 == 0) {
-            punch(random() % kWatchedBlocks);
-        }
-        if (random() % 8 == 0) {
-            live_.exclude_some(random);
-        }
+        change(random);
         switch (version == 0 ? 0 : random() % 4) {
             case 0:
             case 1:
@@ -171,19 +176,8 @@ TEST_P(LiveTracking, CopiesOfStillsAreThoseOfTheirMoment) {
     State committed(live_);
     Exclusions left_out = live_.excluded;
     int n_tracked = 0;
-    const auto change = [&] {
-        for (int i = 0; i < 8; ++i) {
-            write(random);
-        }
-        if (random() % 8 == 0) {
-            punch(random() % kWatchedBlocks);
-        }
-        if (random() % 8 == 0) {
-            live_.exclude_some(random);
-        }
-    };
     for (int round = 0; round < 400; ++round) {
-        change();
+        change(random);
         const auto next = Version(version + 1);
         const auto kind = random() % 5;
         if (kind < 3) {
@@ -191,9 +185,9 @@ TEST_P(LiveTracking, CopiesOfStillsAreThoseOfTheirMoment) {
             EXPECT_EQ(still.version(), next);
             const State then(live_);
             const Exclusions left_out_then = live_.excluded;
-            change();
+            change(random);
             static_cast<void>(owner_.replicate(next, still.state()));
-            change();
+            change(random);
             if (kind < 2) {
                 owner_.update_local_copy(next, still.state());
                 n_tracked += tracker.changed_since(next) != nullptr ? 1 : 0;
