@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -19,12 +18,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <system_error>
-#include <thread>
 
 #include "base/assert.hpp"
 #include "base/faults/fault_points.hpp"
 #include "base/instruments.hpp"
+#include "base/thread_start.hpp"
 
 namespace sft {
 namespace {
@@ -201,25 +199,21 @@ Opening watch_by_looking(std::int32_t pid, std::uint64_t start_time) noexcept {
     const int fd = ::eventfd(0, EFD_CLOEXEC);
     const int told = fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
     int error = told < 0 ? errno : 0;
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-        if (error == 0) {
-            std::thread([told, pid, start_time] {
-                while (look_at_process(pid, start_time).reach != Reach::gone) {
-                    ::poll(nullptr, 0, kLook_ms);
-                }
-                const std::uint64_t one = 1;
-                [[maybe_unused]] const auto written = ::write(told, &one, sizeof one);
-                ::close(told);
-            }).detach();
+    if (error == 0) {
+        std::thread looks = start_without_signals([told, pid, start_time] {
+            while (look_at_process(pid, start_time).reach != Reach::gone) {
+                ::poll(nullptr, 0, kLook_ms);
+            }
+            const std::uint64_t one = 1;
+            [[maybe_unused]] const auto written = ::write(told, &one, sizeof one);
+            ::close(told);
+        });
+        if (looks.joinable()) {
+            looks.detach();
+        } else {
+            error = EAGAIN;
         }
-    } catch (const std::system_error&) {
-        error = EAGAIN;
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (error == 0) {
         return {.reach = Reach::opened, .fd = fd};
     }

@@ -11,19 +11,30 @@
 
 namespace sft {
 
+// Threads that are started while it exists get no signals.
+class WithoutSignals {
+public:
+    WithoutSignals() noexcept {
+        sigset_t all;
+        ::sigfillset(&all);
+        ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~WithoutSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    WithoutSignals(const WithoutSignals&) = delete;
+    WithoutSignals& operator=(const WithoutSignals&) = delete;
+
+private:
+    sigset_t before_{};
+};
+
 // Not joinable: the system gives none.
 [[nodiscard]] inline std::thread start_without_signals(std::function<void()> work) {
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread thread;
+    const WithoutSignals none;
     try {
-        thread = std::thread(std::move(work));
+        return std::thread(std::move(work));
     } catch (const std::system_error&) {
+        return {};
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
 }
 
 }  // namespace sft

@@ -31,6 +31,7 @@
 #include "base/mutex.hpp"
 #include "base/private_data.hpp"
 #include "base/report.hpp"
+#include "base/thread_start.hpp"
 
 namespace sft {
 
@@ -290,14 +291,12 @@ void* wait_and_strike(void* argument) {
 // By a thread of its own, because the one that is here goes on into the program. Signals of the program are not for it.
 void strike_later(std::size_t index, const FaultVisit& visit) noexcept {
     SFT_ASSERT(index < g_lab->schedule.size() && g_lab->schedule[index].after_us != 0);
-    sigset_t all;
-    sigset_t before;
     pthread_t thread{};
-    sigfillset(&all);
     auto later = std::make_unique<LaterStrike>(LaterStrike{index, visit});
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int problem = ::pthread_create(&thread, nullptr, wait_and_strike, later.get());
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    const int problem = [&] {
+        const WithoutSignals none;
+        return ::pthread_create(&thread, nullptr, wait_and_strike, later.get());
+    }();
     if (problem != 0) {
         say("fault: no thread for what comes later: %s", std::strerror(problem));
         return;

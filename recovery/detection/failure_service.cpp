@@ -1,21 +1,19 @@
 #include "recovery/detection/failure_service.hpp"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
 #include "base/realtime.hpp"
 #include "base/report.hpp"
+#include "base/thread_start.hpp"
 
 namespace sft {
 namespace {
@@ -86,24 +84,13 @@ Result<> FailureService::start() {
                      error);
     }
     lease_.begin(now_ns(), options_.joins);
-    // Signals are the application's business: its threads get them.
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    Result<> started;
-    try {
-        service_ = std::thread([this] {
-            if (options_.is_realtime) {
-                prefer_this_thread();
-            }
-            serve();
-        });
-    } catch (const std::system_error& problem) {
-        started = fails(format("the system gives no service thread: %s", problem.what()));
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return started;
+    service_ = start_without_signals([this] {
+        if (options_.is_realtime) {
+            prefer_this_thread();
+        }
+        serve();
+    });
+    return service_.joinable() ? Result<>{} : fails("the system gives no service thread");
 }
 
 void FailureService::listen_to_launcher(const std::string& name_space) {

@@ -1,10 +1,11 @@
 #include "shmem_ft/start/start_watch.hpp"
 
 #include <chrono>
-#include <csignal>
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/report.hpp"
+#include "base/thread_start.hpp"
 
 namespace sft {
 
@@ -30,12 +31,7 @@ StartWatch::StartWatch(std::uint32_t bound_ms, std::function<void(StartStep)> la
     }
     SFT_ASSERT(late != nullptr);
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(bound_ms);
-    // Signals are the application's business: its threads get them.
-    sigset_t all;
-    sigset_t before;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this, end, late = std::move(late)] {
+    thread_ = start_without_signals([this, end, late = std::move(late)] {
         const Locked lock(mutex_);
         while (!is_over_) {
             if (!changed_.wait_until(mutex_, end) && !is_over_) {
@@ -44,7 +40,9 @@ StartWatch::StartWatch(std::uint32_t bound_ms, std::function<void(StartStep)> la
             }
         }
     });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (!thread_.joinable()) {
+        say("warning: the system gives no thread for it: this start has no time limit");
+    }
 }
 
 StartWatch::~StartWatch() {

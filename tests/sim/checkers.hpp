@@ -109,6 +109,7 @@ public:
     void returned(ProcId process, PeId pe, Call call, Participant::Do result, std::uint32_t view,
                   Version version) override;
     void live_memory(ProcId process, PeId pe, Version version, const Content& content) override;
+    void still_taken(ProcId process, PeId pe, Version version, const Content& content) override;
     void copy_begun(const Place& place) override;
     void copy_done(const Place& place, Version version, const Content& content) override;
     void put_applied(ProcId from, std::uint32_t view, PeId pe, ProcId to, std::uint32_t view_there) override;

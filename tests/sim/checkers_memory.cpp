@@ -130,6 +130,25 @@ void MemoryChecker::live_memory(ProcId process, PeId pe, Version version, const 
     }
 }
 
+// The line: what was put before it is there, and nothing that was put behind it.
+void MemoryChecker::still_taken(ProcId process, PeId pe, Version version, const Content& content) {
+    const Program& program = account_.scenario.program;
+    const Content expected = program.expected(pe, version.value());
+    for (std::size_t word = 0; word < kWords; ++word) {
+        if (content[word] == expected[word]) {
+            continue;
+        }
+        bool is_of_after = false;
+        for (std::uint32_t step = program.steps_at(version.value()) + 1;
+             word >= kInbox && step <= program.steps_at(version.value() + 1); ++step) {
+            is_of_after = is_of_after || content[word] == program.value_put(pe, word - kInbox, step);
+        }
+        verdict_.fail("line", format("PE %d (process %d) takes %s for version %u", pe.value(), process.value(),
+                                     is_of_after ? "what was put behind the line" : "not all that was put before it",
+                                     version.value()));
+    }
+}
+
 void MemoryChecker::copy_begun(const Place& place) {
     stored_[place] = {};
     flipped_.erase(place);

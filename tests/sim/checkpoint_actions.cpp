@@ -187,7 +187,7 @@ void SimProcess::write_word(const Writing& writing, std::size_t word) {
             copy.version = kNoVersion;
             world_.tell(&Observer::copy_begun, place);
         }
-        copy.content[word] = live_[word];
+        copy.content[word] = source()[word];
         if (word + 1 < kWords) {
             write_word(writing, word + 1);
             return;
@@ -203,7 +203,7 @@ void SimProcess::update_local_copy(Version version) {
     const Place place = local_place();
     world_.tell(&Observer::copy_begun, place);
     world_.later(self_, work_delay(), [this, version, place] {
-        local().content = live_;
+        local().content = source();
         local().seal(version);
         world_.tell(&Observer::copy_done, place, version, local().content);
         work_done(Participant::Outcome::ok);

@@ -43,6 +43,9 @@ constexpr std::array<Floor, static_cast<std::size_t>(Feat::count_)> kFloors = {{
     {"copies of the dead taken over", 0},
     {"plans without a survivor", 0},
     {"words of readiness of all", 0},
+    {"stills", 0},
+    {"committed in the background", 0},
+    {"failed in the background", 0},
 }};
 
 }  // namespace
@@ -137,6 +140,14 @@ void Coverage::shadow_sent_anew(ProcId /*process*/) { count(Feat::new_shadows); 
 
 void Coverage::found_all_words(ProcId /*process*/) { count(Feat::full_words); }
 
+void Coverage::still_taken(ProcId /*process*/, PeId /*pe*/, Version /*version*/, const Content& /*content*/) {
+    count(Feat::stills);
+}
+
+void Coverage::settled(ProcId /*process*/, Participant::Do result) {
+    count(result == Participant::Do::committed ? Feat::settled : Feat::failed_meanwhile);
+}
+
 void Coverage::add(const Coverage& other) noexcept {
     for (std::size_t i = 0; i < counts_.size(); ++i) {
         counts_[i] += other.counts_[i];
@@ -149,6 +160,11 @@ bool Coverage::has_used_node_memory(std::uint64_t n_jobs) const noexcept {
 
 bool Coverage::has_used_words(std::uint64_t n_jobs) const noexcept {
     return n_jobs < kJobsMin || ((*this)[Feat::full_words] * 4 >= n_jobs && (*this)[Feat::recoveries] * 80 >= n_jobs);
+}
+
+// About a third of what there is.
+bool Coverage::has_used_background(std::uint64_t n_jobs) const noexcept {
+    return n_jobs < kJobsMin || ((*this)[Feat::settled] >= n_jobs && (*this)[Feat::failed_meanwhile] * 10 >= n_jobs);
 }
 
 std::string Coverage::what_is_missing(std::uint64_t n_jobs) const {

@@ -41,6 +41,9 @@ enum class Feat : std::uint8_t {
     adoptions,   // restores from what the dead have left: of node memory
     revivals,    // plans after all holders had died: of node memory
     full_words,  // found by a process: of words of readiness
+    stills,      // taken: of checkpoints while the program goes on
+    settled,     // committed so
+    failed_meanwhile,
     count_
 };
 
@@ -58,6 +61,8 @@ public:
     void shadow_sent_anew(ProcId process) override;
 
     void found_all_words(ProcId process) override;
+    void still_taken(ProcId process, PeId pe, Version version, const Content& content) override;
+    void settled(ProcId process, Participant::Do result) override;
 
     void add(const Coverage& other) noexcept;
     [[nodiscard]] std::uint64_t operator[](Feat feat) const noexcept { return counts_[static_cast<std::size_t>(feat)]; }
@@ -65,6 +70,7 @@ public:
     [[nodiscard]] bool has_used_node_memory(std::uint64_t n_jobs) const noexcept;
     // Of jobs that have words of readiness: seldom more than one of nine, if nodes have memory besides.
     [[nodiscard]] bool has_used_words(std::uint64_t n_jobs) const noexcept;
+    [[nodiscard]] bool has_used_background(std::uint64_t n_jobs) const noexcept;
     // Empty, or what there has been too little of in so many jobs.
     [[nodiscard]] std::string what_is_missing(std::uint64_t n_jobs) const;
     [[nodiscard]] std::string to_string() const;

@@ -72,6 +72,9 @@ public:
     virtual void shadow_sent_anew(ProcId /*process*/) {}
     virtual void bit_flipped(const Place& /*place*/) {}
     virtual void live_memory(ProcId /*process*/, PeId /*pe*/, Version /*version*/, const Content& /*content*/) {}
+    // Of what `version` is going to be made, while the program goes on; and what has become of it.
+    virtual void still_taken(ProcId /*process*/, PeId /*pe*/, Version /*version*/, const Content& /*content*/) {}
+    virtual void settled(ProcId /*process*/, Participant::Do /*result*/) {}
     virtual void copy_begun(const Place& /*place*/) {}
     virtual void copy_done(const Place& /*place*/, Version /*version*/, const Content& /*content*/) {}
     virtual void put_applied(ProcId /*from*/, std::uint32_t /*view*/, PeId /*pe*/, ProcId /*to*/,

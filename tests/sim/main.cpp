@@ -63,7 +63,7 @@ const char* name_of(sft::EndReason reason) {
 // With any of these fewer copies are lost, if any, and whole kinds of jobs are left out.
 bool is_of_all_kinds(const sft::sim::RunOptions& options) {
     return !options.has_two_partners && options.n_replicas == 1 && !options.has_areas && !options.has_node_memory &&
-           options.n_parity == 0 && !options.has_ready_words;
+           options.n_parity == 0 && !options.has_ready_words && !options.has_background;
 }
 
 std::string end_of(const sft::sim::Outcome& outcome) {
@@ -104,6 +104,10 @@ Tally run_share(const std::string& program, const Options& options, std::uint64_
     if (options.run.has_ready_words && !tally.coverage.has_used_words(tally.jobs)) {
         ++tally.failures;
         fmt::print("too little has been decided by words in {} jobs\n", tally.jobs);
+    }
+    if (options.run.has_background && !tally.coverage.has_used_background(tally.jobs)) {
+        ++tally.failures;
+        fmt::print("too little has been done in the background in {} jobs\n", tally.jobs);
     }
     return tally;
 }
@@ -236,6 +240,7 @@ int main(int argc, char** argv) {
     app.add_option("--parity", parity, "K+M: groups of K + M PEs keep parity and survive the loss of any M");
     app.add_flag("--node-memory", options.run.has_node_memory, "copies outlive the process that keeps them");
     app.add_flag("--ready-words", options.run.has_ready_words, "checkpoints are decided by words in shared memory");
+    app.add_flag("--background", options.run.has_background, "checkpoints are made while the program goes on");
     app.add_flag("--statistics", options.with_statistics, "print how the jobs ended");
     app.add_option("--mutation", options.mutation,
                    "switch this deliberate bug on and look for the first seed that finds it (sim_mutated only)")
@@ -266,7 +271,7 @@ int main(int argc, char** argv) {
         (options.run.has_areas ? " --areas" : "") +
         (options.run.n_replicas > 1 ? fmt::format(" --replicas {}", options.run.n_replicas) : "") +
         (parity.empty() ? "" : " --parity " + parity) + (options.run.has_node_memory ? " --node-memory" : "") +
-        (options.run.has_ready_words ? " --ready-words" : "");
+        (options.run.has_ready_words ? " --ready-words" : "") + (options.run.has_background ? " --background" : "");
     if (!options.mutation.empty() && replay->count() == 0) {
         return hunt(program, options);
     }

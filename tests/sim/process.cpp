@@ -60,11 +60,11 @@ void SimProcess::come(std::vector<ProcId> everybody) {
 // ---- the program ----
 
 void SimProcess::compute() {
-    if (version_.value() >= world_.scenario().versions) {
+    if (passed().value() >= world_.scenario().versions) {
         begin_call(Call::finish);
         return;
     }
-    if (live_[kStepWord] >= program_.steps_at(version_.value() + 1)) {
+    if (live_[kStepWord] >= program_.steps_at(passed().value() + 1)) {
         begin_call(Call::checkpoint);
         return;
     }
@@ -122,6 +122,9 @@ bool SimProcess::takes_from(ProcId writer) const noexcept {
 
 // All own puts have to be complete before a collective call begins.
 void SimProcess::begin_call(Call call) {
+    if (!has_settled(call)) {
+        return;
+    }
     call_ = call;
     is_waiting_for_quiet_ = true;
     enter_if_quiet();
@@ -137,11 +140,15 @@ void SimProcess::enter_if_quiet() {
         }
     }
     is_waiting_for_quiet_ = false;
-    is_in_call_ = true;
     view_at_entry_ = state().view;
     world_.note_progress();
     world_.trace(self_, format("calls %s (PE %d, version %u)", name_of(call_), pe_.value(), version_.value()));
     world_.tell(&Observer::entered, self_, pe_, call_, view_at_entry_, version_);
+    if (call_ == Call::checkpoint && goes_on_meanwhile()) {
+        come_to_line();
+        return;
+    }
+    is_in_call_ = true;
     switch (call_) {
         case Call::checkpoint: act(participant_.checkpoint(state())); break;
         case Call::restart: enter_restart(); break;
@@ -211,6 +218,8 @@ void SimProcess::act(Participant::Do what) {
 
 void SimProcess::returned(Participant::Do result) {
     is_in_call_ = false;
+    still_.reset();
+    const bool is_going_on = is_in_background_;
     world_.note_progress();
     world_.trace(self_, format("returns from %s: %s", name_of(call_), name_of(result)));
     const Version before = version_;
@@ -219,8 +228,13 @@ void SimProcess::returned(Participant::Do result) {
     } else if (result == Participant::Do::resumed) {
         version_ = state().version;
         is_substitute_ = false;
+        has_failed_ = false;
     }
     world_.tell(&Observer::returned, self_, pe_, call_, result, view_at_entry_, before);
+    if (is_going_on && result != Participant::Do::ended) {
+        returned_meanwhile(result);
+        return;
+    }
     if (result == Participant::Do::committed || result == Participant::Do::resumed ||
         result == Participant::Do::finished) {
         world_.tell(&Observer::live_memory, self_, pe_, version_, live_);
@@ -309,6 +323,7 @@ void SimProcess::after_agreement() {
         ask_for_spares();
     }
     enter_if_quiet();
+    look_at_line();
 }
 
 // What the coordinator and the runtime do: whoever leads asks oshrun, and gives up when nobody has come.
@@ -420,73 +435,6 @@ void SimProcess::must_stop(const Stop& why) {
         world_.tell(&Observer::must_stop, self_, state(), why);
         world_.leave(self_, Gone::stopped_itself);
     }
-}
-
-// Heartbeats by message to those next in the ring; who is watched for another reason is looked at.
-void SimProcess::tick() {
-    const Time now = world_.now();
-    const Time period = world_.scenario().period;
-    if (ticked_at_ != 0 && now - ticked_at_ > 3 * period) {
-        detector_.forgive(now);
-    }
-    ticked_at_ = now;
-    beat_at_ = now;
-    Message beat;
-    beat.kind = MessageKind::heartbeat;
-    for (const ProcId watcher : detector_.watchers(agreement_.known_deaths())) {
-        world_.send(self_, watcher, beat, 0);
-    }
-    const ProcId leader = agreement_.depends_on();
-    if (leader != kNoProc && world_.is_reachable(self_, leader)) {
-        const Time beat_there = world_.process(leader).beat_at();
-        if (beat_there > beats_seen_[leader]) {
-            beats_seen_[leader] = beat_there;
-            detector_.heard(leader, now);
-        }
-    }
-    for (const ProcId suspect : detector_.suspects(now)) {
-        world_.fence(self_, suspect);
-    }
-    world_.later(self_, period, [this] { tick(); });
-}
-
-bool SimProcess::has_lease() const {
-    if (world_.scenario().detection != Detection::nodes) {
-        return true;
-    }
-    const auto lease_of = [this](ProcId other) {
-        const bool is_here =
-            world_.has_come(other) && node_of(world_.scenario(), other) == node_of(world_.scenario(), self_);
-        return is_here ? world_.process(other).lease_ns() : NodeWatch::kNever;
-    };
-    return sft::has_lease(self_, lease_of, world_.now(), world_.scenario().bound);
-}
-
-void SimProcess::tick_nodes() {
-    ++beats_;
-    const NodeWatch::Round round =
-        node_watch_.tick(world_.now(), [this](ProcId other) { return world_.process(other).beats(); });
-    Message ping;
-    ping.kind = MessageKind::ping;
-    ping.asked_ns = world_.now();
-    ping.node = round.about;
-    for (const ProcId process : round.ask) {
-        world_.send(self_, process, ping, 0);
-    }
-    for (const Death& death : round.lost) {
-        if (is_alive() && !contains(agreement_.known_deaths(), death.process)) {
-            world_.call_lost(self_, death);
-        }
-    }
-    if (is_alive()) {
-        hops_ = 0;
-        agreement_.remind();
-    }
-    if (round.gives_way && is_alive()) {
-        world_.trace(self_, "gives way");
-        agreement_.give_way();
-    }
-    world_.later(self_, node_watch_.period_ns(), [this] { tick_nodes(); });
 }
 
 }  // namespace sft::sim

@@ -133,6 +133,27 @@ private:
     void join_as_substitute();
     [[nodiscard]] bool takes_from(ProcId writer) const noexcept;
 
+    // background_actions.cpp: checkpoints while the program goes on
+    struct Line {
+        enum class Step : std::uint8_t { come, copying, copied };
+        std::uint32_t view = 0;
+        Version version;
+        Step step{};
+
+        friend auto operator<=>(const Line&, const Line&) noexcept = default;
+    };
+    [[nodiscard]] bool goes_on_meanwhile() const;
+    void come_to_line();
+    void tell_others();
+    void take_arrival(ProcId from, PeId pe, const Line& at);
+    void look_at_line();
+    void leave_line(bool is_in_order);
+    void copy_to_still(std::size_t word);
+    [[nodiscard]] const Content& source() const;
+    void returned_meanwhile(Participant::Do result);
+    [[nodiscard]] Version passed() const;
+    [[nodiscard]] bool has_settled(Call call);
+
     // parity_actions.cpp: the same with parity in groups
     struct Folding {
         std::vector<Share> shares;  // that it goes to
@@ -188,6 +209,13 @@ private:
     Version version_ = kNoVersion;  // that the program knows of
     std::uint32_t view_at_entry_ = 0;
     Content live_{};
+    std::optional<Line> line_;  // where it waits
+    bool is_leaving_line_ = false;
+    std::set<std::pair<Line, PeId>> arrived_;
+    std::optional<Content> still_;
+    bool is_in_background_ = false;  // the participant is, and the program goes on
+    bool has_failed_ = false;        // in the background, and the program has not asked yet
+    std::optional<Call> next_call_;  // which waits for the one in the background
     Copy local_;
     std::vector<ProcId> share_holders_;  // that this process can reach
     std::set<ProcId> shown_;             // substitutes whose memory has been opened

@@ -51,6 +51,9 @@ Outcome run_seed(std::uint64_t seed, const RunOptions& options) {
     if (options.has_ready_words && !give_ready_words(scenario)) {
         return {};
     }
+    if (options.has_background && !give_background(scenario)) {
+        return {};
+    }
     if (options.with_trace) {
         fmt::print("{}\n", describe(scenario));
     }

@@ -32,6 +32,7 @@ struct RunOptions {
     std::int32_t n_parity = 0;
     bool has_node_memory = false;
     bool has_ready_words = false;  // which the library has on one node
+    bool has_background = false;   // shmem_ft_checkpoint_nb
 };
 [[nodiscard]] Outcome run_seed(std::uint64_t seed, const RunOptions& options);
 

@@ -17,7 +17,7 @@ enum class Detection : std::uint8_t {
     nodes,       // several nodes: kernel for processes of the own node, silence for other nodes as a whole
 };
 
-enum class Trigger : std::uint8_t { time, send, receive, decided, work, word };
+enum class Trigger : std::uint8_t { time, send, receive, decided, work, word, still };
 enum class Victim : std::uint8_t { actor, counterpart, leader, keeper, kept, substitute, idle_spare, any };
 
 struct Kill {
@@ -109,6 +109,8 @@ struct Scenario {
     std::int32_t group_parity = 0;               // that survive so many losses
     bool has_node_memory = false;                // it outlives its process, by the shape's holder of memory
     bool has_ready_words = false;                // in memory that outlives its process
+    bool has_background = false;                 // checkpoints are made while the program goes on;
+    bool asks_before_end = false;                // which waits for the last one before it ends
     std::int32_t fan_out = 4;
     std::uint32_t versions = 3;  // checkpoints before the end
     Program program;
@@ -187,6 +189,8 @@ void give_areas(Scenario& scenario);
 [[nodiscard]] bool give_parity(Scenario& scenario, std::int32_t data, std::int32_t n_parity);
 // Steps of a checkpoint are decided by words of readiness. False: not a job for that.
 [[nodiscard]] bool give_ready_words(Scenario& scenario);
+// Checkpoints are made while the program goes on. False: not a job for that.
+[[nodiscard]] bool give_background(Scenario& scenario);
 // One line.
 [[nodiscard]] std::string describe(const Scenario& scenario);
 

@@ -328,6 +328,14 @@ void World::at_decision(ProcId process, const JobState& state) {
     }
 }
 
+void World::at_still(ProcId process) {
+    for (PlannedKill& planned : kills_) {
+        if (planned.kill.trigger == Trigger::still) {
+            trigger(planned, process, kNoProc);
+        }
+    }
+}
+
 void World::at_work(ProcId process, Participant::Do work) {
     for (PlannedKill& planned : kills_) {
         if (planned.kill.trigger == Trigger::work && planned.kill.work == work) {

@@ -85,6 +85,7 @@ public:
     // Steps at which a death may have been planned. The caller may be dead afterwards.
     void at_decision(ProcId process, const JobState& state);
     void at_work(ProcId process, Participant::Do work);
+    void at_still(ProcId process);
 
     template <class... Args, class... Given>
     void tell(void (Observer::*event)(Args...), Given&&... args) {
