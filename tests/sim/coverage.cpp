@@ -164,7 +164,8 @@ bool Coverage::has_used_words(std::uint64_t n_jobs) const noexcept {
 
 // About a third of what there is.
 bool Coverage::has_used_background(std::uint64_t n_jobs) const noexcept {
-    return n_jobs < kJobsMin || ((*this)[Feat::settled] >= n_jobs && (*this)[Feat::failed_meanwhile] * 10 >= n_jobs);
+    return n_jobs < kJobsMin ||
+           ((*this)[Feat::settled] * 2 >= n_jobs && (*this)[Feat::failed_meanwhile] * 40 >= n_jobs);
 }
 
 std::string Coverage::what_is_missing(std::uint64_t n_jobs) const {
