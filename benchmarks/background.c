@@ -9,8 +9,8 @@
  *
  *   memcpy      a warm copy of the same bytes by all PEs at the same time
  *   stall       what the call takes: "all_ms" of shmem_checkpoint_all, "nb_ms" of shmem_ft_checkpoint_nb (when the one
- *               before is committed), "committed_ms" from its beginning until it is committed, when the program does
- * nothing step        a step: "none_ms" without versions, "all_ms", "nb_ms"
+ *               before is committed), "committed_ms" from its beginning until it is committed, if the program waits
+ *   step        a step: "none_ms" without versions, "all_ms", "nb_ms"
  *
  * The copies are made by other threads than the program's: where PEs have no more processors than that one each, their
  * work takes the longer.

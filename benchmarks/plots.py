@@ -4,7 +4,7 @@
     plots.py bench-out
 
 Checkpoint and recovery over the size of the state and over the number of PEs, the run time with deaths (the thesis's figures 6.1,
-6.2 and 6.4, of this system), schemes of redundancy, small checkpoints, applications between their checkpoints, detection. Bounds
+6.2 and 6.4, of this system), schemes of redundancy, checkpoints in the background, small ones, applications between their checkpoints. Bounds
 are dashed: what copies of the same bytes took in the same run.
 """
 
@@ -101,6 +101,29 @@ def draw_schemes(path):
     finish(figure, axes, path.with_suffix(".svg"))
 
 
+def draw_background(path):
+    rows = rows_of(path)
+    calls = [row for row in rows if row["what"] == "stall"]
+    steps = [row for row in rows if row["what"] == "step"]
+    copies = [row["ms"] for row in rows if row["what"] == "memcpy"]
+    names = [f"{row['pes']} PE{'s' if row['pes'] > 1 else ''}\n{row['percent']} % changed" for row in calls]
+    figure, axes = picture(f"Checkpoints while the program goes on, {calls[0]['mib']} MiB per PE", "", "milliseconds")
+    places = range(len(calls))
+    bars = [
+        ([row["all_ms"] for row in calls], "shmem_checkpoint_all, the call", BLUE),
+        ([row["nb_ms"] for row in calls], "shmem_ft_checkpoint_nb, the call", GREEN),
+        ([row["all_ms"] - row["none_ms"] for row in steps], "what the first adds to a step", ORANGE),
+        ([row["nb_ms"] - row["none_ms"] for row in steps], "what the second adds to a step", RED),
+    ]
+    for number, (values, label, colour) in enumerate(bars):
+        offset = 0.2 * (number - 1.5)
+        axes.bar([place + offset for place in places], values, width=0.18, color=colour, label=label)
+    axes.plot(places, [copy * row["percent"] / 100 for copy, row in zip(copies, calls, strict=True)], color=INK, marker="_",
+              markersize=30, linestyle="none", label="one copy of what has changed")
+    axes.set_xticks(list(places), names, fontsize=8)
+    finish(figure, axes, path.with_suffix(".svg"))
+
+
 def draw_small(path):
     rows = rows_of(path)
     figure, axes = picture("A checkpoint with nothing to copy", "PEs", "microseconds")
@@ -134,6 +157,7 @@ DRAWN = {
     "checkpoint_pes.jsonl": lambda path: draw_over(path, "pes", "PEs of 16 MiB on this machine", "over the number of PEs"),
     "faults.json": draw_faults,
     "schemes.json": draw_schemes,
+    "background.jsonl": draw_background,
     "small_checkpoints.jsonl": draw_small,
     "application_overhead.json": draw_applications,
 }
