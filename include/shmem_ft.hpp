@@ -145,14 +145,34 @@ public:
     explicit Fault(const char *routine) : std::runtime_error(std::string(routine) + ": a PE has failed") {}
 };
 
+namespace detail {
+
+// True: there is a version, or one is begun; false: a PE has failed.
+inline bool is_made(int result, const char *routine) {
+    if (result != SHMEM_FT_SUCCESS && result != SHMEM_FT_FAILURE) {
+        throw std::runtime_error(std::string(routine) +
+                                 (result == SHMEM_FT_ERROR_OUT_OF_MEMORY ? ": out of memory" : ": not initialized"));
+    }
+    return result == SHMEM_FT_SUCCESS;
+}
+
+}  // namespace detail
+
 // Commits a version. In protect() a fault comes as an exception. Throws std::runtime_error, on all PEs, if no version
 // could be made although nobody failed (SHMEM_FT_ERROR_*).
-inline void checkpoint() {
-    const int result = shmem_checkpoint_all();
-    if (result != SHMEM_FT_SUCCESS && result != SHMEM_FT_FAILURE) {
-        throw std::runtime_error(result == SHMEM_FT_ERROR_OUT_OF_MEMORY ? "shmem_checkpoint_all: out of memory"
-                                                                        : "shmem_checkpoint_all: not initialized");
-    }
+inline void checkpoint() { detail::is_made(shmem_checkpoint_all(), "shmem_checkpoint_all"); }
+
+// Begins a version of what memory holds now. It is made while the program goes on; what this library is called for next
+// by all PEs waits for it. Collective; throws as checkpoint() does.
+inline void checkpoint_nb() { detail::is_made(shmem_ft_checkpoint_nb(), "shmem_ft_checkpoint_nb"); }
+
+// Waits until what checkpoint_nb() has begun is committed. Local. In protect() a fault comes as an exception.
+inline void checkpoint_wait() { detail::is_made(shmem_ft_checkpoint_wait(), "shmem_ft_checkpoint_wait"); }
+
+// Whether it is committed, without waiting.
+[[nodiscard]] inline bool checkpoint_test() {
+    const int result = shmem_ft_checkpoint_test();
+    return result != SHMEM_FT_PENDING && detail::is_made(result, "shmem_ft_checkpoint_test");
 }
 
 // Calls body(), and again from its beginning whenever a call of this thread in there has met a fault: the call throws a
@@ -209,13 +229,8 @@ void protect(Body &&body) {
 //     }
 template <class OnFailure>
 bool checkpoint_or_recover(OnFailure &&on_failure) {
-    const int result = shmem_checkpoint_all();
-    if (result == SHMEM_FT_SUCCESS) {
+    if (detail::is_made(shmem_checkpoint_all(), "shmem_checkpoint_all")) {
         return true;
-    }
-    if (result != SHMEM_FT_FAILURE) {
-        throw std::runtime_error(result == SHMEM_FT_ERROR_OUT_OF_MEMORY ? "shmem_checkpoint_all: out of memory"
-                                                                        : "shmem_checkpoint_all: not initialized");
     }
     const FaultList faults;
     std::forward<OnFailure>(on_failure)(faults);

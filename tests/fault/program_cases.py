@@ -36,11 +36,11 @@ def regions(runtime, threads="3"):
     return case
 
 
-def throws_in(call):
+def throws_in(call, *words):
     def case(bench):
-        expected = bench.run(4, 0, "throwing", "none")
+        expected = bench.run(4, 0, "throwing", "none", *words)
         check(expected.exit_code == 0 and len(expected.results()) == 4, "the run without a death failed", expected)
-        outcome = bench.run(4, 1, "throwing", call)
+        outcome = bench.run(4, 1, "throwing", call, *words)
         check_success(outcome, expected.results())
         was_replaced(outcome)
 
@@ -136,6 +136,8 @@ CASES = {
     "throws-in-reduce": throws_in("reduce"),
     "throws-in-wait": throws_in("wait"),
     "throws-in-checkpoint": throws_in("checkpoint"),
+    "throws-in-wait-nb": throws_in("wait", "nb"),
+    "throws-in-checkpoint-nb": throws_in("checkpoint", "nb"),
     "loaded": loaded,
     "loaded-at-other-addresses": loaded_at_other_addresses,
     "pending-is-told": pending_is_told,

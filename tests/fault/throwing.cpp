@@ -1,7 +1,7 @@
 // shmem_ft::protect: a fault comes as an exception, so destructors run. PE 1 kills itself in step 3, in front of the
 // call that --in names, while the others wait for it in there.
 //
-//     throwing CALL       reduce, wait or checkpoint
+//     throwing CALL [nb]    reduce, wait or checkpoint; nb: versions are made while the program goes on
 #include <poll.h>
 #include <shmem.h>
 
@@ -70,6 +70,7 @@ void compute_step(const char* chosen, bool may_die) {
 int main(int argc, char** argv) {
     const shmem_ft::Job job;
     const char* chosen = argc > 1 ? argv[1] : "none";
+    const bool is_nb = argc > 2 && std::strcmp(argv[2], "nb") == 0;
     const bool may_die = shmem_ft_algo_init() != 0;
     if (may_die) {
         steps_left = kSteps;
@@ -78,11 +79,15 @@ int main(int argc, char** argv) {
         [&] {
             const Counted on_stack;
             while (steps_left > 0) {
-                shmem_ft::checkpoint();
+                is_nb ? shmem_ft::checkpoint_nb() : shmem_ft::checkpoint();
                 compute_step(chosen, may_die);
                 die_in("checkpoint", chosen, may_die);
             }
-            shmem_ft::checkpoint();
+            is_nb ? shmem_ft::checkpoint_nb() : shmem_ft::checkpoint();
+            shmem_ft::checkpoint_wait();
+            if (!shmem_ft::checkpoint_test()) {
+                fail("is told that what it has waited for is not there");
+            }
         },
         [](const shmem_ft::FaultList& faults) {
             ++n_faults;

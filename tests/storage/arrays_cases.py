@@ -78,6 +78,16 @@ def whole_array(bench, version):
     check(b"".join(parts) == cells and len(set(parts)) == 3, "the pieces are not the whole")
 
 
+def declared_meanwhile(bench):
+    """What is declared while a version is made is not of that version, however late that is committed."""
+    outcome = bench.run("-n", "2", ["meanwhile"], SHMEM_FT_FAULTS="delay 200 ms pe any at background_begin", **bench.store())
+    check(outcome.returncode == 3 and bench.complete() == [2, 4], f"versions {bench.complete()} were stored", outcome)
+    for number, names in ((2, {"early"}), (4, {"early", "late"})):
+        shown = bench.shmem_ft("show", bench.version(number))
+        found = set(re.findall(r"array (\w+) +200 elements of 8 bytes", shown.stdout))
+        check(found == names, f"version {number} has {found}", shown)
+
+
 def not_to_be_loaded(bench):
     """Whatever is wrong with a version or a call has its line, and nothing is taken for good."""
     check_refused(bench.run("-n", "2", ["regrouped"], SHMEM_FT_LOAD=bench.folder), "SHMEM_FT_LOAD: .*No such file or directory")

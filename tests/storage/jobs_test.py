@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from arrays_cases import not_to_be_loaded, regrouped, regrouped_in_python
+from arrays_cases import declared_meanwhile, not_to_be_loaded, regrouped, regrouped_in_python
 from jobs_bench import Bench, LOST, PYTHON, TIMEOUT_S, UNHURRIED, Wrong, check, check_refused, check_right, results
 from processes import any_process_with, await_child
 import turns_cases
@@ -432,6 +432,7 @@ CASES = {
     "compressed": compressed,
     "regrouped": regrouped,
     "regrouped-python": regrouped_in_python,
+    "declared-meanwhile": declared_meanwhile,
     "not-to-be-loaded": not_to_be_loaded,
     "at-random": at_random,
     "damaged": damaged,
