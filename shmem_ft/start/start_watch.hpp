@@ -6,8 +6,8 @@
 // goes by its own clock; what it was waiting for is the best that it can tell, and whoever hears all of them (oshrun)
 // can tell who is to blame: the one that has come least far.
 //
-// A thread of its own, because the one that starts is inside those calls. It sleeps all the time. Where the system gives
-// none there is no bound, and a line says so.
+// A thread of its own, because the one that starts is inside those calls. It sleeps all the time. Where the system
+// gives none there is no bound, and a line says so.
 #pragma once
 
 #include <atomic>
