@@ -83,8 +83,6 @@ private:
     void enter_restart();
     void become_substitute();
     void after_agreement();
-    void tick();
-    void tick_nodes();
     void watch_nodes();
     void ask_for_spares();
     [[nodiscard]] bool is_alive() const noexcept { return world_.is_alive(self_); }
@@ -132,6 +130,10 @@ private:
     void await_another_value(std::uint64_t index);
     void join_as_substitute();
     [[nodiscard]] bool takes_from(ProcId writer) const noexcept;
+
+    // watching.cpp: heartbeats
+    void tick();
+    void tick_nodes();
 
     // background_actions.cpp: checkpoints while the program goes on
     struct Line {
