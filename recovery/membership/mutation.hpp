@@ -69,6 +69,8 @@ enum class Mutation : int {
     copy_before_all_have_come,  // a process copies its memory while others still put to it (there, too)
     go_on_before_all_have_copied,  // a program goes on, and puts, while others copy (there, too)
     copy_live_memory,              // copies are made of memory that the program changes meanwhile (there, too)
+    guard_before_all_hold,         // a process looks what is held before all have said so (there, too)
+    write_what_is_held,            // a process writes to memory that has not been copied (there, too)
     count_
 };
 

@@ -3,6 +3,10 @@
 // All come, each copies its memory word by word into a still, and all have copied before anybody goes on. Both times
 // each tells each other by a put, and waits until it has heard of all, or that one of them is dead. From then on the
 // participant works on the still. What the program calls next waits for it.
+//
+// With --held only one word, which stands for globals and the library's state, is copied before they go on. Of the
+// others each says that they are held, all hear of it (one more barrier), and each guards what is held wherever it can
+// write: it has a word copied before it writes there. So the participant begins later.
 #include <algorithm>
 
 #include "base/report.hpp"
@@ -77,17 +81,24 @@ void SimProcess::leave_line(bool is_in_order) {
     if (is_in_order && line_->step == Line::Step::come) {
         line_->step = Line::Step::copying;
         still_ = Content{};
-        copy_to_still(0);
+        world_.scenario().has_held ? hold() : copy_to_still(0);
+        return;
+    }
+    if (is_in_order && line_->step == Line::Step::held) {
+        line_->step = Line::Step::copying;
+        guard();
         return;
     }
     // Who has a still works on it, whether the program goes on or not.
-    const bool is_whole = line_->step == Line::Step::copied;
-    is_in_background_ = is_whole && is_in_order;
+    const bool has_still = line_->step == Line::Step::held || line_->step == Line::Step::copied;
+    is_in_background_ = line_->step == Line::Step::copied && is_in_order;
     line_.reset();
-    world_.later(self_, is_in_background_ ? world_.random().between(0, 20 * kMicro) : 0, [this] {
-        is_in_call_ = true;
-        act(participant_.checkpoint(state()));
-    });
+    if (has_still && world_.scenario().has_held) {
+        begin_saving();
+    } else {
+        world_.later(self_, is_in_background_ ? world_.random().between(0, 20 * kMicro) : 0,
+                     [this] { make_version(); });
+    }
     if (is_in_background_) {
         world_.note_progress();
         world_.trace(self_, "goes on meanwhile");
@@ -114,6 +125,107 @@ void SimProcess::copy_to_still(std::size_t word) {
             look_at_line();
         }
     });
+}
+
+// ---- the same, held ----
+
+namespace {
+constexpr std::size_t kRest = kInbox + 1;
+}
+
+void SimProcess::hold() {
+    for (std::size_t word = 0; word < kWords; ++word) {
+        held_[word] = word != kRest;
+    }
+    line_->step = Line::Step::held;
+    tell_others();
+    if (is_mutated(Mutation::guard_before_all_hold)) {
+        leave_line(true);
+    } else {
+        look_at_line();
+    }
+}
+
+void SimProcess::guard() {
+    for (std::int32_t pe = 0; pe < world_.scenario().shape.n_pes; ++pe) {
+        guards_[PeId(pe)] = world_.process(world_.scenario().shape.holder(state(), PeId(pe))).held_;
+    }
+    world_.later(self_, work_delay(), [this] {
+        (*still_)[kRest] = live_[kRest];
+        line_->step = Line::Step::copied;
+        tell_others();
+        if (!is_alive()) {
+            return;
+        }
+        if (is_mutated(Mutation::go_on_before_all_have_copied)) {
+            leave_line(true);
+        } else {
+            look_at_line();
+        }
+    });
+}
+
+// Who was left in the middle has a rest that nobody wants: no version comes of it.
+void SimProcess::begin_saving() {
+    world_.later(self_, world_.random().between(0, 20 * kMicro), [this] { save(0); });
+}
+
+void SimProcess::save(std::size_t word) {
+    world_.later(self_, work_delay(), [this, word] {
+        if (held_[word]) {
+            (*still_)[word] = live_[word];
+            held_[word] = false;
+        }
+        world_.at_still(self_);
+        if (!is_alive()) {
+            return;
+        }
+        if (word + 1 < kWords) {
+            save(word + 1);
+        } else {
+            make_version();
+        }
+    });
+}
+
+// The writer waits until it has been set aside.
+void SimProcess::save_before(const SimProcess& writer, std::size_t word) {
+    const auto guards = writer.guards_.find(pe_);
+    if (held_[word] && guards != writer.guards_.end() && guards->second[word] &&
+        !is_mutated(Mutation::write_what_is_held)) {
+        (*still_)[word] = live_[word];
+        held_[word] = false;
+    }
+}
+
+void SimProcess::write(const SimProcess& writer, std::size_t word, std::uint32_t value) {
+    save_before(writer, word);
+    live_[word] = value;
+}
+
+void SimProcess::write_computed() {
+    Content computed = live_;
+    program_.compute(computed, pe_);
+    for (std::size_t word = 0; word < kWords; ++word) {
+        if (computed[word] != live_[word]) {
+            write(*this, word, computed[word]);
+        }
+    }
+}
+
+void SimProcess::make_version() {
+    is_in_call_ = true;
+    act(participant_.checkpoint(state()));
+}
+
+// One of which nothing comes may have words of behind the line: whoever knows that guards nothing any more.
+void SimProcess::end_still(Participant::Do result) {
+    if (world_.scenario().has_held && still_ && result == Participant::Do::committed) {
+        world_.tell(&Observer::still_taken, self_, pe_, version_.next(), *still_);
+    }
+    still_.reset();
+    held_ = {};
+    guards_.clear();
 }
 
 // What copies are made of.

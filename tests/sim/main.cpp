@@ -241,6 +241,7 @@ int main(int argc, char** argv) {
     app.add_flag("--node-memory", options.run.has_node_memory, "copies outlive the process that keeps them");
     app.add_flag("--ready-words", options.run.has_ready_words, "checkpoints are decided by words in shared memory");
     app.add_flag("--background", options.run.has_background, "checkpoints are made while the program goes on");
+    app.add_flag("--held", options.run.has_held, "the same on one node, where writers wait for what is not copied yet");
     app.add_flag("--statistics", options.with_statistics, "print how the jobs ended");
     app.add_option("--mutation", options.mutation,
                    "switch this deliberate bug on and look for the first seed that finds it (sim_mutated only)")
@@ -253,6 +254,7 @@ int main(int argc, char** argv) {
         fmt::print(stderr, "sim: error: --parity {}: not K+M\n", parity);
         return 2;
     }
+    options.run.has_background = options.run.has_background || options.run.has_held;
     if (options.is_about_costs) {
         return tell_costs(options);
     }
@@ -271,7 +273,9 @@ int main(int argc, char** argv) {
         (options.run.has_areas ? " --areas" : "") +
         (options.run.n_replicas > 1 ? fmt::format(" --replicas {}", options.run.n_replicas) : "") +
         (parity.empty() ? "" : " --parity " + parity) + (options.run.has_node_memory ? " --node-memory" : "") +
-        (options.run.has_ready_words ? " --ready-words" : "") + (options.run.has_background ? " --background" : "");
+        (options.run.has_ready_words ? " --ready-words" : "") +
+        (options.run.has_background && !options.run.has_held ? " --background" : "") +
+        (options.run.has_held ? " --held" : "");
     if (!options.mutation.empty() && replay->count() == 0) {
         return hunt(program, options);
     }

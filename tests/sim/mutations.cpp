@@ -78,6 +78,8 @@ const std::vector<std::string> kNames = {
     "copy_before_all_have_come",
     "go_on_before_all_have_copied",
     "copy_live_memory",
+    "guard_before_all_hold",
+    "write_what_is_held",
 #endif
 };
 
@@ -92,7 +94,7 @@ bool switch_on(const std::string& name) {
     }
 #ifdef SFT_MUTATIONS
     g_mutation = static_cast<Mutation>(at - mutation_names().begin() + 1);
-    static_assert(static_cast<int>(Mutation::count_) == 64, "name the new bug above");
+    static_assert(static_cast<int>(Mutation::count_) == 66, "name the new bug above");
 #endif
     return true;
 }

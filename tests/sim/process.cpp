@@ -74,7 +74,7 @@ void SimProcess::compute() {
 
 void SimProcess::step() {
     world_.note_progress();
-    program_.compute(live_, pe_);
+    write_computed();
     put(0);
     put(1);
     if (is_alive()) {
@@ -86,7 +86,7 @@ void SimProcess::put(std::size_t inbox) {
     const PeId target = program_.target(pe_, inbox);
     const std::uint32_t value = program_.value(pe_, live_[kStepWord], 2 + static_cast<std::uint32_t>(inbox));
     if (target == pe_) {
-        live_[kInbox + inbox] = value;
+        write(*this, kInbox + inbox, value);
         return;
     }
     const ProcId to = world_.scenario().shape.holder(state(), target);
@@ -110,7 +110,7 @@ void SimProcess::take_put(ProcId from, const Put& put) {
     if (!takes_from(from)) {
         return;
     }
-    live_[kInbox + put.inbox] = put.value;
+    write(world_.process(from), kInbox + put.inbox, put.value);
     world_.tell(&Observer::put_applied, from, put.view, put.pe, self_, state().view);
 }
 
@@ -218,7 +218,7 @@ void SimProcess::act(Participant::Do what) {
 
 void SimProcess::returned(Participant::Do result) {
     is_in_call_ = false;
-    still_.reset();
+    end_still(result);
     const bool is_going_on = is_in_background_;
     world_.note_progress();
     world_.trace(self_, format("returns from %s: %s", name_of(call_), name_of(result)));

@@ -137,7 +137,7 @@ private:
 
     // background_actions.cpp: checkpoints while the program goes on
     struct Line {
-        enum class Step : std::uint8_t { come, copying, copied };
+        enum class Step : std::uint8_t { come, copying, held, copied };
         std::uint32_t view = 0;
         Version version;
         Step step{};
@@ -151,6 +151,16 @@ private:
     void look_at_line();
     void leave_line(bool is_in_order);
     void copy_to_still(std::size_t word);
+    // What is held up of their writes to memory that has not been copied yet.
+    void hold();
+    void guard();
+    void begin_saving();
+    void save(std::size_t word);
+    void save_before(const SimProcess& writer, std::size_t word);
+    void write(const SimProcess& writer, std::size_t word, std::uint32_t value);
+    void write_computed();
+    void make_version();
+    void end_still(Participant::Do result);
     [[nodiscard]] const Content& source() const;
     void returned_meanwhile(Participant::Do result);
     [[nodiscard]] Version passed() const;
@@ -215,6 +225,9 @@ private:
     bool is_leaving_line_ = false;
     std::set<std::pair<Line, PeId>> arrived_;
     std::optional<Content> still_;
+    using Words = std::array<bool, kWords>;
+    Words held_{};                   // not in the still yet, and others know
+    std::map<PeId, Words> guards_;   // what this process does not write before
     bool is_in_background_ = false;  // the participant is, and the program goes on
     bool has_failed_ = false;        // in the background, and the program has not asked yet
     std::optional<Call> next_call_;  // which waits for the one in the background

@@ -51,7 +51,7 @@ Outcome run_seed(std::uint64_t seed, const RunOptions& options) {
     if (options.has_ready_words && !give_ready_words(scenario)) {
         return {};
     }
-    if (options.has_background && !give_background(scenario)) {
+    if (options.has_background && !give_background(scenario, options.has_held)) {
         return {};
     }
     if (options.with_trace) {

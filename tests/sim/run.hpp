@@ -33,6 +33,7 @@ struct RunOptions {
     bool has_node_memory = false;
     bool has_ready_words = false;  // which the library has on one node
     bool has_background = false;   // shmem_ft_checkpoint_nb
+    bool has_held = false;         // with SHMEM_FT_BACKGROUND=protect
 };
 [[nodiscard]] Outcome run_seed(std::uint64_t seed, const RunOptions& options);
 

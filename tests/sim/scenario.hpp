@@ -109,6 +109,7 @@ struct Scenario {
     std::int32_t group_parity = 0;               // that survive so many losses
     bool has_node_memory = false;                // it outlives its process, by the shape's holder of memory
     bool has_ready_words = false;                // in memory that outlives its process
+    bool has_held = false;                       // what has not been copied is held;
     bool has_background = false;                 // checkpoints are made while the program goes on;
     bool asks_before_end = false;                // which waits for the last one before it ends
     std::int32_t fan_out = 4;
@@ -190,7 +191,7 @@ void give_areas(Scenario& scenario);
 // Steps of a checkpoint are decided by words of readiness. False: not a job for that.
 [[nodiscard]] bool give_ready_words(Scenario& scenario);
 // Checkpoints are made while the program goes on. False: not a job for that.
-[[nodiscard]] bool give_background(Scenario& scenario);
+[[nodiscard]] bool give_background(Scenario& scenario, bool is_held);
 // One line.
 [[nodiscard]] std::string describe(const Scenario& scenario);
 

@@ -67,13 +67,14 @@ bool give_ready_words(Scenario& scenario) {
     return true;
 }
 
-// Each tells each in a barrier; parity is added in the call itself.
-bool give_background(Scenario& scenario) {
+// Each tells each in a barrier; parity is added in the call itself. To hold up writers takes one node.
+bool give_background(Scenario& scenario, bool is_held) {
     constexpr std::int32_t kPesMax = 40;
-    if (scenario.shape.n_pes > kPesMax || scenario.groups) {
+    if (scenario.shape.n_pes > kPesMax || scenario.groups || (is_held && !scenario.shape.is_one_node())) {
         return false;
     }
     scenario.has_background = true;
+    scenario.has_held = is_held;
     Random random(scenario.seed ^ 0xbac69);
     scenario.asks_before_end = random.percent(50);
     for (Kill& kill : scenario.kills) {
