@@ -33,7 +33,8 @@
 //     its owner had at v, and that a block with the entry kAbsent read as zeros (a hole of the memory file of heap or
 //     globals).
 //  2. Heap blocks from heap_blocks on were absent, whatever their table entries and data say.
-//  3. A checksum is only ever computed of bytes just copied from live memory. A block that equals live memory keeps
+//  3. A checksum is only ever computed of bytes just copied from live memory, or taken over from an image for which it
+//     was. A block that equals live memory keeps
 //     its entry, and only if the table was sound before: store() begins with a check of the old table and copies
 //     everything anew if it does not fit. So a flip is overwritten, or goes on to be found; it is never blessed.
 //     Where only some pages of a block are looked at, because a tracker has named no others, its checksum, a sum over
@@ -70,6 +71,16 @@ class BlockListener {
 public:
     virtual ~BlockListener() = default;
     virtual void about_to_change(std::size_t block, const std::byte* data, std::size_t bytes) noexcept = 0;
+};
+
+// Where the blocks of a heap are read from while they are stored, which is not live memory where that goes on already.
+class BlockSource {
+public:
+    virtual ~BlockSource() = default;
+    // The block, which is at `live` in live memory; ascending, some not at all. Good until the next call.
+    [[nodiscard]] virtual const std::byte* at(std::size_t block, const std::byte* live) noexcept = 0;
+    // Everything but the heap has been stored.
+    virtual void saved_rest() noexcept = 0;
 };
 
 struct ImageStats {
@@ -114,11 +125,14 @@ public:
         const BlockSet* may_differ = nullptr;           // else, if known: no others differ from what the image holds
         bool checks = false;                            // that, by comparing them: it ends the process if not
         BlockSet* changed = nullptr;                    // if given, gets the blocks that were copied or are gone
-        const Image* like = nullptr;    // with may_differ: this version, stored from the same live memory a
-                                        // moment ago, so that it knows which blocks exist
-        std::size_t like_bytes = 0;     // bytes_stored of that
+        const Image* like = nullptr;  // with may_differ: this version, stored from the same live memory a
+                                      // moment ago, so that it knows which blocks exist
+        bool copies_like = false;     // that, and its sums, instead of live memory, which has gone on; all of it where
+                                      // may_differ is not known
+        std::size_t like_bytes = 0;   // bytes_stored of that
         bool is_present_known = false;  // blocks that the image has exist in live memory: only others are asked for
         BlockListener* listener = nullptr;
+        BlockSource* source = nullptr;     // if given: of the heap, which is stored last then
         const std::byte* stash = nullptr;  // if given: what globals and the library's state have, at their offsets in
                                            // an image from those of the globals on, for the blocks that differ
     };
@@ -176,6 +190,12 @@ public:
     [[nodiscard]] bool gone() const noexcept;
     bool mend_table(Version version, const Image& other) noexcept;
     bool mend_block(Version version, std::size_t block, const Image& other) noexcept;
+    // Of so many pages of the heap that it has, so many are named.
+    struct Share {
+        std::size_t named = 0;
+        std::size_t all = 0;
+    };
+    [[nodiscard]] Share share_of_heap(const BlockSet& names) const noexcept;
     // "block 12 of the heap"
     [[nodiscard]] std::string name_of(std::size_t block) const;
 
@@ -246,6 +266,7 @@ private:
     [[nodiscard]] static bool store_pages(std::uint64_t& entry, std::byte* stored, const std::byte* live,
                                           std::size_t bytes, std::size_t number, Pass& pass) noexcept;
     static void store_block(const Region& region, std::size_t block, const std::byte* live, Pass& pass) noexcept;
+    static void copy_block(const Region& region, std::size_t block, Pass& pass) noexcept;
     static void store_whole(const Region& region, const AddressRange& live, Pass& pass) noexcept;
     template <class Visit>
     static void each_live_run(const Region& region, const SparseMemory& live, std::size_t known_blocks,

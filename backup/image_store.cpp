@@ -30,6 +30,14 @@ struct Image::Pass {
     }
     // Blocks that the table has exist in live memory, and need not be asked for.
     [[nodiscard]] bool knows_present() const noexcept { return known && storing.is_present_known; }
+    // The other image says which blocks exist.
+    [[nodiscard]] bool goes_like() const noexcept {
+        return storing.like != nullptr && (goes_by_names || storing.copies_like);
+    }
+    // What the other image has where this one has that.
+    [[nodiscard]] const std::byte* in_like(const std::byte* stored) const noexcept {
+        return storing.like->begin() + kPageBytes + (stored - reinterpret_cast<const std::byte*>(table));
+    }
     // What it gets is in the stash, and not in live memory.
     [[nodiscard]] bool is_stashed(const std::byte* stored) const noexcept {
         return storing.stash != nullptr && stored >= globals;
@@ -125,6 +133,9 @@ void Image::store_block(const Region& region, std::size_t block, const std::byte
     std::byte* stored = region.data + block * kBlockBytes;
     const std::size_t bytes = block_bytes(region.bytes, block);
     const auto number = static_cast<std::size_t>(region.table + block - pass.table);
+    if (pass.storing.source != nullptr && region.table == pass.table) {
+        live = pass.storing.source->at(block, live);
+    }
     pass.stats.bytes_stored += bytes;
     if (region.table[block] == kAbsent) {
         pass.check_new(number, live, bytes);
@@ -167,10 +178,53 @@ std::uint64_t Image::copy_past_caches(std::byte* stored, const std::byte* from) 
     return entry_for(sum);
 }
 
+// What the other image has there, with the sum that it has: if that does not fit there it does not fit here either.
+void Image::copy_block(const Region& region, std::size_t block, Pass& pass) noexcept {
+    std::byte* const stored = region.data + block * kBlockBytes;
+    const std::size_t bytes = block_bytes(region.bytes, block);
+    const auto number = static_cast<std::size_t>(region.table + block - pass.table);
+    const bool is_there = pass.known && region.table[block] != kAbsent;
+    const std::byte* const from = pass.in_like(stored);
+    const BlockSet* const names = pass.storing.may_differ;
+    unsigned pages = is_there && names != nullptr ? names->pages_of(number) : BlockSet::kAllPages;
+    for (unsigned page = 0; is_there && page < kPagesOfBlock; ++page) {
+        const std::size_t begin = page * kPageBytes;
+        if (begin >= bytes || raw_equal(stored + begin, from + begin, std::min(kPageBytes, bytes - begin))) {
+            pages &= ~(1U << page);
+        }
+    }
+    pass.stats.bytes_stored += bytes;
+    region.table[block] = pass.storing.like->heap_.table[number];
+    if (pages == 0) {
+        return;
+    }
+    if (pass.storing.listener != nullptr) {
+        pass.storing.listener->about_to_change(number, stored, bytes);
+    }
+    if (is_there && pages == BlockSet::kAllPages && goes_past_caches(pass.stats.bytes_copied, stored, bytes)) {
+        stream_copy(stored, from, bytes);
+        pass.stats.bytes_copied += bytes;
+    } else {
+        for (unsigned rest = pages; rest != 0; rest &= rest - 1) {
+            const std::size_t begin = static_cast<unsigned>(std::countr_zero(rest)) * kPageBytes;
+            const std::size_t n = begin < bytes ? std::min(kPageBytes, bytes - begin) : 0;
+            raw_copy(stored + begin, from + begin, n);
+            pass.stats.bytes_copied += n;
+        }
+    }
+    if (pass.storing.changed != nullptr) {
+        pass.storing.changed->insert_pages(number, pages);
+    }
+}
+
 void Image::store_whole(const Region& region, const AddressRange& live, Pass& pass) noexcept {
     SFT_ASSERT(region.bytes == live.bytes);
     for (std::size_t block = 0; block < blocks_of(region.bytes); ++block) {
-        store_block(region, block, at(live, block * kBlockBytes), pass);
+        if (pass.storing.copies_like) {
+            copy_block(region, block, pass);
+        } else {
+            store_block(region, block, at(live, block * kBlockBytes), pass);
+        }
     }
 }
 
@@ -258,25 +312,44 @@ std::size_t Image::store_named(const Region& region, const SparseMemory& live, s
 // The same, where another image says which of its first blocks exist; it has none behind them.
 std::size_t Image::store_like(const Region& region, const AddressRange& live, std::size_t known_blocks,
                               std::size_t blocks, Pass& pass) noexcept {
-    SFT_ASSERT(pass.goes_by_names && region.bytes == live.bytes && blocks <= blocks_of(region.bytes));
+    const bool is_copied = pass.storing.copies_like;
+    SFT_ASSERT((is_copied || pass.goes_by_names) && region.bytes == live.bytes && blocks <= blocks_of(region.bytes));
     const auto base = static_cast<std::size_t>(region.table - pass.table);
     const std::uint64_t* const like = pass.storing.like->heap_.table + base;
     const auto store_run = [&](std::size_t first, std::size_t end) {
         for (std::size_t block = first; block < end; ++block) {
             if (like[block] == kAbsent) {
                 forget(region, block, block + 1, pass);
+            } else if (is_copied) {
+                copy_block(region, block, pass);
             } else {
                 store_block(region, block, at(live, block * kBlockBytes), pass);
             }
         }
     };
-    pass.storing.may_differ->each_run(base, base + std::min(blocks, known_blocks),
-                                      [&](std::size_t from, std::size_t to) { store_run(from - base, to - base); });
+    if (pass.storing.may_differ == nullptr) {
+        store_run(0, std::min(blocks, known_blocks));
+    } else {
+        pass.storing.may_differ->each_run(base, base + std::min(blocks, known_blocks),
+                                          [&](std::size_t from, std::size_t to) { store_run(from - base, to - base); });
+    }
     forget(region, std::min(blocks, known_blocks), std::max(blocks, known_blocks), pass);
     if (blocks > known_blocks) {
         store_run(known_blocks, blocks);
     }
     return blocks;
+}
+
+Image::Share Image::share_of_heap(const BlockSet& names) const noexcept {
+    SFT_ASSERT(far_ == nullptr);
+    const std::size_t blocks = header_->heap_blocks;
+    Share share;
+    for (std::size_t block = first_present(heap_.table, 0, blocks); block < blocks;
+         block = first_present(heap_.table, block + 1, blocks)) {
+        share.named += static_cast<std::size_t>(std::popcount(names.pages_of(block)));
+        share.all += kPagesOfBlock;
+    }
+    return share;
 }
 
 std::uint64_t Image::entry_of(std::size_t number) const noexcept {
@@ -319,17 +392,20 @@ std::size_t Image::existing_bytes() const noexcept {
 void Image::store_heap(const LiveState& live, Pass& pass) noexcept {
     SFT_ASSERT(header_->version.load() == kNoVersion.value());  // cleared before the first byte changes
     const std::size_t known_blocks = pass.known ? header_->heap_blocks : 0;
-    header_->heap_blocks = !pass.goes_by_names            ? store_existing(heap_, heap_of(live), known_blocks, pass)
-                           : pass.storing.like == nullptr ? store_named(heap_, heap_of(live), known_blocks, pass)
-                                                          : store_like(heap_, live.heap, known_blocks,
-                                                                       pass.storing.like->header_->heap_blocks, pass);
+    if (pass.goes_like()) {
+        header_->heap_blocks =
+            store_like(heap_, live.heap, known_blocks, pass.storing.like->header_->heap_blocks, pass);
+    } else {
+        header_->heap_blocks = pass.goes_by_names ? store_named(heap_, heap_of(live), known_blocks, pass)
+                                                  : store_existing(heap_, heap_of(live), known_blocks, pass);
+    }
 }
 
 // Every entry of their table counts.
 void Image::store_globals(const LiveState& live, Pass& pass) noexcept {
     const std::size_t blocks = blocks_of(globals_.bytes);
-    if (pass.goes_by_names && pass.storing.like != nullptr) {
-        static_cast<void>(store_like(globals_, live.globals, blocks, blocks, pass));
+    if (pass.goes_like()) {
+        static_cast<void>(store_like(globals_, live.globals, pass.known ? blocks : 0, blocks, pass));
     } else if (pass.goes_by_names) {
         static_cast<void>(store_named(globals_, globals_of(live), blocks, pass));
     } else {
@@ -369,15 +445,26 @@ ImageStats Image::store(Version version, const LiveState& live, const Storing& s
     SFT_ASSERT(version != kNoVersion && far_ == nullptr);
     SFT_ASSERT(heap_.bytes == live.heap.bytes && library_.bytes == live.library.bytes);
     SFT_ASSERT(globals_.bytes == live.globals.bytes);
-    SFT_ASSERT(storing.like == nullptr || (storing.may_differ != nullptr && storing.like->holds(version)));
+    SFT_ASSERT(storing.like == nullptr || (storing.like->holds(version) && storing.like->far_ == nullptr));
+    SFT_ASSERT(storing.copies_like ? storing.like != nullptr && storing.source == nullptr
+                                   : storing.like == nullptr || storing.may_differ != nullptr);
     pass.stats.was_sound = pass.known;
     begin_change();
-    store_heap(live, pass);
-    fault_point(storing.middle);
+    if (storing.source == nullptr) {
+        store_heap(live, pass);
+        fault_point(storing.middle);
+    }
     store_globals(live, pass);
     store_whole(library_, live.library, pass);
+    if (storing.source != nullptr) {
+        storing.source->saved_rest();
+        fault_point(storing.middle);
+        store_heap(live, pass);
+    }
     stream_fence();  // the header vouches for what is seen by then
-    if (pass.goes_by_names && storing.like != nullptr) {
+    if (storing.copies_like) {
+        pass.stats.bytes_stored = existing_bytes();
+    } else if (pass.goes_by_names && storing.like != nullptr) {
         pass.stats.bytes_stored = storing.like_bytes;
     } else if (pass.goes_by_names) {
         pass.stats.bytes_stored = existing_bytes();

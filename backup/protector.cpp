@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/faults/fault_points.hpp"
 
 namespace sft {
 namespace {
@@ -63,6 +64,7 @@ void Protector::release() noexcept {
     stop_idle_work();
     keepers_.clear();
     end_still();
+    held_.release();
     still_.release();
     store_.release();
     tracker_.reset();
@@ -103,12 +105,54 @@ void Protector::take_still(Version version) {
     source_ = &still_.state();
 }
 
+Result<> Protector::prepare_to_hold(const GuardWords& words) {
+    return held_.is_created() ? Result<>() : held_.create(live_, words);
+}
+
+bool Protector::begin_in_shadow(Version version, bool may_hold) {
+    SFT_ASSERT(!uses_still() && (!may_hold || held_.is_created()));
+    const BackupStore::Hold hold = store_.begin_in_shadow(version, live_);
+    holds_ = may_hold && hold.is_worth_it;
+    if (holds_) {
+        held_.hold(hold.only);
+    }
+    line_.take(live_);
+    source_ = &line_.state();
+    return holds_;
+}
+
+void Protector::let_go() noexcept {
+    if (std::exchange(holds_, false)) {
+        held_.let_go();
+    }
+}
+
+// In the place of replicate_to().
+BackupStore::Replicated Protector::replicate_line(Version version) {
+    SFT_ASSERT(saved_);
+    const auto saved = [this] {
+        fault_point(FaultPoint::still_middle);
+        saved_();
+    };
+    if (holds_) {
+        held_.tell_of_rest(saved);
+    }
+    const BackupStore::Replicated replicated = store_.replicate(version, *source_, kNoProc, holds_ ? &held_ : nullptr);
+    if (!holds_) {
+        saved();
+    }
+    let_go();
+    fault_point(FaultPoint::still_end);
+    return replicated;
+}
+
 Result<> Protector::replicate(Version version) { return replicate_to(kNoProc, version); }
 
 // kNoProc: to all.
 Result<> Protector::replicate_to(ProcId only, Version version) {
     SFT_ASSERT(version != kNoVersion);
-    const BackupStore::Replicated replicated = store_.replicate(version, *source_, only);
+    const BackupStore::Replicated replicated =
+        is_in_shadow() ? replicate_line(version) : store_.replicate(version, *source_, only);
     stored_bytes_.store(replicated.bytes_stored);
     SFT_ASSERT(replicated.bytes_stored == 0 || !keepers_.empty());  // nobody else is written to
     if (replicated.keeper_gone) {
@@ -121,7 +165,7 @@ Result<> Protector::replicate_to(ProcId only, Version version) {
 
 void Protector::update_local_copy(Version version) {
     SFT_ASSERT(version != kNoVersion);
-    store_.update_local_copy(version, *source_);
+    store_.update_local_copy(version, *source_, is_in_shadow());
 }
 
 Result<> Protector::roll_back(Version version) {

@@ -17,9 +17,11 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backup/first_touch.hpp"
+#include "backup/held_heap.hpp"
 #include "backup/live_tracker.hpp"
 #include "backup/scrubber.hpp"
 #include "backup/still_state.hpp"
@@ -68,6 +70,16 @@ public:
     // replicate() and update_local_copy() of this version are of live memory as it is now, whatever is written there
     // later, until end_still(). REQUIRES: prepare_still().
     void take_still(Version version);
+    // The same with the shadow in the place of a still, if that is on this node: replicate() copies live memory as it
+    // is now, or what of it is not held, and calls what tell_when_saved() was given: nobody may write before, nor
+    // before all writers know what is held. True: the heap is, which replicate() lets go of as it comes to it.
+    // may_hold: writers look there; REQUIRES prepare_to_hold(), with the words of this PE.
+    [[nodiscard]] bool has_near_shadow() const { return store_.has_near_shadow(); }
+    [[nodiscard]] Result<> prepare_to_hold(const GuardWords& words);
+    [[nodiscard]] bool begin_in_shadow(Version version, bool may_hold);
+    void tell_when_saved(std::function<void()> saved) { saved_ = std::move(saved); }
+    // Nothing is held any more, whether it has come to replicate() or not.
+    void let_go() noexcept;
     void end_still() noexcept { source_ = &live_; }
     [[nodiscard]] bool uses_still() const noexcept { return source_ != &live_; }
     // Whom the last failure of replicate() or protect() is about.
@@ -75,7 +87,9 @@ public:
     // `version` is committed: own live state -> local copy.
     void update_local_copy(Version version);
     // What the copies take on this node.
-    [[nodiscard]] BackupStore::Room room() const { return store_.room(live_, &still_); }
+    [[nodiscard]] BackupStore::Room room() const {
+        return store_.room(live_, has_near_shadow() ? nullptr : &still_, held_.is_created());
+    }
     // Own live state <- the copies of `version`. The failure says what is missing.
     [[nodiscard]] Result<> roll_back(Version version);
 
@@ -128,11 +142,17 @@ public:
 private:
     [[nodiscard]] Result<> used(Reach reach, ProcId keeper, Trouble trouble);
     [[nodiscard]] Result<> replicate_to(ProcId only, Version version);
+    [[nodiscard]] BackupStore::Replicated replicate_line(Version version);
+    [[nodiscard]] bool is_in_shadow() const noexcept { return source_ == &line_.state(); }
     [[nodiscard]] Result<> brought_back(bool is_back);
 
     const LiveState& live_;
     const LiveState* source_ = &live_;  // of copies
     StillState still_;
+    LineState line_;
+    HeldHeap held_;
+    bool holds_ = false;
+    std::function<void()> saved_;
     BackupStore store_;
     std::unique_ptr<LiveTracker> tracker_;
     Scrubber scrubber_;

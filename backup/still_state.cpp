@@ -18,17 +18,17 @@ Result<> StillState::create(const LiveState& live) {
         memory_.release();
         return made;
     }
-    state_ = live;
+    line_.state() = live;
     return {};
 }
 
 void StillState::release() noexcept {
     memory_.release();
-    state_ = {};
+    line_ = {};
 }
 
 Version StillState::version() const noexcept {
-    return is_created() ? Image(memory_.address(), state_).version() : kNoVersion;
+    return is_created() ? Image(memory_.address(), line_.state()).version() : kNoVersion;
 }
 
 // Else copies would be made of what the block was once. A failure costs that: what is stored is zeros then.
@@ -68,19 +68,24 @@ void StillState::take(Version version, const LiveState& live, const BlockSet* ma
 }
 
 void StillState::show_as_live(const LiveState& live, const Image& image) noexcept {
-    state_ = live;
-    state_.is_still = true;
+    line_.take(live);
+    LiveState& state = line_.state();
     const std::size_t heap = Image::front_bytes_for(live);
     const std::size_t globals = heap + whole_pages(live.heap.bytes);
     const std::size_t library = globals + whole_pages(live.globals.bytes);
     const auto begin = reinterpret_cast<std::uintptr_t>(memory_.address());
     SFT_ASSERT(image.begin() == memory_.address() && library + whole_pages(live.library.bytes) == memory_.bytes());
-    state_.heap.begin = begin + heap;
-    state_.heap_fd = state_.globals_fd = memory_.fd();
-    state_.heap_file_offset = heap;
-    state_.globals.begin = begin + globals;
-    state_.globals_file_offset = globals;
-    state_.library.begin = begin + library;
+    state.heap.begin = begin + heap;
+    state.heap_fd = state.globals_fd = memory_.fd();
+    state.heap_file_offset = heap;
+    state.globals.begin = begin + globals;
+    state.globals_file_offset = globals;
+    state.library.begin = begin + library;
+}
+
+void LineState::take(const LiveState& live) {
+    state_ = live;
+    state_.is_still = true;
     if (live.excluded != nullptr) {
         excluded_ = *live.excluded;
         state_.excluded = &excluded_;

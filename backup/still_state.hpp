@@ -23,6 +23,20 @@
 
 namespace sft {
 
+// What a live state says of itself at one moment; its memory goes on.
+class LineState {
+public:
+    void take(const LiveState& live);
+    [[nodiscard]] LiveState& state() noexcept { return state_; }
+    [[nodiscard]] const LiveState& state() const noexcept { return state_; }
+
+private:
+    LiveState state_;
+    Exclusions excluded_;
+    ArrayTable arrays_;
+    std::uint64_t heap_calls_ = 0;
+};
+
 class StillState {
 public:
     // For such a state; pages come when it is taken.
@@ -36,7 +50,7 @@ public:
     // What it was taken for last, or kNoVersion.
     [[nodiscard]] Version version() const noexcept;
     // REQUIRES: it has been taken.
-    [[nodiscard]] const LiveState& state() const noexcept { return state_; }
+    [[nodiscard]] const LiveState& state() const noexcept { return line_.state(); }
     // The memory file that it is in, from its beginning on.
     [[nodiscard]] int fd() const noexcept { return memory_.fd(); }
 
@@ -45,10 +59,7 @@ private:
     void show_as_live(const LiveState& live, const Image& image) noexcept;
 
     Segment memory_;
-    LiveState state_;
-    Exclusions excluded_;
-    ArrayTable arrays_;
-    std::uint64_t heap_calls_ = 0;
+    LineState line_;
 };
 
 }  // namespace sft

@@ -169,7 +169,8 @@ void BackupStore::forget_keeper() noexcept {
     forget_differences();
 }
 
-BackupStore::Replicated BackupStore::replicate(Version version, const LiveState& live, ProcId only) noexcept {
+BackupStore::Replicated BackupStore::replicate(Version version, const LiveState& live, ProcId only,
+                                               BlockSource* source) noexcept {
     const Use use(*this);
     changed_in_ = kNoVersion;
     if (!has_shadow_) {
@@ -178,6 +179,7 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     SFT_ASSERT(version != kNoVersion && pe_ != kNoPe);
     SFT_ASSERT(version >= committed_);
     SFT_ASSERT(only == kNoProc || is_far());
+    SFT_ASSERT(source == nullptr || !is_far());
     // The slot that holds the committed version is never written as another one.
     SFT_ASSERT(version == committed_ || committed_ == kNoVersion || (version.value() - committed_.value()) % 2 == 1);
     fault_point(FaultPoint::replicate_begin);
@@ -187,7 +189,7 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     Replicated replicated;
     if (!is_far()) {
         shadow_versions_[version.value() % 2] = kNoVersion;
-        static_cast<ImageStats&>(replicated) = replicate_near(version, live);
+        static_cast<ImageStats&>(replicated) = replicate_near(version, live, source);
         shadow_versions_[version.value() % 2] = version;
         if (tracker_ != nullptr && !has_local_copy()) {
             tracker_->heard(replicated.bytes_stored, replicated.bytes_copied);
@@ -218,7 +220,7 @@ BackupStore::Replicated BackupStore::replicate(Version version, const LiveState&
     return replicated;
 }
 
-ImageStats BackupStore::replicate_near(Version version, const LiveState& live) noexcept {
+ImageStats BackupStore::replicate_near(Version version, const LiveState& live, BlockSource* source) noexcept {
     Image image = slot(shadow_.address(), version, live);
     const Version before = image.version();
     changed_.reset(image.blocks());
@@ -227,6 +229,7 @@ ImageStats BackupStore::replicate_near(Version version, const LiveState& live) n
     storing.may_differ = may_differ(before, version);
     storing.checks = checks_tracker_;
     storing.changed = &changed_;
+    storing.source = source;
     Present& present = present_[version.value() % 2];
     const Present now{version, live.heap_calls != nullptr ? *live.heap_calls : 0};
     storing.is_present_known = live.heap_calls != nullptr && before != kNoVersion && present.slot == before &&
@@ -276,7 +279,7 @@ void BackupStore::forget_differences() noexcept {
     still_version_ = kNoVersion;
 }
 
-ImageStats BackupStore::update_local_copy(Version version, const LiveState& live) noexcept {
+ImageStats BackupStore::update_local_copy(Version version, const LiveState& live, bool from_shadow) noexcept {
     const Use use(*this);
     SFT_ASSERT(version != kNoVersion && version >= committed_);  // commits are never taken back
     SFT_ASSERT(committed_ == kNoVersion || version.value() - committed_.value() <= 1);
@@ -294,10 +297,12 @@ ImageStats BackupStore::update_local_copy(Version version, const LiveState& live
     const bool is_known = changed_in_ == version;
     const bool follows = is_known && !is_far() && shadow_readable_ && local.version() == local_version_ &&
                          shadow.holds(version) && !checks_tracker_;
+    SFT_ASSERT(!from_shadow || (shadow_readable_ && !is_far() && shadow.holds(version)));
     local_version_ = version;
     Image::Storing storing;
-    storing.may_differ = follows ? &changed_ : may_differ(local.version(), version);
-    storing.like = follows ? &shadow : nullptr;
+    storing.may_differ = follows ? &changed_ : from_shadow ? nullptr : may_differ(local.version(), version);
+    storing.like = follows || from_shadow ? &shadow : nullptr;
+    storing.copies_like = from_shadow;
     storing.like_bytes = existing_bytes_;
     storing.checks = checks_tracker_;
     updated_.reset(local.blocks());

@@ -130,11 +130,23 @@ public:
         ProcId gone = kNoProc;
     };
     // only: to that far keeper; the others have the version.
-    Replicated replicate(Version version, const LiveState& live, ProcId only = kNoProc) noexcept;
+    // source: of a near shadow, where the heap is read from.
+    Replicated replicate(Version version, const LiveState& live, ProcId only = kNoProc,
+                         BlockSource* source = nullptr) noexcept;
     // Live memory of now becomes what replicate() and update_local_copy() are given for this version.
     void take_still(Version version, const LiveState& live, StillState& still);
+    // A tracker looks now, and not in replicate(), which goes to a near shadow. Whether it is worth it to hold up
+    // writers of these blocks (null: of all) until that has been done.
+    struct Hold {
+        bool is_worth_it = false;
+        const BlockSet* only = nullptr;
+    };
+    [[nodiscard]] Hold begin_in_shadow(Version version, const LiveState& live);
     // Also says that `version` is the committed one, which is what scrubbing checks.
-    ImageStats update_local_copy(Version version, const LiveState& live) noexcept;
+    // from_shadow: from the near shadow, since live memory has gone on.
+    ImageStats update_local_copy(Version version, const LiveState& live, bool from_shadow = false) noexcept;
+    // Its shadow is on this node: so it can be.
+    [[nodiscard]] bool has_near_shadow() const;
     // From the local copy, mended from the shadow where it is bad, or else from the shadow. False: neither has all;
     // explanation() says what is missing.
     [[nodiscard]] bool roll_back(Version version, const LiveState& live);
@@ -233,8 +245,10 @@ public:
         std::size_t next = 0;  // that the next checkpoint takes in addition
         std::size_t most = 0;  // that the state and its copies will ever take in addition
     };
-    // Takes as long as it takes to ask for all runs of pages. still: what belongs to it as well, if there is any.
-    [[nodiscard]] Room room(const LiveState& live, const StillState* still = nullptr) const;
+    // Takes as long as it takes to ask for all runs of pages. still: what belongs to it as well, if there is any;
+    // is_held: the program may change all of the heap while it
+    // is copied.
+    [[nodiscard]] Room room(const LiveState& live, const StillState* still = nullptr, bool is_held = false) const;
 
     // Since the start of the process, from any thread.
     struct Counters {
@@ -285,7 +299,8 @@ private:
     [[nodiscard]] bool has_local_copy() const noexcept { return mode_ == BackupMode::double_copy; }
     // What may differ between live memory, of which copies are made as `now`, and a copy of `then`. Null: not known.
     [[nodiscard]] const BlockSet* may_differ(Version then, Version now) const SFT_REQUIRES(mutex_);
-    [[nodiscard]] ImageStats replicate_near(Version version, const LiveState& live) noexcept SFT_REQUIRES(mutex_);
+    [[nodiscard]] ImageStats replicate_near(Version version, const LiveState& live, BlockSource* source) noexcept
+        SFT_REQUIRES(mutex_);
     void note_local_copy(Version version, const LiveState& live, const BlockSet& changed, bool has_followed) noexcept
         SFT_REQUIRES(mutex_);
     void forget_differences() noexcept SFT_REQUIRES(mutex_);

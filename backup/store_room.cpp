@@ -58,7 +58,7 @@ struct Parity {
 
 // A copy takes what exists of the live state, in whole blocks, with its table beside it. The mutex is held while it is
 // asked which copies there are, and not while the system is asked for pages, which may take some milliseconds.
-BackupStore::Room BackupStore::room(const LiveState& live, const StillState* still) const {
+BackupStore::Room BackupStore::room(const LiveState& live, const StillState* still, bool is_held) const {
     struct Stored {
         std::size_t offset = 0;   // in the node's memory
         bool is_far = false;      // on another node
@@ -121,6 +121,7 @@ BackupStore::Room BackupStore::room(const LiveState& live, const StillState* sti
     if (still != nullptr && still->is_created()) {
         add(existing_bytes(still->fd(), 0, all), part, all);  // there, after the next checkpoint, ever
     }
+    add(0, is_held ? exists.heap_bytes : 0, is_held ? whole_pages(live.heap.bytes) : 0);  // what is set aside
     if (parity.of != 0) {
         const std::size_t there = existing_bytes(node_file_, parity.offset, parity_bytes(live));
         add(there, parity.next(live, exists), parity.most(live));

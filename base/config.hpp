@@ -51,6 +51,10 @@ enum class CheckMode { off, warn, abort };
 // and what that does not name is compared.
 enum class Tracking { off, automatic, always, check };
 
+// Of a version that is made while the program goes on: what has changed is copied first, or writers are held up until
+// it has been copied (symheap/heap_guard.hpp).
+enum class BackgroundMode { copy, protect };
+
 // Which calls of shmem_checkpoint_all make a version (backup/checkpoint_pace.hpp).
 struct CheckpointInterval {
     enum class Kind : std::uint32_t { calls, time, automatic };
@@ -78,6 +82,7 @@ struct Config {
     std::uint32_t scrub_seconds = 0;
     bool first_touch = true;
     Tracking tracking = Tracking::automatic;
+    BackgroundMode background = BackgroundMode::copy;
     std::uint32_t hang_timeout_ms = 0;
     std::uint32_t start_timeout_ms = 0;
     std::uint32_t stall_timeout_ms = 0;

@@ -444,6 +444,16 @@ inline bool parse(std::string_view text, Tracking& out) noexcept { return choose
 inline std::string print(Tracking value) { return chosen(value, kChoices); }
 }  // namespace tracking
 
+namespace background_mode {
+inline constexpr const char* kName = "choice";
+inline constexpr bool kIsInternal = false;
+inline constexpr Choice<BackgroundMode> kChoices[] = {{"copy", BackgroundMode::copy},
+                                                      {"protect", BackgroundMode::protect}};
+
+inline bool parse(std::string_view text, BackgroundMode& out) noexcept { return choose(text, kChoices, out); }
+inline std::string print(BackgroundMode value) { return chosen(value, kChoices); }
+}  // namespace background_mode
+
 namespace text {
 inline constexpr const char* kName = "text";
 inline constexpr bool kIsInternal = false;

@@ -61,17 +61,20 @@ extern "C" {
  * known. */
 int shmem_checkpoint_all(void);
 
-/* Collective over all PEs. Begins the next version and returns SHMEM_FT_SUCCESS as soon as each PE has copied, in its
- * own memory, what has changed there: the version is the symmetric memory as it was at this call. Bringing it to the
- * partners, agreeing and committing go on in the background, while the program computes, communicates and allocates as
- * it likes. What was begun counts when it is committed: shmem_ft_checkpoint_wait and _test tell. A PE that fails before
- * that takes the job back to the version before. Any collective call of this file, and shmem_finalize, waits for it
- * first; the next shmem_ft_checkpoint_nb as well, so at most one is under way.
+/* Collective over all PEs. Begins the next version and returns SHMEM_FT_SUCCESS as soon as each PE has copied
+ * once what has changed there: the version is the symmetric memory as it was at this call. The rest of the copies,
+ * agreeing and committing go on in the background, while the program computes, communicates and allocates as it likes.
+ * With SHMEM_FT_BACKGROUND=protect, on one node, the heap is copied behind the call, too: until then system calls
+ * cannot write there (EFAULT), and no thread that does may block SIGSEGV. What was begun counts when it is committed:
+ * shmem_ft_checkpoint_wait and _test tell. A PE that fails before that takes the job back to the version before. Any
+ * collective call of this file, and shmem_finalize, waits for it first; the next shmem_ft_checkpoint_nb as well, so at
+ * most one is under way.
  *
  * As shmem_checkpoint_all in everything else: completes outstanding operations, is a barrier, and returns
- * SHMEM_FT_FAILURE, as a status check, if a PE has failed, also while the version before was made. Costs the memory of
- * one more copy of the state, from the first use on. Made in the call itself, as by shmem_checkpoint_all: the first
- * version, and all with parity (SHMEM_FT_BACKUP_MODE=xor or rs). Example: shmem_ft_checkpoint_nb(3). */
+ * SHMEM_FT_FAILURE, as a status check, if a PE has failed, also while the version before was made. Between nodes it
+ * costs the memory of one more copy of the state, from the first use on. Made in the call itself, as by
+ * shmem_checkpoint_all: the first version, and all with parity (SHMEM_FT_BACKUP_MODE=xor or rs). Example:
+ * shmem_ft_checkpoint_nb(3). */
 int shmem_ft_checkpoint_nb(void);
 
 /* Local. Waits until what shmem_ft_checkpoint_nb has begun last is committed, and returns SHMEM_FT_SUCCESS, or

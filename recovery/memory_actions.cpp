@@ -41,11 +41,20 @@ bool MemoryActions::may_take_still() const noexcept {
     return o_.coordinator->state().version != kNoVersion && !is_in_group() && o_.protector->keeps_copies();
 }
 
-void MemoryActions::take_still(Version version) {
+void MemoryActions::save_library_of_still() noexcept {
     SFT_ASSERT(may_take_still());
     save_library();
     still_init_calls_ = o_.init_calls->count();
+}
+
+void MemoryActions::take_still(Version version) {
+    save_library_of_still();
     o_.protector->take_still(version);
+}
+
+bool MemoryActions::begin_in_shadow(Version version, bool may_hold) {
+    save_library_of_still();
+    return o_.protector->begin_in_shadow(version, may_hold);
 }
 
 void MemoryActions::end_still() {

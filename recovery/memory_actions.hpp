@@ -77,6 +77,8 @@ public:
     // may_take_still(), which all PEs answer alike; Protector::prepare_still().
     [[nodiscard]] bool may_take_still() const noexcept;
     void take_still(Version version);
+    // The same, of Protector.
+    [[nodiscard]] bool begin_in_shadow(Version version, bool may_hold);
     void end_still();
 
     // At the start, of a process that is a PE from the beginning: shows the memory of the others, and finds its
@@ -123,6 +125,7 @@ private:
     void end_the_dead_here(const JobState& state);
     void free_what_is_left();
     void save_library() noexcept;
+    void save_library_of_still() noexcept;
     [[nodiscard]] Protector::KeeperLocation location_of(ProcId keeper) const;
     [[nodiscard]] PeId me() const noexcept { return o_.me->get(); }
 

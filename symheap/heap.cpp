@@ -117,6 +117,11 @@ void* Heap::allocate(std::size_t bytes) noexcept {
     return block;
 }
 
+void Heap::guard_by(const GuardWords& words, std::size_t before) noexcept {
+    guard_ = words;
+    guarded_before_ = before;
+}
+
 void* Heap::allocate_aligned(std::size_t alignment, std::size_t bytes) noexcept {
     if (bytes > range_.bytes || alignment > range_.bytes || !is_alignment(alignment)) {
         return nullptr;
@@ -175,6 +180,12 @@ Heap::Pages Heap::inner_pages(const void* address, std::size_t bytes) const noex
 bool Heap::return_pages(Pages pages) noexcept {
     // Never the journal, nor what lies behind the heap in its file.
     SFT_ASSERT(pages.begin >= own_bytes() && pages.begin <= pages.end && pages.end <= range_.bytes);
+    if (guard_.is_set() && pages.begin != pages.end) {
+        const std::size_t last = (guarded_before_ + pages.end - 1) / GuardWords::kChunkBytes;
+        for (std::size_t chunk = (guarded_before_ + pages.begin) / GuardWords::kChunkBytes; chunk <= last; ++chunk) {
+            guard_.await(chunk, [] { return false; });  // for a thread of this process
+        }
+    }
     return pages.begin == pages.end ||
            ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(file_offset_ + pages.begin),
                        static_cast<off_t>(pages.end - pages.begin)) == 0;

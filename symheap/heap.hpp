@@ -21,6 +21,7 @@
 #include <type_traits>
 
 #include "base/address_range.hpp"
+#include "transport/shm/guard_words.hpp"
 
 namespace sft {
 
@@ -50,6 +51,9 @@ public:
 
     // The same memory is another part of `fd` now.
     void move_to(std::size_t file_offset) noexcept;
+    // Chunks that are held are made no holes of before they are let go of: no page table tells of holes. words: of the
+    // memory that begins so many bytes before the range.
+    void guard_by(const GuardWords& words, std::size_t before) noexcept;
 
     void* allocate(std::size_t bytes) noexcept;
     // Null also for an alignment that is no power of two, or smaller than a pointer.
@@ -98,6 +102,8 @@ private:
     AddressRange range_;
     int fd_ = -1;
     std::size_t file_offset_ = 0;
+    GuardWords guard_;
+    std::size_t guarded_before_ = 0;
 };
 
 }  // namespace sft

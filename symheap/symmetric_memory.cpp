@@ -70,7 +70,11 @@ Result<> SymmetricMemory::create(const Options& options) {
     notes_bytes_ = options.has_change_notes ? notes_begin - (all_bytes + marks_bytes) +
                                                   whole_pages(ChangeNotes::bytes_for(all_bytes, globals_.range().bytes))
                                             : 0;
-    if (Result<> done = heap_segment_.create("shmem-ft-heap", all_bytes + marks_bytes + notes_bytes_); !done) {
+    const std::size_t before_guard = all_bytes + marks_bytes + notes_bytes_;
+    guard_bytes_ = options.has_guard_words
+                       ? whole_pages(before_guard) - before_guard + whole_pages(GuardWords::bytes_for(all_bytes))
+                       : 0;
+    if (Result<> done = heap_segment_.create("shmem-ft-heap", before_guard + guard_bytes_); !done) {
         return done;
     }
     if (const Result<> mapped = heap_segment_.map_at(reinterpret_cast<void*>(options.heap_base)); !mapped) {
@@ -78,13 +82,16 @@ Result<> SymmetricMemory::create(const Options& options) {
                      " (the symmetric heap needs the same address in every process; SHMEM_FT_HEAP_BASE chooses "
                      "another)");
     }
+    live_.heap = {options.heap_base, all_bytes};
+    live_.heap_fd = heap_segment_.fd();
     const AddressRange heap{options.heap_base + record_bytes_, bytes};
     heap_.create(heap, heap_segment_.fd(), record_bytes_);
+    if (options.has_guard_words) {
+        heap_.guard_by(guard_words(), record_bytes_);
+    }
     if (has_block_table_) {
         blocks_.attach(reinterpret_cast<void*>(heap.begin + bytes));
     }
-    live_.heap = {options.heap_base, all_bytes};
-    live_.heap_fd = heap_segment_.fd();
     live_.globals = globals_.range();
     live_.globals_fd = globals_.segment().fd();
     for (const Globals::Extent& extent : globals_.saved()) {
@@ -95,13 +102,16 @@ Result<> SymmetricMemory::create(const Options& options) {
     live_.arrays = arrays_ = options.arrays;
     live_.heap_calls = heap_.call_counter();
     SFT_ASSERT(live_.heap.bytes % kBlockBytes == 0 &&
-               live_.heap.bytes + marks_bytes + notes_bytes_ == heap_segment_.bytes());
+               live_.heap.bytes + marks_bytes + notes_bytes_ + guard_bytes_ == heap_segment_.bytes());
     SFT_ASSERT(heap_.range().begin == live_.heap.begin + record_bytes_);
     return {};
 }
 
 Result<> SymmetricMemory::move_heap_to(int file, std::size_t offset, Segment::Contents contents) {
     return heap_segment_.move_to(file, offset, contents).then([&] {
+        if (guard_bytes_ != 0) {
+            guard_words().reset();  // whoever was there before is dead
+        }
         live_.heap_file_offset = offset;
         heap_.move_to(heap_file_offset());
         return Result<>();
@@ -149,12 +159,17 @@ void* SymmetricMemory::perform(HeapCall call, std::uint64_t first, std::uint64_t
             if (result != nullptr) {
                 forget_notes(block, usable);
             }
+            if (result != block) {
+                note_holes(block, usable);
+            }
             return result;
         }
         case HeapCall::free: {
             void* const block = heap_.decode(first);
-            forget_notes(block, heap_.size_of(block));
+            const std::size_t usable = heap_.size_of(block);
+            forget_notes(block, usable);
             heap_.free(block);
+            note_holes(block, usable);
             return nullptr;
         }
     }
@@ -223,10 +238,14 @@ void SymmetricMemory::forget_notes(const void* block, std::size_t bytes) noexcep
     }
 }
 
-// It makes holes, of which the page tables do not tell.
 void SymmetricMemory::zero(void* block, std::size_t bytes) noexcept {
     heap_.zero(block, bytes);
-    if (const ChangeNotes notes = change_notes(); notes.is_set()) {
+    note_holes(block, bytes);
+}
+
+// Page tables do not tell of them.
+void SymmetricMemory::note_holes(const void* block, std::size_t bytes) noexcept {
+    if (const ChangeNotes notes = change_notes(); notes.is_set() && bytes >= Heap::kReturnBytes) {
         notes.wrote(0, block, bytes);
     }
 }
@@ -331,7 +350,11 @@ ChangeNotes SymmetricMemory::change_notes() const noexcept {
         return {};
     }
     const std::size_t bytes = whole_pages(ChangeNotes::bytes_for(live_.heap.bytes, live_.globals.bytes));
-    return {heap_segment_.address() + heap_segment_.bytes() - bytes, live_.heap, live_.globals};
+    return {heap_segment_.address() + heap_segment_.bytes() - guard_bytes_ - bytes, live_.heap, live_.globals};
+}
+
+GuardWords SymmetricMemory::guard_words() const noexcept {
+    return {reinterpret_cast<std::byte*>(live_.heap.begin) + guard_words_offset(), live_.heap.bytes};
 }
 
 void SymmetricMemory::end_startup() noexcept {

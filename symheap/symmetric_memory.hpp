@@ -1,10 +1,12 @@
 // The symmetric memory of this process: the heap, with what the library keeps around it, and the globals of the
 // executable. The memory file of the heap, which has one address in all processes:
 //
-//   record of the start-up | heap | table of blocks | marks of writes | queues of writes | notes of changes
+//   record of the start-up | heap | table of blocks | marks of writes | queues of writes | notes of changes |
+//   words of the guard
 //
 // All in front of the marks is live().heap: saved in every version, and restored. Record, marks and queues exist if the
-// start-up is recorded, the table if calls are checked, the notes if changes are tracked.
+// start-up is recorded, the table if calls are checked, the notes if changes are tracked, the words if
+// SHMEM_FT_BACKGROUND wants the guard.
 //
 // Some of it may be left out of versions (exclusions.hpp).
 //
@@ -28,6 +30,7 @@
 #include "symheap/segment.hpp"
 #include "symheap/stray_words.hpp"
 #include "transport/shm/change_notes.hpp"
+#include "transport/shm/guard_words.hpp"
 #include "transport/shm/write_marks.hpp"
 #include "transport/shm/write_queues.hpp"
 
@@ -45,6 +48,7 @@ public:
         std::size_t record_bytes = 0;  // of the record of the start-up; 0: none
         bool has_block_table = false;
         bool has_change_notes = false;
+        bool has_guard_words = false;
         AddressRange library;            // the library's own state that goes back with the program's
         Exclusions* excluded = nullptr;  // a part of that; null: nothing can be left out of versions
         ArrayTable* arrays = nullptr;    // the same; null: nothing can be declared
@@ -98,6 +102,10 @@ public:
     [[nodiscard]] WriteQueues write_queues(std::int32_t n_pes) const noexcept;
     // Not set: there are none.
     [[nodiscard]] ChangeNotes change_notes() const noexcept;
+    // Where the words of its guard are, from the beginning of live().heap on; 0: there are none.
+    [[nodiscard]] std::size_t guard_words_offset() const noexcept {
+        return guard_bytes_ == 0 ? 0 : heap_segment_.bytes() - whole_pages(GuardWords::bytes_for(live_.heap.bytes));
+    }
     // Bytes from the beginning of live().heap that a substitute needs before it joins: the record and the journal.
     [[nodiscard]] std::size_t front_bytes() const noexcept {
         SFT_ASSERT(record_bytes_ + Heap::journal_bytes() <= live_.heap.bytes);
@@ -118,10 +126,12 @@ private:
     [[nodiscard]] void* perform(HeapCall call, std::uint64_t first, std::uint64_t second) noexcept;
     [[nodiscard]] void* allocate_scratch(std::size_t bytes) noexcept;
     void forget_notes(const void* block, std::size_t bytes) noexcept;
+    void note_holes(const void* block, std::size_t bytes) noexcept;
     [[nodiscard]] bool is_inside_object(const void* begin, std::size_t bytes) const noexcept;
     void note_block(const HeapRecord& record) noexcept;
+    [[nodiscard]] GuardWords guard_words() const noexcept;
     [[nodiscard]] std::size_t marks_bytes() const noexcept {
-        return heap_segment_.bytes() - live_.heap.bytes - notes_bytes_;
+        return heap_segment_.bytes() - live_.heap.bytes - notes_bytes_ - guard_bytes_;
     }
 
     Globals globals_;
@@ -131,6 +141,7 @@ private:
     bool has_block_table_ = false;
     std::size_t record_bytes_ = 0;
     std::size_t notes_bytes_ = 0;
+    std::size_t guard_bytes_ = 0;
     LiveState live_;
     Exclusions* excluded_ = nullptr;  // live_.excluded
     ArrayTable* arrays_ = nullptr;    // live_.arrays

@@ -6,6 +6,7 @@
 // collective call, while the others do what include/shmem_ft.h demands of them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -32,7 +33,9 @@
 #include "shmem_ft/process/storage.hpp"
 #include "shmem_ft/process/version_handlers.hpp"
 #include "shmem_ft/start/node_links.hpp"
+#include "symheap/heap_guard.hpp"
 #include "symheap/peer_map.hpp"
+#include "symheap/symmetric_memory.hpp"
 
 namespace sft {
 
@@ -48,6 +51,8 @@ public:
         NodeLinks* links = nullptr;
         PeerMap* peers = nullptr;
         Protector* protector = nullptr;
+        HeapGuard* heap_guard = nullptr;
+        const SymmetricMemory* memory = nullptr;
         Coordinator* coordinator = nullptr;
         MemoryActions* actions = nullptr;
         InitCalls* init_calls = nullptr;
@@ -114,7 +119,16 @@ private:
     // Waits for the version that is being made in the background, and says what has become of it; there is none: 0.
     int settle() noexcept SFT_REQUIRES(calls_mutex_);
     int settled() noexcept SFT_REQUIRES(calls_mutex_);
-    [[nodiscard]] bool has_still() noexcept SFT_REQUIRES(calls_mutex_);
+    // What all PEs can do, in this view.
+    enum class Still : std::uint32_t { none, copied, in_shadow, held };
+    [[nodiscard]] Still agree_on_still() noexcept SFT_REQUIRES(calls_mutex_);
+    [[nodiscard]] Still prepare_still() noexcept SFT_REQUIRES(calls_mutex_);
+    [[nodiscard]] Result<> prepare_to_hold() SFT_REQUIRES(calls_mutex_);
+    void refuse_without_signal() noexcept SFT_REQUIRES(calls_mutex_);
+    int go_on_when_copied(Version version) noexcept SFT_REQUIRES(calls_mutex_);
+    int go_on_when_saved(Version version) noexcept SFT_REQUIRES(calls_mutex_);
+    static void set(std::atomic<bool>& flag) noexcept;
+    void make_in_background() noexcept;
     [[nodiscard]] std::int64_t best_interval(std::uint32_t n_failures) const noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] bool has_room_for_copies() noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] std::uint32_t pause_of_questions(std::int64_t now) const noexcept SFT_REQUIRES(calls_mutex_);
@@ -145,17 +159,21 @@ private:
     };
     // A version that is made in the background (recovery_calls_nb.cpp).
     struct Background {
-        bool is_agreed = false;    // in this view: whether it
-        bool is_possible = false;  // on all PEs
+        bool is_agreed = false;     // in this view
+        Still still = Still::none;  // on that
         std::int64_t begin_ns = 0;
         std::int64_t stall_ns = 0;  // of the program
         BackgroundWork work;
     };
     Background background_ SFT_GUARDED_BY(calls_mutex_);
     Participant::Do background_outcome_{};  // of the work, which writes it
+    // Between the thread of the call and that in the background.
+    std::atomic<bool> has_saved_{false};  // what is not held
+    std::atomic<bool> may_go_on_{false};  // with what is
     CheckpointPace pace_ SFT_GUARDED_BY(calls_mutex_);
     Room room_ SFT_GUARDED_BY(calls_mutex_);
     bool has_told_of_room_ SFT_GUARDED_BY(calls_mutex_) = false;
+    bool has_told_of_nodes_ SFT_GUARDED_BY(calls_mutex_) = false;
 };
 
 }  // namespace sft

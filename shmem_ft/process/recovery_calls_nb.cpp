@@ -1,18 +1,19 @@
-// RecoveryCalls: a version that is made while the program goes on.
+// RecoveryCalls: a version that is made while the program goes on (docs/protocols.md, "In the background").
 //
-// All PEs come (a barrier), each copies what has changed of its memory (StillState), and all have copied (a barrier)
-// before anybody returns to the program: so nothing that is written later, by whomever, is in a copy, and nothing that
-// was written before is missing. From there on it is a checkpoint like any other, which another thread carries out, of
-// what was copied.
+// All PEs come (a barrier), each saves what has changed of its memory, or has it held, and all have done that (a
+// barrier) before anybody returns to the program: so nothing that is written later, by whomever, is in what was saved,
+// and nothing that was written before is missing. On one node another thread begins the checkpoint in between, and its
+// shadow is what is saved; elsewhere it begins behind that, with a copy of its own (StillState).
 //
 // Invariants
-//  1. Nobody returns to the program before all PEs have copied, or all PEs that live are inside of a checkpoint until
-//  it has failed. Where a barrier is left because of a death, the checkpoint follows in the call itself: who has failed
-//  in the first barrier copies nothing, and then nobody gets past the second.
+//  1. Nobody returns to the program before all PEs have saved what is not held, and all know what is, or all PEs that
+//  live are inside of a checkpoint until it has failed. Who has failed in the first barrier saves nothing, and then
+//  nobody gets past the last one.
 //  2. While the version is made no other collective call of fault tolerance begins: settle() comes first in each.
 //  3. What the program's thread owns (what it has been told, its initialisations, the list of the failed) follows in
 //  settle(), not before.
 #include <algorithm>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
@@ -38,7 +39,7 @@ int RecoveryCalls::checkpoint_nb() noexcept {
     if (!is_due()) {
         return 0;
     }
-    if (!o_.actions->may_take_still() || !has_still()) {
+    if (!o_.actions->may_take_still() || agree_on_still() == Still::none) {
         return make_version();
     }
     background_.begin_ns = now_ns();
@@ -46,49 +47,141 @@ int RecoveryCalls::checkpoint_nb() noexcept {
     if (!version) {
         return kOutOfMemory;
     }
+    if (background_.still == Still::held) {
+        refuse_without_signal();
+    }
     if (!barrier(*o_.engine, world(*o_.engine))) {
         return conclude(o_.coordinator->carry_out({Coordinator::Call::Kind::checkpoint}), background_.begin_ns,
                         now_ns() - background_.begin_ns);
     }
-    o_.actions->take_still(*version);
+    return background_.still == Still::copied ? go_on_when_copied(*version) : go_on_when_saved(*version);
+}
+
+// Before all have come, so that all know it behind that.
+void RecoveryCalls::refuse_without_signal() noexcept {
+    if (!o_.heap_guard->has_signal() && !o_.heap_guard->own().is_refused()) {
+        o_.heap_guard->own().refuse();
+        say("warning: SHMEM_FT_BACKGROUND=protect: the program of PE %d has a handler of its own for SIGSEGV now: "
+            "shmem_ft_checkpoint_nb copies from here on",
+            o_.me->value());
+    }
+}
+
+int RecoveryCalls::go_on_when_copied(Version version) noexcept {
+    o_.actions->take_still(version);
     const bool have_all = barrier(*o_.engine, world(*o_.engine));
     background_.stall_ns = now_ns() - background_.begin_ns;
     fault_point(FaultPoint::background_begin);
-    const auto make = [this] {
-        background_outcome_ = o_.coordinator->carry_out({Coordinator::Call::Kind::checkpoint});
-        fault_point(FaultPoint::background_end);
-    };
-    if (have_all && background_.work.start(make)) {
+    if (have_all && background_.work.start([this] { make_in_background(); })) {
         return 0;
     }
-    make();
+    make_in_background();
     return settled();
 }
 
+void RecoveryCalls::make_in_background() noexcept {
+    background_outcome_ = o_.coordinator->carry_out({Coordinator::Call::Kind::checkpoint});
+    o_.protector->let_go();
+    if (o_.heap_guard->is_open()) {
+        o_.heap_guard->lower();  // all have saved their heaps, or the version has failed
+    }
+    set(has_saved_);  // if there was no time for that
+    fault_point(FaultPoint::background_end);
+}
+
+void RecoveryCalls::set(std::atomic<bool>& flag) noexcept {
+    flag.store(true);
+    flag.notify_one();
+}
+
+// The shadow is made first, by the thread in the background. It waits in the middle of that where the heap is held:
+// until this one has come back from the second barrier they would share a processor.
+int RecoveryCalls::go_on_when_saved(Version version) noexcept {
+    const bool may_hold = background_.still == Still::held && !o_.heap_guard->is_refused();
+    const bool holds = o_.actions->begin_in_shadow(version, may_hold);
+    const bool all_hold = !may_hold || barrier(*o_.engine, world(*o_.engine));
+    has_saved_.store(false);
+    may_go_on_.store(false);
+    o_.protector->tell_when_saved([this, holds] {
+        set(has_saved_);
+        if (holds) {
+            may_go_on_.wait(false);
+        }
+    });
+    const bool is_under_way = background_.work.start([this] { make_in_background(); });
+    const bool is_guarded = may_hold && all_hold && o_.heap_guard->raise();
+    if (!is_under_way) {
+        set(may_go_on_);
+        make_in_background();
+    }
+    has_saved_.wait(false);
+    const bool have_all = all_hold && barrier(*o_.engine, world(*o_.engine));
+    set(may_go_on_);
+    if (may_hold && have_all && !is_guarded) {
+        o_.heap_guard->await_all();
+    }
+    background_.stall_ns = now_ns() - background_.begin_ns;
+    fault_point(FaultPoint::background_begin);
+    if (!is_under_way) {
+        return settled();
+    }
+    return have_all ? 0 : settle();
+}
+
 // Agreed on by all PEs, once in each view: where one has no memory for it, nobody goes on in the background.
-bool RecoveryCalls::has_still() noexcept {
+RecoveryCalls::Still RecoveryCalls::agree_on_still() noexcept {
     if (background_.is_agreed) {
-        return background_.is_possible;
+        return background_.still;
     }
     o_.links->quiet();
-    const Result<> made = o_.protector->prepare_still();
-    if (!made) {
-        say("warning: PE %d: checkpoints are made in shmem_ft_checkpoint_nb itself: %s", o_.me->value(),
-            made.error().line.c_str());
-    }
-    const std::uint32_t own = made ? 1 : 0;
-    const auto answer =
-        ask_first<std::uint32_t>(*o_.engine, own, {.asked = FaultPoint::room_asked, .told = FaultPoint::room_told},
-                                 [](std::span<const std::uint32_t> all) {
-                                     return std::find(all.begin(), all.end(), 0U) == all.end() ? 1U : 0U;
-                                 });
+    const Still own = prepare_still();
+    const auto answer = ask_first<std::uint32_t>(
+        *o_.engine, static_cast<std::uint32_t>(own), {.asked = FaultPoint::room_asked, .told = FaultPoint::room_told},
+        [](std::span<const std::uint32_t> all) { return *std::min_element(all.begin(), all.end()); });
     if (!answer) {
-        return false;  // a fault, which the checkpoint is going to tell
+        return Still::none;  // a fault, which the checkpoint is going to tell
     }
     background_.is_agreed = true;
-    background_.is_possible = *answer != 0;
+    background_.still = static_cast<Still>(*answer);
     room_ = {};  // with what this takes
-    return background_.is_possible;
+    return background_.still;
+}
+
+RecoveryCalls::Still RecoveryCalls::prepare_still() noexcept {
+    if (const Result<> made = o_.protector->prepare_still(); !made) {
+        say("warning: PE %d: checkpoints are made in shmem_ft_checkpoint_nb itself: %s", o_.me->value(),
+            made.error().line.c_str());
+        return Still::none;
+    }
+    const bool is_near = o_.coordinator->shape().is_one_node() && o_.protector->has_near_shadow();
+    if (o_.config->background == BackgroundMode::copy) {
+        return is_near ? Still::in_shadow : Still::copied;
+    }
+    if (!is_near) {
+        if (!o_.coordinator->shape().is_one_node() && o_.me->get() == PeId(0) &&
+            !std::exchange(has_told_of_nodes_, true)) {
+            say("warning: SHMEM_FT_BACKGROUND=protect is for jobs on one node: shmem_ft_checkpoint_nb copies");
+        }
+        return Still::copied;
+    }
+    if (const Result<> done = prepare_to_hold(); !done) {
+        say("warning: SHMEM_FT_BACKGROUND=protect: PE %d copies in shmem_ft_checkpoint_nb: %s", o_.me->value(),
+            done.error().line.c_str());
+        return Still::in_shadow;
+    }
+    return Still::held;
+}
+
+Result<> RecoveryCalls::prepare_to_hold() {
+    const std::size_t offset = o_.memory->guard_words_offset();
+    SFT_ASSERT(offset != 0);
+    const Result<> opened = o_.heap_guard->is_open() ? Result<>()
+                                                     : o_.heap_guard->open({.heap = o_.memory->live().heap,
+                                                                            .words_offset = offset,
+                                                                            .entries = o_.engine->peers.entries,
+                                                                            .n_pes = o_.coordinator->shape().n_pes,
+                                                                            .me = o_.me->get()});
+    return opened ? o_.protector->prepare_to_hold(o_.heap_guard->own()) : opened;
 }
 
 int RecoveryCalls::settle() noexcept {

@@ -218,6 +218,7 @@ Result<> Runtime::create_memory() {
          .record_bytes = may_checkpoint_ ? config_.startup_record_bytes : 0,
          .has_block_table = config_.check != CheckMode::off,
          .has_change_notes = may_checkpoint_ && config_.tracking != Tracking::off,
+         .has_guard_words = may_checkpoint_ && config_.background == BackgroundMode::protect,
          .library = {reinterpret_cast<std::uintptr_t>(library), static_cast<std::size_t>(library_end - library)},
          .excluded = &engine_.excluded,
          .arrays = &engine_.arrays});

@@ -141,6 +141,7 @@ private:
     NodeMemory node_memory_{memory_, protector_, control_};
     Engine engine_;
     PeerMap peers_;
+    HeapGuard heap_guard_;
     HeapCalls heap_calls_{engine_, memory_, me_};
     CallChecks checks_;
     ProgramStart program_start_;

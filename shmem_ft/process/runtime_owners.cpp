@@ -196,6 +196,8 @@ void Runtime::open_calls() {
                  .links = &links_,
                  .peers = &peers_,
                  .protector = &protector_,
+                 .heap_guard = &heap_guard_,
+                 .memory = &memory_,
                  .coordinator = coordinator_.get(),
                  .actions = &actions_,
                  .init_calls = &init_calls_,

@@ -43,6 +43,7 @@ JobCard own_card(const Config& config, AddressRange heap, AddressRange globals, 
     mine.check_mode = static_cast<std::uint32_t>(config.check);
     mine.port_guard = static_cast<std::uint32_t>(config.port_guard);
     mine.tracks = config.tracking != Tracking::off ? 1 : 0;
+    mine.guards = config.background == BackgroundMode::protect ? 1 : 0;
     mine.topology = topology;
     mine.interval_kind = static_cast<std::uint64_t>(config.interval.kind);
     mine.interval_amount = config.interval.amount;
@@ -77,6 +78,8 @@ Result<> compare_cards(const JobCard& mine, const JobCard& first, ProcId self) {
         error = format("process %d has another SHMEM_FT_GUARD_PORTS than process 0: it must be the same for all", rank);
     } else if (mine.tracks != first.tracks) {
         error = format("process %d has another SHMEM_FT_TRACKING than process 0: it must be the same for all", rank);
+    } else if (mine.guards != first.guards) {
+        error = format("process %d has another SHMEM_FT_BACKGROUND than process 0: it must be the same for all", rank);
     } else if (mine.topology != first.topology) {
         error =
             format("process %d reads another SHMEM_FT_TOPOLOGY than process 0: the file must be the same on all nodes",

@@ -26,6 +26,7 @@ struct JobCard {
     std::uint32_t port_guard = 0;
     std::uint64_t partners = 0;  // and what there is of parity
     std::uint64_t tracks = 0;    // writes to other PEs are noted
+    std::uint64_t guards = 0;    // heaps have words of their guard
     std::uint64_t topology = 0;  // Topology::fingerprint; 0: none
     std::uint64_t interval_kind = 0;
     std::uint64_t interval_amount = 0;
@@ -35,7 +36,7 @@ struct JobCard {
     char libc_version[32] = {};
     char program[160] = {};
 };
-static_assert(std::is_trivially_copyable_v<JobCard> && sizeof(JobCard) == 320);
+static_assert(std::is_trivially_copyable_v<JobCard> && sizeof(JobCard) == 328);
 static_assert(std::has_unique_object_representations_v<JobCard>, "no byte goes out that nobody has set");
 
 // That of this process; what process 0 alone chooses is not in there yet.

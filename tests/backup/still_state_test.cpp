@@ -114,15 +114,56 @@ TEST_P(ProtectorTest, RoomIsWantedForAStill) {
     use(near);
     commit(Version(1));
     commit(Version(2));
-    const BackupStore::Room before = owner.protector.room();
-    ASSERT_TRUE(good(owner.protector.prepare_still()));
-    const BackupStore::Room wanted = owner.protector.room();
+    const BackupStore& store = owner.protector.store();
+    const BackupStore::Room before = store.room(owner.live.state);
+    StillState still;
+    ASSERT_TRUE(good(still.create(owner.live.state)));
+    const BackupStore::Room wanted = store.room(owner.live.state, &still);
     EXPECT_GT(wanted.next, before.next);
     EXPECT_GT(wanted.most, before.most);
-    owner.protector.take_still(Version(3));
-    owner.protector.end_still();
-    EXPECT_GE(owner.protector.room().used, before.used + owner.live.library.size());
-    EXPECT_LT(owner.protector.room().next, wanted.next);
+    still.take(Version(3), owner.live.state, nullptr, false);
+    EXPECT_GE(store.room(owner.live.state, &still).used, before.used + owner.live.library.size());
+    EXPECT_LT(store.room(owner.live.state, &still).next, wanted.next);
+    ASSERT_TRUE(good(owner.protector.prepare_still()));
+    EXPECT_EQ(owner.protector.room().most, before.most) << "the shadow takes its place";
+}
+
+TEST_P(ProtectorTest, TheProgramMayGoOnWhenItsShadowIsMade) {
+    use(near);
+    commit(Version(1));
+    EXPECT_TRUE(owner.protector.has_near_shadow());
+    alignas(64) static std::byte room[4096];
+    const GuardWords words(room, owner.live.heap.bytes());
+    const std::size_t most = owner.protector.room().most;
+    ASSERT_TRUE(good(owner.protector.prepare_to_hold(words)));
+    EXPECT_EQ(owner.protector.room().most, most + owner.live.heap.bytes());
+    for (std::uint32_t version = 2; version <= 9; ++version) {
+        const bool is_held = version % 2 == 0;
+        owner.live.scribble(random, version % 3 == 0 ? 0 : 50);
+        if (version % 4 == 0) {
+            owner.live.punch(random);
+        }
+        ASSERT_EQ(owner.protector.begin_in_shadow(Version(version), is_held), is_held)
+            << "nobody knows what has changed";
+        EXPECT_EQ(words.is_held(0), is_held);
+        const State then(owner.live);
+        owner.protector.tell_when_saved([&] {
+            if (is_held) {
+                EXPECT_TRUE(words.is_held(0));
+                owner.live.globals[200] ^= std::byte(1);
+            } else {
+                owner.live.scribble(random, 50);
+            }
+        });
+        ASSERT_TRUE(owner.protector.replicate(Version(version)));
+        EXPECT_FALSE(words.is_held(0));
+        owner.live.scribble(random, 50);
+        owner.protector.update_local_copy(Version(version));
+        owner.protector.end_still();
+        expect_back(Version(version), then);
+        commit(Version(version + 1));  // of live memory, between two
+        expect_back(Version(++version), State(owner.live));
+    }
 }
 
 }  // namespace

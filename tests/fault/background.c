@@ -1,22 +1,25 @@
 /* Checkpoints in the background, by a program that writes everywhere as soon as it may.
  *
- *     background [--pages N] [--steps N] [--part N] [--wait N] [--mixed]
+ *     background [--pages N] [--steps N] [--part N] [--wait N] [--handler N] [--mixed]
  *
  * Every page of the field carries the step in which it was written last, and which page is written in which step is
  * known beforehand. As soon as shmem_ft_checkpoint_nb has returned, the next step's pages are written: by their owner,
  * by puts, through shmem_ptr, and by atomics from the neighbour; memory is allocated and freed. So a version that has a
  * page of a later step than its own, or lacks one, shows after a rollback. */
+#include <signal.h>
+
 #include "apps/app_support.h"
 
 static const char kProgram[] = "background";
 
-enum { PAGE = 4096, WORDS = PAGE / sizeof(uint64_t), WAYS = 4 };
+enum { PAGE = 4096, WORDS = PAGE / sizeof(uint64_t), WAYS = 4, EXTRA = 200 };
 
 typedef struct {
     unsigned long pages;
     unsigned long steps;
     unsigned long part;
     unsigned long wait;
+    unsigned long handler;
     bool mixed;
 } Options;
 
@@ -27,6 +30,8 @@ static uint64_t counter; /* the neighbour adds one in each step */
 static uint64_t digest;
 static unsigned long scratch_step;
 static unsigned long recoveries; /* behind each of which one more version is made of its step */
+
+static uint64_t* extra; /* there from step 5 n + 1 to 5 n + 2 */
 
 static uint64_t* field;
 static unsigned long long version SHMEM_FT_PRIVATE; /* gone back to */
@@ -93,12 +98,14 @@ static void write_step(const Options* options) {
     shmem_uint64_atomic_inc(&counter, right);
     shmem_uint64_p(&in_globals[(next % 64) * WORDS], stamp(next, next, right), right);
     write_pages(me, 0, next, options);
-    if (next % 5 == 0) { /* holes come and go */
-        uint64_t* const more = shmem_malloc((size_t)16 * PAGE);
-        if (more != NULL) {
-            memset(more, 0x5a, (size_t)16 * PAGE);
+    if (next % 5 == 1) { /* holes come and go */
+        extra = shmem_calloc(EXTRA, PAGE);
+        for (unsigned long page = 0; extra != NULL && page < EXTRA; page++) {
+            extra[page * WORDS] = stamp(page, next, me);
         }
-        shmem_free(more);
+    } else if (next % 5 == 2) {
+        shmem_free(extra);
+        extra = NULL;
     }
     scratch_step = next;
 }
@@ -123,6 +130,13 @@ static void check_memory(const char* when, const Options* options) {
             shmem_global_exit(9);
         }
     }
+    for (unsigned long page = 0; step % 5 == 1 && page < EXTRA; page++) {
+        if (extra == NULL || extra[page * WORDS] != stamp(page, step, me)) {
+            fprintf(stderr, "%s: error: PE %d, %s, step %lu: page %lu of a block that is freed later is lost\n",
+                    kProgram, me, when, step, page);
+            shmem_global_exit(9);
+        }
+    }
     if (counter != step || scratch_step != step) {
         fprintf(stderr, "%s: error: PE %d, %s, step %lu: the counter is %llu, the other step %lu\n", kProgram, me, when,
                 step, (unsigned long long)counter, scratch_step);
@@ -135,6 +149,11 @@ static void check_memory(const char* when, const Options* options) {
             shmem_global_exit(9);
         }
     }
+}
+
+static void on_segv(int signal_number) {
+    (void)signal_number;
+    abort();
 }
 
 static AppCommandLine read_options(int argc, char** argv, Options* options) {
@@ -150,6 +169,10 @@ static AppCommandLine read_options(int argc, char** argv, Options* options) {
          .help = "0: never; 1: shmem_ft_checkpoint_wait; 2: _test",
          .number = &options->wait,
          .maximum = 2},
+        {.name = "handler",
+         .help = "PE 1 takes SIGSEGV in that step (never)",
+         .number = &options->handler,
+         .maximum = 1UL << 20},
         {.name = "mixed", .help = "every third checkpoint is shmem_checkpoint_all", .flag = &options->mixed},
         {.name = NULL},
     };
@@ -189,6 +212,10 @@ static void run(const Options* options) {
             continue;
         }
         is_done = step == options->steps;
+        if (options->handler != 0 && step >= options->handler && shmem_my_pe() == 1 &&
+            shmem_ft_checkpoint_wait() == SHMEM_FT_SUCCESS) {
+            signal(SIGSEGV, on_segv); /* not while something of this version may be held */
+        }
         if (!is_done) {
             write_step(options);
         }

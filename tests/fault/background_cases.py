@@ -50,7 +50,43 @@ def made_in_the_call(bench):
     check(made == 1, f"{made} jobs have said that it is made in the call", outcome)
 
 
+HELD = {"SHMEM_FT_BACKGROUND": "protect"}
+BIG = ("--pages", "3000", "--steps", "16")  # a dozen chunks of the heap
+
+
+def own_handler(bench):
+    """Who takes SIGSEGV holds nobody up any more, says so once, and everybody copies from then on."""
+    for words in ((), ("--handler", "5")):
+        outcome = bench.run(PES, 1, "background", *words, SHMEM_FT_FAULTS="kill pe 2 at checkpoint_enter visit 12", **HELD)
+        check_success(outcome, results(bench))
+        said = outcome.stderr.count("of PE 1 has a handler of its own for SIGSEGV")
+        check(said == (1 if words else 0), f"it was said {said} times", outcome)
+
+
+def held_on_one_node_only(bench):
+    """Elsewhere the call copies, and says so once."""
+    outcome = bench.run(PES, 0, "background", SHMEM_FT_PRETEND_NODES="3", **HELD)
+    check_success(outcome, results(bench))
+    said = outcome.stderr.count("is for jobs on one node")
+    check(said == 1, f"it was said {said} times", outcome)
+
+
 CASES = {
+    # The same where writers wait for what has not been copied yet; deaths of those for whom others wait, too.
+    "background-held": survives(killed(7, 8, 9) + killed(12, 13, pe=2), *BIG, **HELD),
+    "background-held-tracked": survives(killed(7, 12, 13), *SPARSE, "--mixed", SHMEM_FT_TRACKING="check", **HELD),
+    "background-held-named": survives(killed(9, 14), *SPARSE, SHMEM_FT_TRACKING="on", **HELD),
+    "background-held-owner-dies": survives(
+        [f"kill pe {pe} at {point} visit {visit}" for pe in (0, 1) for visit in (3, 6)
+         for point in ("still_begin", "still_middle", "still_end", "background_begin", "replicate_begin")], *BIG, **HELD),
+    "background-held-number-again": survives(
+        ["kill pe 2 at still_middle visit 6; kill pe 1 at replicate_end visit 9"], *SPARSE, "--mixed", SHMEM_FT_TRACKING="on",
+        **HELD),
+    "background-held-exit": survives(
+        [f"exit 1 pe {pe} at {point} visit 7" for pe in (1, 2) for point in ("still_middle", "replicate_middle")],
+        *SPARSE, "--wait", "2", **HELD),
+    "background-held-own-handler": own_handler,
+    "background-held-between-nodes": held_on_one_node_only,
     "background-same": same_without_deaths,
     "background-made-in-the-call": made_in_the_call,
     # What the program writes to at once, and nobody waits: PE 1 comes to the next checkpoint, and the one before counts.

@@ -39,6 +39,7 @@ TEST(JobCard, EachDifferenceIsNamed) {
         {[](JobCard& c) { ++c.check_mode; }, "SHMEM_FT_CHECK"},
         {[](JobCard& c) { ++c.port_guard; }, "SHMEM_FT_GUARD_PORTS"},
         {[](JobCard& c) { ++c.tracks; }, "SHMEM_FT_TRACKING"},
+        {[](JobCard& c) { ++c.guards; }, "SHMEM_FT_BACKGROUND"},
         {[](JobCard& c) { ++c.topology; }, "SHMEM_FT_TOPOLOGY"},
         {[](JobCard& c) { ++c.interval_kind; }, "SHMEM_FT_INTERVAL"},
         {[](JobCard& c) { ++c.interval_amount; }, "SHMEM_FT_INTERVAL"},
