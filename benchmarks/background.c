@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
     const unsigned long percent = argc > 2 ? strtoul(argv[2], NULL, 10) : 100;
     const double work_ms = argc > 3 ? atof(argv[3]) : 300;
     const size_t bytes = mib << 20;
-    char* const heap = shmem_malloc(bytes);
+    char* const heap = shmem_align(PAGE, bytes); /* so that what is changed is as many pages */
     if (heap == NULL) {
         fprintf(stderr, "background: error: needs SHMEM_SYMMETRIC_SIZE above %zu MiB\n", mib);
         shmem_global_exit(2);
@@ -158,11 +158,14 @@ int main(int argc, char** argv) {
         }
     }
     if (shmem_my_pe() == 0) {
+        const char* const setting = getenv("SHMEM_FT_BACKGROUND");
         printf("{\"what\": \"memcpy\", \"pes\": %d, \"mib\": %zu, \"ms\": %.3f}\n", shmem_n_pes(), mib, copy_ms);
         printf(
-            "{\"what\": \"stall\", \"pes\": %d, \"mib\": %zu, \"percent\": %lu, \"all_ms\": %.3f, \"nb_ms\": %.3f, "
+            "{\"what\": \"stall\", \"pes\": %d, \"mib\": %zu, \"percent\": %lu, \"setting\": \"%s\", \"all_ms\": %.3f, "
+            "\"nb_ms\": %.3f, "
             "\"committed_ms\": %.3f}\n",
-            shmem_n_pes(), mib, percent, median(stalls[ALL]), median(stalls[NB]), median(committed));
+            shmem_n_pes(), mib, percent, setting != NULL ? setting : "copy", median(stalls[ALL]), median(stalls[NB]),
+            median(committed));
         printf(
             "{\"what\": \"step\", \"pes\": %d, \"mib\": %zu, \"percent\": %lu, \"work_ms\": %.0f, \"none_ms\": %.3f, "
             "\"all_ms\": %.3f, \"nb_ms\": %.3f}\n",

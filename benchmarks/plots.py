@@ -106,7 +106,7 @@ def draw_background(path):
     calls = [row for row in rows if row["what"] == "stall"]
     steps = [row for row in rows if row["what"] == "step"]
     copies = [row["ms"] for row in rows if row["what"] == "memcpy"]
-    names = [f"{row['pes']} PE{'s' if row['pes'] > 1 else ''}\n{row['percent']} % changed" for row in calls]
+    names = [f"{row['pes']} PE{'s' if row['pes'] > 1 else ''}\n{row['percent']} % changed\n{row['setting']}" for row in calls]
     figure, axes = picture(f"Checkpoints while the program goes on, {calls[0]['mib']} MiB per PE", "", "milliseconds")
     places = range(len(calls))
     bars = [
