@@ -101,6 +101,22 @@ static double measure_memcpy(const char* heap, size_t bytes) {
     return median(samples);
 }
 
+static void print_rows(size_t mib, unsigned long percent, double work_ms, double copy_ms, double stalls[WAYS][REPEATS],
+                       double* committed, double steps[WAYS][REPEATS]) {
+    const char* const setting = getenv("SHMEM_FT_BACKGROUND");
+    printf("{\"what\": \"memcpy\", \"pes\": %d, \"mib\": %zu, \"ms\": %.3f}\n", shmem_n_pes(), mib, copy_ms);
+    printf(
+        "{\"what\": \"stall\", \"pes\": %d, \"mib\": %zu, \"percent\": %lu, \"setting\": \"%s\", \"all_ms\": %.3f, "
+        "\"nb_ms\": %.3f, "
+        "\"committed_ms\": %.3f}\n",
+        shmem_n_pes(), mib, percent, setting != NULL ? setting : "copy", median(stalls[ALL]), median(stalls[NB]),
+        median(committed));
+    printf(
+        "{\"what\": \"step\", \"pes\": %d, \"mib\": %zu, \"percent\": %lu, \"work_ms\": %.0f, \"none_ms\": %.3f, "
+        "\"all_ms\": %.3f, \"nb_ms\": %.3f}\n",
+        shmem_n_pes(), mib, percent, work_ms, median(steps[NONE]), median(steps[ALL]), median(steps[NB]));
+}
+
 int main(int argc, char** argv) {
     shmem_init();
     const size_t mib = argc > 1 ? (size_t)atol(argv[1]) : 64;
@@ -158,18 +174,7 @@ int main(int argc, char** argv) {
         }
     }
     if (shmem_my_pe() == 0) {
-        const char* const setting = getenv("SHMEM_FT_BACKGROUND");
-        printf("{\"what\": \"memcpy\", \"pes\": %d, \"mib\": %zu, \"ms\": %.3f}\n", shmem_n_pes(), mib, copy_ms);
-        printf(
-            "{\"what\": \"stall\", \"pes\": %d, \"mib\": %zu, \"percent\": %lu, \"setting\": \"%s\", \"all_ms\": %.3f, "
-            "\"nb_ms\": %.3f, "
-            "\"committed_ms\": %.3f}\n",
-            shmem_n_pes(), mib, percent, setting != NULL ? setting : "copy", median(stalls[ALL]), median(stalls[NB]),
-            median(committed));
-        printf(
-            "{\"what\": \"step\", \"pes\": %d, \"mib\": %zu, \"percent\": %lu, \"work_ms\": %.0f, \"none_ms\": %.3f, "
-            "\"all_ms\": %.3f, \"nb_ms\": %.3f}\n",
-            shmem_n_pes(), mib, percent, work_ms, median(steps[NONE]), median(steps[ALL]), median(steps[NB]));
+        print_rows(mib, percent, work_ms, copy_ms, stalls, committed, steps);
     }
     shmem_finalize();
     return 0;
