@@ -69,8 +69,7 @@ Image::Image(std::byte* base, const LiveState& live, FarImage* far) noexcept
     static_assert(offsetof(Header, heap_blocks) == 8 && offsetof(Header, header_sum) == 24);
     SFT_ASSERT(base != nullptr);
     SFT_ASSERT(reinterpret_cast<std::uintptr_t>(base) % alignof(Header) == 0);
-    SFT_ASSERT(live.heap.bytes % kBlockBytes == 0 && live.frozen_heap_bytes % kBlockBytes == 0);
-    SFT_ASSERT(live.frozen_heap_bytes <= live.heap.bytes);
+    SFT_ASSERT(live.heap.bytes % kBlockBytes == 0);
     std::byte* table = base + kPageBytes;
     const std::size_t total =
         blocks_of(live.heap.bytes) + blocks_of(live.globals.bytes) + blocks_of(live.library.bytes);

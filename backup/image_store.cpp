@@ -194,13 +194,10 @@ void Image::copy_block(const Region& region, std::size_t block, Pass& pass) noex
         }
     }
     pass.stats.bytes_stored += bytes;
-    region.table[block] = pass.storing.like->heap_.table[number];
-    if (pages == 0) {
-        return;
-    }
-    if (pass.storing.listener != nullptr) {
+    if (pages != 0 && pass.storing.listener != nullptr) {
         pass.storing.listener->about_to_change(number, stored, bytes);
     }
+    region.table[block] = pass.storing.like->heap_.table[number];
     if (is_there && pages == BlockSet::kAllPages && goes_past_caches(pass.stats.bytes_copied, stored, bytes)) {
         stream_copy(stored, from, bytes);
         pass.stats.bytes_copied += bytes;
@@ -213,7 +210,7 @@ void Image::copy_block(const Region& region, std::size_t block, Pass& pass) noex
         }
     }
     if (pass.storing.changed != nullptr) {
-        pass.storing.changed->insert_pages(number, pages);
+        pass.storing.changed->insert_pages(number, pages);  // none, if it has all of it
     }
 }
 
@@ -443,6 +440,8 @@ ImageStats Image::store(Version version, const LiveState& live, const Storing& s
               .globals = globals_.data,
               .goes_by_names = has_names && !SFT_SLOW_ASSERTIONS && !storing.checks};
     SFT_ASSERT(version != kNoVersion && far_ == nullptr);
+    // Not when the image is made: that threads do, too, beside the one that changes it.
+    SFT_ASSERT(live.frozen_heap_bytes % kBlockBytes == 0 && live.frozen_heap_bytes <= live.heap.bytes);
     SFT_ASSERT(heap_.bytes == live.heap.bytes && library_.bytes == live.library.bytes);
     SFT_ASSERT(globals_.bytes == live.globals.bytes);
     SFT_ASSERT(storing.like == nullptr || (storing.like->holds(version) && storing.like->far_ == nullptr));

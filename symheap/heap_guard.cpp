@@ -141,7 +141,7 @@ bool HeapGuard::raise() noexcept {
 
 // In pieces: the kernel lets nobody of the process have new pages meanwhile.
 void HeapGuard::lower() noexcept {
-    constexpr std::size_t kAtOnce = std::size_t{16} << 20;
+    constexpr std::size_t kAtOnce = std::size_t{64} << 20;
     for (std::int32_t i = 0; i < o_.n_pes; ++i) {
         const std::uintptr_t begin = heaps_[PeId(i).index()].begin.load();
         for (std::size_t done = 0; begin != 0 && done < o_.heap.bytes; done += kAtOnce) {

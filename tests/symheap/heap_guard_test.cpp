@@ -134,6 +134,28 @@ TEST_F(HeapGuardTest, NobodyWaitsForTheDead) {
     guard.await_all();
 }
 
+// One of the heaps cannot be guarded: no other is, and who is about to write waits for all.
+TEST_F(HeapGuardTest, WhereTheSystemRefusesAllAreWaitedFor) {
+    words[0].hold(3);
+    words[1].hold(5);
+    ASSERT_EQ(::munmap(heaps[1] + 5 * kChunk, 4096), 0);
+    EXPECT_FALSE(guard.raise());
+    heaps[0][3 * kChunk] = std::byte(1);
+    std::atomic<bool> has_waited{false};
+    std::thread waiting([&] {
+        guard.await_all();
+        has_waited.store(true);
+    });
+    for (std::size_t pe = 0; pe < 2; ++pe) {
+        while (!words[pe].is_any_wanted()) {
+            std::this_thread::yield();
+        }
+        EXPECT_FALSE(has_waited.load());
+        words[pe].let_go(pe == 0 ? 3 : 5);
+    }
+    waiting.join();
+}
+
 // Its limit: the kernel asks nobody.
 TEST_F(HeapGuardTest, SystemCallsCannotWriteThere) {
     std::array<int, 2> ends{};
