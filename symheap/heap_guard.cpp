@@ -9,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "base/pages.hpp"
+#include "base/private_data.hpp"
 #include "base/process_watch.hpp"
 #include "base/report.hpp"
 
@@ -16,7 +17,7 @@ namespace sft {
 namespace {
 
 // Whom the handler asks.
-std::atomic<HeapGuard*> guard_of_process{nullptr};
+SFT_LIBRARY_STATE std::atomic<HeapGuard*> guard_of_process{nullptr};
 
 // Where the kernel says so: a write, and not a jump into the heap, which would fault again and again.
 bool is_write(const void* context) noexcept {

@@ -6,7 +6,6 @@
 // collective call, while the others do what include/shmem_ft.h demands of them.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +13,7 @@
 
 #include "backup/checkpoint_pace.hpp"
 #include "base/background_work.hpp"
+#include "base/flag.hpp"
 #include "base/job_channel.hpp"
 #include "base/mutex.hpp"
 #include "base/own_pe.hpp"
@@ -127,7 +127,6 @@ private:
     void refuse_without_signal() noexcept SFT_REQUIRES(calls_mutex_);
     int go_on_when_copied(Version version) noexcept SFT_REQUIRES(calls_mutex_);
     int go_on_when_saved(Version version) noexcept SFT_REQUIRES(calls_mutex_);
-    static void set(std::atomic<bool>& flag) noexcept;
     void make_in_background() noexcept;
     [[nodiscard]] std::int64_t best_interval(std::uint32_t n_failures) const noexcept SFT_REQUIRES(calls_mutex_);
     [[nodiscard]] bool has_room_for_copies() noexcept SFT_REQUIRES(calls_mutex_);
@@ -168,8 +167,8 @@ private:
     Background background_ SFT_GUARDED_BY(calls_mutex_);
     Participant::Do background_outcome_{};  // of the work, which writes it
     // Between the thread of the call and that in the background.
-    std::atomic<bool> has_saved_{false};  // what is not held
-    std::atomic<bool> may_go_on_{false};  // with what is
+    Flag has_saved_;  // what is not held
+    Flag may_go_on_;  // with what is
     CheckpointPace pace_ SFT_GUARDED_BY(calls_mutex_);
     Room room_ SFT_GUARDED_BY(calls_mutex_);
     bool has_told_of_room_ SFT_GUARDED_BY(calls_mutex_) = false;

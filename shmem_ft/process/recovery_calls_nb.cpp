@@ -85,13 +85,8 @@ void RecoveryCalls::make_in_background() noexcept {
     if (o_.heap_guard->is_open()) {
         o_.heap_guard->lower();  // all have saved their heaps, or the version has failed
     }
-    set(has_saved_);  // if there was no time for that
+    has_saved_.set();  // if there was no time for that
     fault_point(FaultPoint::background_end);
-}
-
-void RecoveryCalls::set(std::atomic<bool>& flag) noexcept {
-    flag.store(true);
-    flag.notify_one();
 }
 
 // The shadow is made first, by the thread in the background. It waits in the middle of that where the heap is held:
@@ -100,23 +95,23 @@ int RecoveryCalls::go_on_when_saved(Version version) noexcept {
     const bool may_hold = background_.still == Still::held && !o_.heap_guard->is_refused();
     const bool holds = o_.actions->begin_in_shadow(version, may_hold);
     const bool all_hold = !may_hold || barrier(*o_.engine, world(*o_.engine));
-    has_saved_.store(false);
-    may_go_on_.store(false);
+    has_saved_.clear();
+    may_go_on_.clear();
     o_.protector->tell_when_saved([this, holds] {
-        set(has_saved_);
+        has_saved_.set();
         if (holds) {
-            may_go_on_.wait(false);
+            may_go_on_.wait();
         }
     });
     const bool is_under_way = background_.work.start([this] { make_in_background(); });
     const bool is_guarded = may_hold && all_hold && o_.heap_guard->raise();
     if (!is_under_way) {
-        set(may_go_on_);
+        may_go_on_.set();
         make_in_background();
     }
-    has_saved_.wait(false);
+    has_saved_.wait();
     const bool have_all = all_hold && barrier(*o_.engine, world(*o_.engine));
-    set(may_go_on_);
+    may_go_on_.set();
     if (may_hold && have_all && !is_guarded) {
         o_.heap_guard->await_all();
     }

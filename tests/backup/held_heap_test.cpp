@@ -66,7 +66,7 @@ TEST(HeldHeap, IsSavedAsItWasWhenItWasHeld) {
             std::mt19937 places(seed);
             may_write.wait(false);
             for (int i = 0; i < 300; ++i) {
-                const std::size_t place = places() % live.heap.bytes();
+                const std::size_t place = (i == 0 ? live.heap.bytes() - 1 : places()) % live.heap.bytes();
                 n_held_up += words.is_held(place / GuardWords::kChunkBytes) ? 1 : 0;
                 words.await(place / GuardWords::kChunkBytes, [] { return false; });
                 live.heap.address()[place] = std::byte(places());
@@ -75,6 +75,9 @@ TEST(HeldHeap, IsSavedAsItWasWhenItWasHeld) {
         held.tell_of_rest([&] {
             may_write.store(true);
             may_write.notify_one();
+            while (!words.is_any_wanted()) {  // at least the last chunk is, while nothing has been saved
+                std::this_thread::yield();
+            }
             live.library[0] ^= std::byte(1);  // it has been saved, with the globals
             live.globals[200] ^= std::byte(1);
         });
@@ -82,7 +85,7 @@ TEST(HeldHeap, IsSavedAsItWasWhenItWasHeld) {
         writer.join();
         ASSERT_EQ(image.state(), then) << "version " << version;
     }
-    EXPECT_GT(n_held_up, 100U);
+    EXPECT_GE(n_held_up, 100U);
 }
 
 // Only what is named is held, and the others stay as the still before has them.

@@ -87,6 +87,8 @@ protected:
                      .links = &links_,
                      .peers = &peers_,
                      .protector = &protector_,
+                     .heap_guard = &heap_guard_,
+                     .memory = &memory_,
                      .coordinator = &coordinator_,
                      .actions = &actions_,
                      .init_calls = &init_calls_,
@@ -128,6 +130,7 @@ protected:
     sft::testing::Job job_{1, 4096};
     Engine& engine_ = job_.engine(0);
     PeerMap peers_;
+    HeapGuard heap_guard_;
     CallChecks checks_;
     ProgramStart program_start_;
     Storage storage_;
@@ -233,6 +236,7 @@ TEST_F(RecoveryCallsTest, ASubstituteThatHasNotJoinedMakesNone) {
     options.coordinator = &coordinator_;
     options.actions = &actions_;
     options.job_exit = &job_exit_;
+    options.heap_guard = &heap_guard_;
     calls_.open(options);
     EXPECT_EQ(calls_.checkpoint_all(), kFailure);
     EXPECT_EQ(version(), 0U);
