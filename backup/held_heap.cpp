@@ -66,6 +66,7 @@ void HeldHeap::let_go_before(std::size_t chunk) noexcept {
     for (; next_ < chunk; ++next_) {
         if (std::exchange(is_aside_[next_], std::uint8_t{0}) != 0) {
             ::madvise(aside_ + next_ * GuardWords::kChunkBytes, bytes_of(next_), MADV_DONTNEED);
+            words_.let_go(next_);
         } else if (words_.is_held(next_)) {
             words_.let_go(next_);
         }
@@ -82,7 +83,7 @@ void HeldHeap::set_aside(std::size_t chunk) noexcept {
         raw_copy(aside_ + begin + first, reinterpret_cast<const std::byte*>(heap_.begin + begin + first), end - first);
     });
     is_aside_[chunk] = 1;
-    words_.let_go(chunk);
+    words_.set_aside(chunk);
 }
 
 const std::byte* HeldHeap::at(std::size_t block, const std::byte* live) noexcept {

@@ -183,7 +183,7 @@ bool Heap::return_pages(Pages pages) noexcept {
     if (guard_.is_set() && pages.begin != pages.end) {
         const std::size_t last = (guarded_before_ + pages.end - 1) / GuardWords::kChunkBytes;
         for (std::size_t chunk = (guarded_before_ + pages.begin) / GuardWords::kChunkBytes; chunk <= last; ++chunk) {
-            guard_.await(chunk, [] { return false; });  // for a thread of this process
+            guard_.await_saved(chunk);
         }
     }
     return pages.begin == pages.end ||

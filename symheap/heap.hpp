@@ -51,8 +51,8 @@ public:
 
     // The same memory is another part of `fd` now.
     void move_to(std::size_t file_offset) noexcept;
-    // Chunks that are held are made no holes of before they are let go of: no page table tells of holes. words: of the
-    // memory that begins so many bytes before the range.
+    // No holes are made of chunks that have not been saved: no page table tells of holes, and whoever saves asks the
+    // memory file what exists. words: of the memory that begins so many bytes before the range.
     void guard_by(const GuardWords& words, std::size_t before) noexcept;
 
     void* allocate(std::size_t bytes) noexcept;

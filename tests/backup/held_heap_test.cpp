@@ -31,6 +31,11 @@ public:
         EXPECT_TRUE(image().load(version_, other.state).intact());
         return State(other);
     }
+    [[nodiscard]] std::vector<std::byte> heap() {
+        LiveMemory other(live_.heap.bytes / kBlockBytes);
+        EXPECT_TRUE(image().load(version_, other.state).intact());
+        return other.heap_bytes();
+    }
 
 private:
     [[nodiscard]] Image image() {
@@ -128,6 +133,40 @@ TEST(HeldHeap, HolesStayHoles) {
     struct stat info {};
     ASSERT_EQ(::fstat(live.heap.fd(), &info), 0);
     EXPECT_EQ(info.st_blocks * 512, 4096);
+}
+
+// What has been set aside may be written, but no holes be made of it: they would be taken for what was there before.
+TEST(HeldHeap, WhoMakesHolesWaitsUntilItHasBeenSaved) {
+    constexpr std::size_t kBlocksOfChunk = GuardWords::kChunkBytes / kBlockBytes;
+    LiveMemory live(10 * kBlocksOfChunk);
+    alignas(64) static std::byte room[4096];
+    const GuardWords words(room, live.heap.bytes());
+    OneImage image(live.state);
+    HeldHeap held;
+    ASSERT_TRUE(good(held.create(live.state, words)));
+    // Two runs, of which the second one is asked for behind the first.
+    std::fill_n(live.heap.address(), 8 * GuardWords::kChunkBytes, std::byte(1));
+    std::fill_n(live.heap.address() + 9 * GuardWords::kChunkBytes, GuardWords::kChunkBytes, std::byte(1));
+    held.hold(nullptr);
+    const std::vector<std::byte> then(live.heap.address() + 9 * GuardWords::kChunkBytes,
+                                      live.heap.address() + live.heap.bytes());
+    std::thread writer;
+    held.tell_of_rest([&] {
+        writer = std::thread([&] {
+            words.await(9, [] { return false; });
+            words.await_saved(9);
+            EXPECT_EQ(::fallocate(live.heap.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                  9 * GuardWords::kChunkBytes, GuardWords::kChunkBytes),
+                      0);
+        });
+        while (!words.is_any_wanted()) {
+            std::this_thread::yield();
+        }
+    });
+    image.store(Version(1), held);
+    writer.join();
+    const std::vector<std::byte> heap = image.heap();
+    EXPECT_TRUE(std::equal(then.begin(), then.end(), heap.end() - static_cast<std::ptrdiff_t>(then.size())));
 }
 
 }  // namespace

@@ -62,13 +62,10 @@ public:
         head_->n_waiting.store(0);
         wake();
     }
-    void hold(std::size_t chunk) const noexcept { byte(held_, chunk).store(1); }
-    void let_go(std::size_t chunk) const noexcept {
-        byte(held_, chunk).store(0);
-        if (head_->n_waiting.load() != 0) {
-            wake();
-        }
-    }
+    void hold(std::size_t chunk) const noexcept { byte(held_, chunk).store(kHeld); }
+    // It may be written, but its owner still asks the memory file which of it exists.
+    void set_aside(std::size_t chunk) const noexcept { change(chunk, kAside); }
+    void let_go(std::size_t chunk) const noexcept { change(chunk, kFree); }
     [[nodiscard]] bool is_any_wanted() const noexcept { return head_->n_wanted.load(std::memory_order_relaxed) != 0; }
     // Calls visit(chunk) for each that is held and that somebody waits for.
     template <class Visit>
@@ -87,7 +84,19 @@ public:
 
     // ---- whoever writes ----
 
-    [[nodiscard]] bool is_held(std::size_t chunk) const noexcept { return byte(held_, chunk).load() != 0; }
+    [[nodiscard]] bool is_held(std::size_t chunk) const noexcept { return byte(held_, chunk).load() == kHeld; }
+    // Until it has been let go of, by another thread of this process: who makes holes there waits for that.
+    void await_saved(std::size_t chunk) const noexcept {
+        head_->n_waiting.fetch_add(1);
+        for (;;) {
+            const std::uint32_t seen = head_->n_wakes.load();
+            if (byte(held_, chunk).load() == kFree) {
+                break;
+            }
+            sleep(seen);
+        }
+        head_->n_waiting.fetch_sub(1);
+    }
     // Until it is not held any more, or is_over().
     template <class IsOver>
     void await(std::size_t chunk, IsOver&& is_over) const noexcept {
@@ -102,9 +111,7 @@ public:
             }
             byte(wanted_, chunk).store(1);
             head_->n_wanted.fetch_add(1);
-            constexpr long kUntilNextLookNs = 1'000'000;
-            const timespec bound{0, kUntilNextLookNs};
-            ::syscall(SYS_futex, &head_->n_wakes, FUTEX_WAIT, seen, &bound, nullptr, 0);
+            sleep(seen);
         }
         head_->n_waiting.fetch_sub(1);
     }
@@ -121,6 +128,9 @@ private:
         std::atomic<std::uint32_t> is_refused;
     };
     static constexpr std::size_t kHeadBytes = 64;
+    static constexpr std::uint8_t kFree = 0;
+    static constexpr std::uint8_t kHeld = 1;
+    static constexpr std::uint8_t kAside = 2;
     static_assert(sizeof(Head) <= kHeadBytes && std::atomic<std::uint32_t>::is_always_lock_free);
 
     [[nodiscard]] static constexpr std::size_t chunks_of(std::size_t heap_bytes) noexcept {
@@ -132,6 +142,17 @@ private:
     [[nodiscard]] std::atomic_ref<std::uint8_t> byte(std::uint8_t* of, std::size_t chunk) const noexcept {
         SFT_ASSERT(chunk < n_chunks_);
         return std::atomic_ref(of[chunk]);
+    }
+    void change(std::size_t chunk, std::uint8_t to) const noexcept {
+        byte(held_, chunk).store(to);
+        if (head_->n_waiting.load() != 0) {
+            wake();
+        }
+    }
+    void sleep(std::uint32_t seen) const noexcept {
+        constexpr long kUntilNextLookNs = 1'000'000;
+        const timespec bound{0, kUntilNextLookNs};
+        ::syscall(SYS_futex, &head_->n_wakes, FUTEX_WAIT, seen, &bound, nullptr, 0);
     }
     void wake() const noexcept {
         head_->n_wakes.fetch_add(1);
