@@ -93,7 +93,7 @@ public:
             if (byte(held_, chunk).load() == kFree) {
                 break;
             }
-            sleep(seen);
+            await_wake(seen);
         }
         head_->n_waiting.fetch_sub(1);
     }
@@ -111,7 +111,7 @@ public:
             }
             byte(wanted_, chunk).store(1);
             head_->n_wanted.fetch_add(1);
-            sleep(seen);
+            await_wake(seen);
         }
         head_->n_waiting.fetch_sub(1);
     }
@@ -149,7 +149,7 @@ private:
             wake();
         }
     }
-    void sleep(std::uint32_t seen) const noexcept {
+    void await_wake(std::uint32_t seen) const noexcept {
         constexpr long kUntilNextLookNs = 1'000'000;
         const timespec bound{0, kUntilNextLookNs};
         ::syscall(SYS_futex, &head_->n_wakes, FUTEX_WAIT, seen, &bound, nullptr, 0);
