@@ -1,9 +1,10 @@
 // The heap of this PE as it was at the line of a version, while it is saved and the program goes on: whoever wants to
 // write to a chunk that has not been saved yet waits for it (transport/shm/guard_words.hpp), and comes first.
 //
-// A chunk that is waited for is set aside, and let go of: it is saved from there when its turn comes. So nobody waits
-// for longer than one block and the chunks that are waited for take to be copied. What was set aside costs memory until
-// then, no more than the heap.
+// A chunk that is waited for is set aside, and may be written: it is saved from there when its turn comes. So nobody
+// waits for longer than one block and the chunks that are waited for take to be copied. What was set aside costs memory
+// until then, no more than the heap. Which pages of it exist is asked of the memory file in its turn, so whoever makes
+// holes there waits until then.
 //
 // Threads: one at a time.
 #pragma once

@@ -1,4 +1,5 @@
-// The symmetric state of this PE as it was at one moment: what a checkpoint is made of while the program goes on.
+// The symmetric state of this PE as it was at one moment: what a checkpoint is made of while the program goes on, where
+// shadows are on other nodes.
 //
 // Private memory of the process, laid out as an image: header, table, data. What exists of it are the blocks that
 // existed then, so it serves as the live state for everything that makes copies. It costs as much memory as one copy,

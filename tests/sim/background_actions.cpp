@@ -31,6 +31,20 @@ void SimProcess::come_to_line() {
     }
 }
 
+// In the next barrier.
+void SimProcess::arrive(Line::Step step, bool leaves_at_once) {
+    line_->step = step;
+    tell_others();
+    if (!is_alive()) {
+        return;
+    }
+    if (leaves_at_once) {
+        leave_line(true);
+    } else {
+        look_at_line();
+    }
+}
+
 void SimProcess::tell_others() {
     world_.at_still(self_);
     for (std::int32_t pe = 0; is_alive() && pe < world_.scenario().shape.n_pes; ++pe) {
@@ -114,16 +128,7 @@ void SimProcess::copy_to_still(std::size_t word) {
             return;
         }
         world_.tell(&Observer::still_taken, self_, pe_, version_.next(), *still_);
-        line_->step = Line::Step::copied;
-        tell_others();
-        if (!is_alive()) {
-            return;
-        }
-        if (is_mutated(Mutation::go_on_before_all_have_copied)) {
-            leave_line(true);
-        } else {
-            look_at_line();
-        }
+        arrive(Line::Step::copied, is_mutated(Mutation::go_on_before_all_have_copied));
     });
 }
 
@@ -137,13 +142,7 @@ void SimProcess::hold() {
     for (std::size_t word = 0; word < kWords; ++word) {
         held_[word] = word != kRest;
     }
-    line_->step = Line::Step::held;
-    tell_others();
-    if (is_mutated(Mutation::guard_before_all_hold)) {
-        leave_line(true);
-    } else {
-        look_at_line();
-    }
+    arrive(Line::Step::held, is_mutated(Mutation::guard_before_all_hold));
 }
 
 void SimProcess::guard() {
@@ -152,16 +151,7 @@ void SimProcess::guard() {
     }
     world_.later(self_, work_delay(), [this] {
         (*still_)[kRest] = live_[kRest];
-        line_->step = Line::Step::copied;
-        tell_others();
-        if (!is_alive()) {
-            return;
-        }
-        if (is_mutated(Mutation::go_on_before_all_have_copied)) {
-            leave_line(true);
-        } else {
-            look_at_line();
-        }
+        arrive(Line::Step::copied, is_mutated(Mutation::go_on_before_all_have_copied));
     });
 }
 

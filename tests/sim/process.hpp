@@ -146,6 +146,7 @@ private:
     };
     [[nodiscard]] bool goes_on_meanwhile() const;
     void come_to_line();
+    void arrive(Line::Step step, bool leaves_at_once);
     void tell_others();
     void take_arrival(ProcId from, PeId pe, const Line& at);
     void look_at_line();
